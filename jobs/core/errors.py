@@ -1,0 +1,43 @@
+"""What Slipway says when it will not go on. A user's mistake is a SlipwayError; a broken invariant is an assert.
+
+The message says what, the value and what is allowed; the hint says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class SlipwayError(Exception):
+    """A mistake that the user can mend. The command line prints it in one line, with its hint, and no traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a declaration: where it stands, what is wrong, and what to do."""
+
+    where: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+
+
+class InvalidConfig(SlipwayError):
+    """Everything that is wrong with the declared clusters, found at once and before anything is created."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        assert problems, "InvalidConfig needs at least one problem"
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
