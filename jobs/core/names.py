@@ -1,0 +1,47 @@
+"""Names derived from a cluster's name, each within its limit. A new sort of name is one row of LIMITS.
+
+Two clusters never share a derived name: one that must be shortened ends in a digest of all of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+
+# The longest name that AWS takes, from each service's API reference.
+LIMITS: Mapping[str, int] = {
+    "stack": 128,
+    "role": 64,
+    "bucket": 63,
+    "security-group": 255,
+    "repository": 256,
+    "batch": 128,  # compute environments, job queues, job definitions
+    "log-group": 512,
+    "alarm": 255,
+    "build-project": 150,
+    "budget": 100,
+}
+
+_DIGEST_LENGTH = 10
+_LOOKS_SHORTENED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}$")
+
+
+def derived_name(sort: str, cluster: str, part: str) -> str:
+    """`slipway-<cluster>-<part>`, shortened where AWS takes no more.
+
+    Only the cluster's name may contain hyphens, or a-b + c and a + b-c would be one name. A name that already
+    looks shortened is shortened again, or it could be taken for another one's.
+    """
+    assert "-" not in part, f"the part of a derived name has no hyphen: {part!r}"
+    name = f"slipway-{cluster}-{part}"
+    limit = LIMITS[sort]
+    if len(name) <= limit and not _LOOKS_SHORTENED.search(name):
+        return name
+    digest = sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{name[: limit - _DIGEST_LENGTH - 1].rstrip('-')}-{digest}"
+
+
+def stack_name(cluster: str, part: str) -> str:
+    """The name of one stack of a cluster: `part` is the stack's own word (network, storage, batch, …)."""
+    return derived_name("stack", cluster, part)

@@ -1,0 +1,113 @@
+"""What got deployed and can be submitted to: written by infra as one SSM parameter a cluster, read by jobs.
+
+A new fact is one field here and one argument where infra makes the target; a new kind is a class and a row
+of KINDS.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, get_type_hints
+
+from jobs.core.errors import SlipwayError
+
+SCHEMA_VERSION = 1
+PARAMETER_ROOT = "/slipway/targets"
+MAX_BYTES = 4096  # what a standard SSM parameter holds
+
+
+class DamagedTarget(SlipwayError):
+    """A record that Slipway did not write, or that something else changed since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTarget:
+    """A Batch cluster as deployed. While infra writes it texts may be CDK tokens: nothing is checked here."""
+
+    kind: ClassVar[str] = "batch"
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    max_nodes: int
+    job_queue_arn: str
+    job_definition_arn: str  # of the revision that was deployed
+    log_group: str
+    bucket: str
+    image: str  # a folder of containers/images
+    image_tag: str  # what the job definition names; `slipway build` pushes it
+    repository_uri: str
+    build_project: str  # the CodeBuild project that `slipway build` starts
+    file_system_id: str | None  # None: the cluster shares no files
+    file_system_mount: str | None  # where containers find it
+
+
+KINDS: Mapping[str, type[BatchTarget]] = {BatchTarget.kind: BatchTarget}
+
+
+def parameter_name(cluster: str) -> str:
+    return f"{PARAMETER_ROOT}/{cluster}"
+
+
+def encode_target(target: BatchTarget) -> str:
+    text = json.dumps({"schema": SCHEMA_VERSION, "kind": target.kind, **asdict(target)}, ensure_ascii=False)
+    assert len(text.encode()) <= MAX_BYTES, (
+        f"the record of target {target.name} does not fit an SSM parameter"
+    )
+    return text
+
+
+def decode_target(text: str, *, parameter: str) -> BatchTarget:
+    """`parameter` is where the text was read; what is wrong is said with it."""
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _damaged(parameter, f"is not JSON ({error})") from None
+    if not isinstance(record, dict):
+        raise _damaged(parameter, f"holds a {type(record).__name__} where a target is an object")
+    target_type = _target_type(record, parameter)
+    _check_fields(target_type, record, parameter)
+    return target_type(**record)
+
+
+def _target_type(record: dict[str, Any], parameter: str) -> type[BatchTarget]:
+    """Takes `schema` and `kind` out of the record; what remains are the target's fields."""
+    schema, kind = record.pop("schema", None), record.pop("kind", None)
+    if schema != SCHEMA_VERSION:
+        raise _damaged(parameter, f"has schema {schema!r}, and this Slipway reads {SCHEMA_VERSION}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise _damaged(parameter, f"has kind {kind!r}; known are {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+def _check_fields(target_type: type[BatchTarget], record: Mapping[str, object], parameter: str) -> None:
+    expected = get_type_hints(target_type)
+    names = [each.name for each in fields(target_type)]
+    wrong = [f"lacks {name}" for name in names if name not in record]
+    wrong += [f"has the unknown field {name}" for name in record if name not in names]
+    wrong += [
+        f"has {name} = {record[name]!r}, not {_in_words(expected[name])}"
+        for name in names
+        if name in record and not _is_of_type(record[name], expected[name])
+    ]
+    if wrong:
+        raise _damaged(parameter, ", ".join(wrong))
+
+
+def _is_of_type(value: object, expected: Any) -> bool:
+    return isinstance(value, expected) and not isinstance(value, bool)
+
+
+def _in_words(expected: Any) -> str:
+    return {str: "a text", int: "a whole number"}.get(expected, "a text or null")
+
+
+def _damaged(parameter: str, what: str) -> DamagedTarget:
+    return DamagedTarget(
+        f"the SSM parameter {parameter} {what}",
+        hint="deploy the cluster again with this version of Slipway: it writes the parameter anew",
+    )

@@ -1,0 +1,52 @@
+"""Derived names: within AWS's limits, and never two clusters with one name."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.core.names import LIMITS, derived_name
+
+cluster_names = st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", fullmatch=True).filter(
+    lambda name: len(name) <= 90
+)
+parts = st.sampled_from(["network", "storage", "images", "batch", "observability"])
+sorts = st.sampled_from(sorted(LIMITS))
+
+
+def test_a_short_name_is_used_as_it_is() -> None:
+    assert derived_name("stack", "dl1", "network") == "slipway-dl1-network"
+
+
+def test_two_long_clusters_with_one_beginning_get_two_bucket_names() -> None:
+    first, second = (derived_name("bucket", "a" * 60 + end, "data") for end in ("x", "y"))
+    assert first != second
+    assert len(first) <= 63
+
+
+def test_a_cluster_called_like_the_shortened_name_of_another_gets_a_name_of_its_own() -> None:
+    shortened = derived_name("bucket", "a" * 60, "data")
+    cluster, _, part = shortened.removeprefix("slipway-").rpartition("-")
+    assert derived_name("bucket", cluster, part) != shortened
+
+
+@given(sort=sorts, one=st.tuples(cluster_names, parts), other=st.tuples(cluster_names, parts))
+def test_different_clusters_never_share_a_derived_name(
+    sort: str, one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    assert (derived_name(sort, *one) == derived_name(sort, *other)) == (one == other)
+
+
+@given(sort=sorts, cluster=cluster_names, part=parts)
+def test_a_derived_name_fits_its_limit_and_keeps_to_the_letters_that_every_service_takes(
+    sort: str, cluster: str, part: str
+) -> None:
+    name = derived_name(sort, cluster, part)
+    assert len(name) <= LIMITS[sort]
+    assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name)
+
+
+def test_a_part_with_a_hyphen_is_a_broken_invariant() -> None:
+    with pytest.raises(AssertionError, match="no hyphen"):
+        derived_name("stack", "dl1", "my-network")

@@ -1,0 +1,87 @@
+"""The record that infra writes and jobs read: what goes in comes out, and what is foreign is named."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.core.targets import (
+    MAX_BYTES,
+    BatchTarget,
+    DamagedTarget,
+    decode_target,
+    encode_target,
+    parameter_name,
+)
+
+TARGET = BatchTarget(
+    name="dl1",
+    account="123456789012",
+    region="us-east-1",
+    zone="us-east-1a",
+    instance_type="dl1.24xlarge",
+    max_nodes=16,
+    job_queue_arn="arn:aws:batch:us-east-1:123456789012:job-queue/slipway-dl1",
+    job_definition_arn="arn:aws:batch:us-east-1:123456789012:job-definition/slipway-dl1:3",
+    log_group="/slipway/dl1",
+    bucket="slipway-dl1-data",
+    image="gaudi",
+    image_tag="1.18.0-0123456789ab",
+    repository_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/slipway/gaudi",
+    build_project="slipway-dl1-build",
+    file_system_id="fs-0123456789abcdef0",
+    file_system_mount="/mnt/shared",
+)
+
+
+def test_the_parameter_is_named_after_the_cluster() -> None:
+    assert parameter_name("dl1") == "/slipway/targets/dl1"
+
+
+def test_what_infra_writes_is_what_jobs_read() -> None:
+    assert decode_target(encode_target(TARGET), parameter="p") == TARGET
+
+
+@given(log_group=st.text(max_size=100), mount=st.none() | st.text(max_size=100), nodes=st.integers(1, 1000))
+def test_any_text_survives_the_record(log_group: str, mount: str | None, nodes: int) -> None:
+    target = replace(TARGET, log_group=log_group, file_system_mount=mount, max_nodes=nodes)
+    assert decode_target(encode_target(target), parameter="p") == target
+
+
+def test_a_long_record_still_fits_a_standard_parameter() -> None:
+    long = replace(
+        TARGET, name="n" * 64, log_group="l" * 512, repository_uri="r" * 300, job_queue_arn="q" * 250
+    )
+    assert len(encode_target(long).encode()) <= MAX_BYTES
+
+
+def _record(**changes: object) -> str:
+    record = json.loads(encode_target(TARGET)) | changes
+    return json.dumps({key: value for key, value in record.items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ami-0123456789", "is not JSON"),
+        ("[]", "holds a list where a target is an object"),
+        (_record(schema=2), "has schema 2, and this Slipway reads 1"),
+        (_record(schema=...), "has schema None"),
+        (_record(kind="slurm"), "has kind 'slurm'; known are batch"),
+        (_record(kind=[]), "has kind"),
+        (_record(bucket=..., image=...), "lacks bucket, lacks image"),
+        (_record(nodes=4), "has the unknown field nodes"),
+        (_record(max_nodes="16"), "has max_nodes = '16', not a whole number"),
+        (_record(max_nodes=True), "has max_nodes = True, not a whole number"),
+        (_record(file_system_id=7), "has file_system_id = 7, not a text or null"),
+        (_record(bucket=None), "has bucket = None, not a text"),
+    ],
+)
+def test_a_foreign_record_is_refused_with_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(DamagedTarget) as refusal:
+        decode_target(text, parameter="/slipway/targets/dl1")
+    assert said in refusal.value.message
+    assert "/slipway/targets/dl1" in refusal.value.message
+    assert "deploy the cluster again" in refusal.value.hint
