@@ -4,12 +4,16 @@ Every step says what it installs and why, is skipped when it was done before, an
 run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training).
 """
 
+# Old spellings on purpose: an old Python must get as far as saying that it is too old.
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import List, Sequence, Union
+
+Command = Sequence[Union[str, Path]]
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -32,14 +36,14 @@ class CannotSetUp(Exception):
     """One line that says what is missing and how to get it."""
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> None:
     groups = list(arguments) or ["develop"]
     unknown = [group for group in groups if group not in GROUPS]
     if unknown:
         raise CannotSetUp(f"unknown group '{unknown[0]}'; allowed are {', '.join(GROUPS)}")
     if sys.version_info < (3, 11):
         raise CannotSetUp(
-            f"Python {sys.version.split()[0]} is too old; Slipway needs 3.11 or newer: install it and run this with it"
+            f"Python {sys.version.split()[0]} is too old; Slipway needs 3.11 or newer: run this with one"
         )
     make_environment()
     install_lock("uv", "the installer: fast, and it checks every hash", with_pip=True)
@@ -52,7 +56,7 @@ def main(arguments):
         install_cdk()
 
 
-def make_environment():
+def make_environment() -> None:
     if runs([PYTHON, "-m", "pip", "--version"]):
         return
     say("creating a virtual environment in .venv")
@@ -62,37 +66,51 @@ def make_environment():
     run([sys.executable, "-m", "venv", VENV], "cannot create .venv")
 
 
-def install_venv_module():
+def install_venv_module() -> None:
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise CannotSetUp(f"this Python has no venv module; install it (on Debian: sudo apt-get install {package})")
+        raise CannotSetUp(
+            f"this Python has no venv module; install it (on Debian: sudo apt-get install {package})"
+        )
     say(f"installing the system package {package}: Debian keeps Python's venv module apart")
     run(["apt-get", "update", "-qq"], "apt-get update failed")
     run(["apt-get", "install", "-y", "-qq", package], f"cannot install {package}")
 
 
-def install_lock(group, reason, with_pip=False):
+def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
     lock = LOCKS / f"{group}.txt"
     if is_done(group, lock):
         return
     say(f"installing {group}: {reason}")
     if with_pip:
-        command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command: List[Union[str, Path]] = [
+            PYTHON,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
     else:
-        command = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--python", PYTHON]
+        # Compiled now: without bytecode `import aws_cdk.aws_ec2` parses 8 MB of Python at every start.
+        command = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", PYTHON]
     run([*command, "--require-hashes", "-r", lock], f"cannot install {lock.relative_to(ROOT)}")
     mark_done(group, lock)
 
 
-def install_torch():
-    """Before anything that depends on it: an installer left to choose takes a build with gigabytes of CUDA."""
-    if runs([PYTHON, "-c", f"import importlib.metadata as m; assert 'torch==' + m.version('torch').split('+')[0] == '{TORCH}'"]):
+def install_torch() -> None:
+    """Before what depends on it: an installer left to choose takes a build with gigabytes of CUDA."""
+    probe = f"import torch; assert torch.__version__.split('+')[0] == '{TORCH.split('==')[1]}'"
+    if runs([PYTHON, "-c", probe]):
         return
     say(f"installing {TORCH} (any build of this version serves)")
-    run([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TORCH], f"cannot install {TORCH}")
+    run(
+        [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TORCH],
+        f"cannot install {TORCH}",
+    )
 
 
-def install_slipway():
+def install_slipway() -> None:
     """Editable, so that the command and the CDK app run from this checkout."""
     project = ROOT / "pyproject.toml"
     if is_done("slipway", project) and (VENV / "bin" / "slipway").exists():
@@ -100,40 +118,59 @@ def install_slipway():
     say("installing the slipway command from this checkout")
     uv = VENV / "bin" / "uv"
     run(
-        [uv, "pip", "install", "--quiet", "--python", PYTHON, "--no-deps", "--no-build-isolation", "-e", ROOT],
+        [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            PYTHON,
+            "--no-deps",
+            "--no-build-isolation",
+            "-e",
+            ROOT,
+        ],
         "cannot install slipway",
     )
     mark_done("slipway", project)
 
 
-def install_cdk():
+def install_cdk() -> None:
     lock = ROOT / "package-lock.json"
     cli = ROOT / "node_modules" / "aws-cdk" / "bin" / "cdk"
     ensure_node()
     if not (is_done("cdk", lock) and cli.exists()):
         say("installing the AWS CDK command line (npm, 29 MB)")
-        run([find("npm"), "ci", "--no-audit", "--no-fund", "--loglevel=error"], "cannot install aws-cdk", cwd=ROOT)
+        run(
+            [find("npm"), "ci", "--no-audit", "--no-fund", "--loglevel=error"],
+            "cannot install aws-cdk",
+            cwd=ROOT,
+        )
         mark_done("cdk", lock)
     write_cdk_command(cli)
 
 
-def ensure_node():
+def ensure_node() -> None:
     """Node from the machine where it is new enough and has npm, else from a Python wheel inside .venv."""
     if (VENV / "bin" / "npm").exists() or (shutil.which("npm") and major_of_node() >= OLDEST_NODE):
         return
-    found = f"the machine's node is version {major_of_node()}" if shutil.which("node") else "the machine has no node"
+    found = (
+        f"the machine's node is version {major_of_node()}"
+        if shutil.which("node")
+        else "the machine has no node"
+    )
     say(f"installing node into .venv: {found}, and the CDK needs {OLDEST_NODE} or newer with npm")
     install_lock("node", "node and npm, 61 MB")
 
 
-def major_of_node():
+def major_of_node() -> int:
     if not shutil.which("node"):
         return 0
     answer = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S607
     return int(answer.lstrip("v").split(".")[0] or 0)
 
 
-def write_cdk_command(cli):
+def write_cdk_command(cli: Path) -> None:
     """`cdk` in an activated .venv is the pinned one, and finds this environment's python and node."""
     command = VENV / "bin" / "cdk"
     text = f'#!/bin/sh\nPATH="{VENV / "bin"}:$PATH" exec node "{cli}" "$@"\n'
@@ -143,7 +180,7 @@ def write_cdk_command(cli):
     command.chmod(0o755)
 
 
-def find(program):
+def find(program: str) -> str:
     path = os.pathsep.join([str(VENV / "bin"), os.environ.get("PATH", "")])
     found = shutil.which(program, path=path)
     if not found:
@@ -151,35 +188,37 @@ def find(program):
     return found
 
 
-def is_done(name, lock):
+def is_done(name: str, lock: Path) -> bool:
     stamp = STAMPS / name
     return stamp.exists() and stamp.read_text() == digest(lock)
 
 
-def mark_done(name, lock):
+def mark_done(name: str, lock: Path) -> None:
     STAMPS.mkdir(exist_ok=True)
     (STAMPS / name).write_text(digest(lock))
 
 
-def digest(path):
+def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def runs(command):
+def runs(command: Command) -> bool:
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
-def run(command, complaint, cwd=None):
+def run(command: Command, complaint: str, cwd: "Path | None" = None) -> None:
     environment = {**os.environ, "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"}
     finished = subprocess.run(command, cwd=cwd, env=environment, stdout=sys.stderr, check=False)
     if finished.returncode:
-        raise CannotSetUp(f"{complaint}: {Path(command[0]).name} ended with {finished.returncode}; mend it and run again")
+        raise CannotSetUp(
+            f"{complaint}: {Path(command[0]).name} ended with {finished.returncode}; mend it and run again"
+        )
 
 
-def say(text):
+def say(text: str) -> None:
     print(f"set-up: {text}", file=sys.stderr, flush=True)
 
 
