@@ -1,0 +1,52 @@
+"""Text that is safe to show: foreign names, log lines and messages may hold anything."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Literal
+
+SHOWN_CHARACTERS = 2000  # foreign text may be megabytes long
+# Cc control, Cf format, Cs half a pair, Zl and Zp line breaks of Unicode's own.
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Zero-width joiners spell words and emoji; every other format character can reorder or hide what a line says.
+HARMLESS = frozenset("\u200c\u200d")
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that could steer a terminal, forge a line or flood the screen."""
+    if len(text) > SHOWN_CHARACTERS:
+        text = f"{text[:SHOWN_CHARACTERS]}… ({len(text) - SHOWN_CHARACTERS} more characters)"
+    return text if text.isprintable() else "".join(map(_printable_character, text))
+
+
+def words(value: object) -> str:
+    """How a value reads where nobody said otherwise. None reads as unknown."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(words(item) for item in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={words(item)}" for key, item in value.items())
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def terminal_columns(text: str) -> int:
+    """How much of a line the text takes: ideographs take two columns, marks on letters none."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def padded(text: str, width: int, align: Literal["left", "right"] = "left") -> str:
+    spaces = " " * (width - terminal_columns(text))
+    return spaces + text if align == "right" else text + spaces
+
+
+def _printable_character(character: str) -> str:
+    if character in HARMLESS or unicodedata.category(character) not in UNPRINTABLE:
+        return character
+    return character.encode("unicode_escape").decode("ascii")
