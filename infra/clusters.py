@@ -1,4 +1,4 @@
-"""The clusters we deploy, one typed entry each. Override one setting with `cdk deploy dl1 -c dl1.max_nodes=4`."""
+"""The clusters we deploy, one typed entry each. Override one with `cdk deploy --all -c dl1.max_nodes=4`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,78 @@
+"""Everything that is wrong with the declared clusters, found at once: the gate before anything is built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from infra.checks.field_types import field_types, type_objection
+from infra.checks.rules import RULES
+from infra.checks.secret_values import secret_kind, shown
+from infra.checks.values import Objection
+from infra.config import BatchCluster
+from jobs.core.errors import InvalidConfig, Problem
+
+
+def check_all(clusters: Sequence[BatchCluster]) -> None:
+    problems = all_problems(clusters)
+    if problems:
+        raise InvalidConfig(problems)
+
+
+def all_problems(clusters: Sequence[BatchCluster]) -> tuple[Problem, ...]:
+    found = [problem for cluster in clusters for problem in problems_of(cluster)]
+    return (*found, *_shared_names(clusters))
+
+
+def problems_of(cluster: BatchCluster) -> tuple[Problem, ...]:
+    unsound: dict[str, Problem] = {}
+    for name in field_types():
+        objection = _objection(name, getattr(cluster, name))
+        if objection:
+            unsound[name] = Problem(where=name, message=objection.message, hint=objection.hint)
+    rules = [rule for rule, reads in RULES.items() if not unsound.keys() & set(reads)]
+    broken = [problem for rule in rules for problem in rule(cluster)]
+    found = (*unsound.values(), *broken)
+    return tuple(replace(problem, where=f"{_heading(cluster)}.{problem.where}") for problem in found)
+
+
+def _heading(cluster: BatchCluster) -> str:
+    """What the cluster is called in a message; its name may be of any type and hold anything."""
+    name: object = cluster.name
+    return (
+        name
+        if isinstance(name, str) and name.isprintable() and 0 < len(name) <= 64
+        else f"cluster {shown(name)}"
+    )
+
+
+def _objection(name: str, value: object) -> Objection | None:
+    field_type = field_types()[name]
+    objection = type_objection(field_type, value)
+    if objection or value is None:
+        return objection
+    for text in _texts(value):
+        if kind := secret_kind(text):
+            return Objection(
+                message=f"holds {kind} (hidden), and declarations are committed and printed",
+                hint="take it out, revoke it, and keep secrets in AWS Secrets Manager",
+            )
+    return next((found for check in field_type.checks if (found := check(value))), None)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """The tags look after themselves: they name the key."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, tuple) else ()
+
+
+def _shared_names(clusters: Sequence[BatchCluster]) -> Iterator[Problem]:
+    for name, count in Counter(str(cluster.name) for cluster in clusters).items():
+        if count > 1:
+            yield Problem(
+                where=_heading(next(cluster for cluster in clusters if str(cluster.name) == name)),
+                message=f"is the name of {count} clusters; every cluster has its own",
+                hint="rename one in infra/clusters.py",
+            )

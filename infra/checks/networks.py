@@ -1,0 +1,60 @@
+"""The address ranges of a cluster: of a size that a VPC takes, private, and apart from what it must reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from infra.checks.secret_values import shown
+from infra.config import BatchCluster
+from jobs.core.errors import Problem
+
+# RFC 1918, and RFC 6598, which AWS takes as well (https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html).
+_PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
+_DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
+
+
+def vpc_cidr(cluster: BatchCluster) -> Iterator[Problem]:
+    where = "vpc_cidr"
+    network = _network(cluster.vpc_cidr)
+    if network is None:
+        yield _not_a_network(where, cluster.vpc_cidr)
+        return
+    if not 16 <= network.prefixlen <= 28:
+        message = f"is {network}, a /{network.prefixlen}; a VPC is a /16 to a /28"
+        yield Problem(where=where, message=message, hint=f"use {network.network_address}/16")
+    elif not any(network.subnet_of(private) for private in _PRIVATE):
+        allowed = ", ".join(map(str, _PRIVATE))
+        yield Problem(where=where, message=f"is {network}, not private", hint=f"use a part of {allowed}")
+    if network.overlaps(_DOCKER_BRIDGE) and network.prefixlen >= 16:
+        yield Problem(
+            where=where,
+            message=f"is {network}, and Docker's bridge on every node is {_DOCKER_BRIDGE}",
+            hint="choose another range, or containers cannot reach the hosts in it",
+        )
+
+
+def vpc_apart_from_peers(cluster: BatchCluster) -> Iterator[Problem]:
+    own = _network(cluster.vpc_cidr)
+    for peer in cluster.peer_cidrs:
+        other = _network(peer)
+        if other is None:
+            yield _not_a_network("peer_cidrs", peer)
+        elif own is not None and own.overlaps(other):
+            yield Problem(
+                where="vpc_cidr",
+                message=f"is {own} and overlaps the peer network {other}",
+                hint="networks that are peered need ranges apart: change one of them",
+            )
+
+
+def _network(text: str) -> IPv4Network | None:
+    try:
+        return IPv4Network(text)
+    except ValueError:
+        return None
+
+
+def _not_a_network(where: str, text: str) -> Problem:
+    """A network with host bits set is refused too: it may be a slip in either half."""
+    return Problem(where=where, message=f"is {shown(text)}, not an IPv4 network such as 10.20.0.0/16")
