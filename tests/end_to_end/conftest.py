@@ -1,0 +1,70 @@
+"""A yard of the session's own, and the real CDK command line pointed at it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.aws import client_at
+from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+
+ROOT = Path(__file__).resolve().parents[2]
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    status: int
+    text: str  # standard output and error, as they came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Runs commands as a user would after `eval "$(slipway yard env)"`."""
+
+    environment: Mapping[str, str]
+
+    def run(self, *command: str) -> Finished:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        return Finished(status=done.returncode, text=done.stdout)
+
+    def must(self, *command: str) -> str:
+        done = self.run(*command)
+        assert done.status == 0, f"{' '.join(command)} ended with {done.status}:\n{done.text}"
+        return done.text
+
+    def client(self, service: str) -> Any:
+        url = self.environment["AWS_ENDPOINT_URL"]
+        return client_at(url, service, REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+
+
+@pytest.fixture(scope="session")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    home = tmp_path_factory.mktemp("yard")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    plain = Shell(environment={**os.environ, "PATH": path, "SLIPWAY_YARD_HOME": str(home)})
+    plain.must("slipway", "yard", "up")
+    try:
+        exported = plain.must("bash", "-c", 'eval "$(slipway yard env)" && env -0').split("\0")
+        ready = Shell(environment=dict(entry.split("=", 1) for entry in exported if "=" in entry))
+        ready.must("cdk", "bootstrap", "--app", "", f"aws://123456789012/{REGION}")
+        yield ready
+    finally:
+        plain.must("slipway", "yard", "down")

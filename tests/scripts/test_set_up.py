@@ -1,0 +1,56 @@
+"""Set-up on a fresh machine: it says what it does, does it once, and names what is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SET_UP = ROOT / "scripts" / "set_up.py"
+
+
+def set_up(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments] if code else [sys.executable, str(SET_UP), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def pretending(statement: str) -> str:
+    return f"import runpy, shutil, sys, os; {statement}; runpy.run_path({str(SET_UP)!r}, run_name='__main__')"
+
+
+def test_a_second_run_does_nothing_and_says_nothing() -> None:
+    assert set_up("develop").returncode == 0
+    done = set_up("develop")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_unknown_group_is_one_line_that_names_the_allowed_ones() -> None:
+    done = set_up("develp")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: unknown group 'develp'; allowed are submit, develop")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_old_python_is_told_which_one_is_needed() -> None:
+    done = set_up("develop", code=pretending("sys.version_info = (3, 9, 2)"))
+    assert done.returncode == 1
+    assert "needs 3.11 or newer" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_lock_but_torch_is_exact_and_hashed() -> None:
+    for lock in sorted((ROOT / "scripts" / "locks").glob("*.txt")):
+        text = lock.read_text()
+        entries = [line for line in text.splitlines() if line and not line.startswith((" ", "#", "\t"))]
+        assert entries, lock
+        for entry in entries:
+            assert "==" in entry, f"{lock.name}: {entry}"
+            assert entry.endswith("\\"), f"{lock.name}: {entry} carries no hash"
+        assert "torch==" not in text, f"{lock.name} locks torch, whose build depends on the machine"
+
+
+def test_scripts_can_be_executed() -> None:
+    for name in ("demo", "test", "check", "bench", "lock"):
+        assert os.access(ROOT / "scripts" / name, os.X_OK), name
