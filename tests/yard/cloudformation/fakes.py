@@ -1,0 +1,122 @@
+"""A cloud in memory: providers that keep their resources and fail on demand, and lookups from tables."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.yard.errors import ApiError
+from jobs.yard.resources.provider import Context, Fidelity, Properties, Resource
+
+
+@dataclass(slots=True)
+class Live:
+    """One resource that exists."""
+
+    type: str
+    logical_id: str
+    stack_name: str
+    properties: dict[str, Any]
+
+
+@dataclass
+class FakeCloud:
+    """What exists, by physical id, and how often (verb, logical id) will still fail."""
+
+    live: dict[str, Live] = field(default_factory=dict)
+    failures: dict[tuple[str, str], int] = field(default_factory=dict)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    gate: threading.Event | None = None  # holds every creation until it is set
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def provider(self, resource_type: str) -> FakeProvider:
+        return FakeProvider(self, resource_type)
+
+    def fail(self, verb: str, logical_id: str, times: int = 1) -> None:
+        self.failures[verb, logical_id] = times
+
+    def enter(self, verb: str, logical_id: str) -> None:
+        self.calls.append((verb, logical_id))
+        if self.gate is not None and verb == "create":
+            assert self.gate.wait(timeout=30)
+        left = self.failures.get((verb, logical_id), 0)
+        if left:
+            self.failures[verb, logical_id] = left - 1
+            raise ApiError("InvalidRequest", f"no {verb} of {logical_id} today")
+
+    def next_id(self, resource_type: str) -> str:
+        return f"{resource_type.rsplit('::', 1)[-1].lower()}-{next(self._numbers)}"
+
+    def names(self) -> list[str]:
+        return sorted(resource.logical_id for resource in self.live.values())
+
+    def of(self, logical_id: str) -> dict[str, Any]:
+        (found,) = [one.properties for one in self.live.values() if one.logical_id == logical_id]
+        return found
+
+
+class FakeProvider:
+    """Any type. Its attribute Arn names the resource; Echo.X gives back the property X."""
+
+    fidelity = Fidelity.RECORDED
+
+    def __init__(self, cloud: FakeCloud, resource_type: str) -> None:
+        self.cloud = cloud
+        self.type = resource_type
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        self.cloud.enter("create", context.logical_id)
+        physical_id = self.cloud.next_id(self.type)
+        self.cloud.live[physical_id] = Live(
+            self.type, context.logical_id, context.stack_name, dict(properties)
+        )
+        return self._resource(physical_id, properties)
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        live = self.cloud.live[resource.physical_id]
+        half_done = self.cloud.failures.get(("update", context.logical_id), 0)
+        if half_done:
+            live.properties = dict(new)  # a real update, too, may fail after it has begun
+        self.cloud.enter("update", context.logical_id)
+        live.properties = dict(new)
+        return self._resource(resource.physical_id, new)
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        self.cloud.enter("delete", context.logical_id)
+        self.cloud.live.pop(resource.physical_id, None)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        if self.type == "AWS::SNS::TopicPolicy":
+            raise NotImplementedError
+        live = self.cloud.live.get(resource.physical_id)
+        return None if live is None else live.properties
+
+    def _resource(self, physical_id: str, properties: Properties) -> Resource:
+        arn = f"arn:aws:fake:::{physical_id}"
+        attributes: dict[str, Any] = {"Arn": arn, "TopicArn": arn, "GroupId": physical_id}
+        attributes |= {"TopicName": str(properties.get("DisplayName", physical_id))}
+        return Resource(physical_id=physical_id, attributes=attributes)
+
+
+@dataclass
+class FakeLookups:
+    parameters: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
+    objects: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
+
+    def parameter(self, name: str) -> str:
+        return self.parameters[name]
+
+    def secret(self, name: str, stage: str, version: str) -> str:
+        return self.secrets[name]
+
+    def availability_zones(self, region: str) -> tuple[str, ...]:
+        return tuple(f"{region}{letter}" for letter in "abc")
+
+    def stored_object(self, bucket: str, key: str, version: str | None) -> bytes:
+        return self.objects[bucket, key]
