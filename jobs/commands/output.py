@@ -28,6 +28,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON w
 
 Row = Mapping[str, object]
 
+GAP = 2  # spaces between columns
 STYLES = {"error": "31;1", "warning": "33;1", "hint": "36", "title": "1"}
 
 # The consoles on which something is live now: a line said meanwhile goes above it.
@@ -73,7 +74,7 @@ def print_table(title: str, columns: Sequence[Column], rows: Sequence[Row], *, a
 
 
 def print_record(title: str, columns: Sequence[Column], record: Row, *, as_json: bool) -> None:
-    """One thing in full, a line for each column. JSON is the whole record as one object."""
+    """One thing in full, a line for each column that is not empty. JSON is the whole record as one object."""
     if as_json:
         print_json(record)
         return
@@ -82,7 +83,8 @@ def print_record(title: str, columns: Sequence[Column], record: Row, *, as_json:
     for column in columns:
         cell = column.cell(record)
         unit = f" {column.unit}" if column.unit and cell != column.absent else ""
-        lines.append(f"{padded(column.label, widest, 'left')}  {cell}{unit}".rstrip())
+        if cell:
+            lines.append(f"{padded(column.label, widest + GAP)}{cell}{unit}")
     _write("\n".join(lines) + "\n")
 
 
@@ -182,30 +184,58 @@ def _write(text: str) -> None:
 
 
 def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(printable(title)) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
-    for column in columns:
-        table.add_column(Text(column.heading), justify=column.align, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(column.cell(row)) for column in columns))
-    Console(markup=False, highlight=False, emoji=False).print(table)
+    console = Console(markup=False, highlight=False, emoji=False)
+    table = Table(
+        title=Text(printable(title)) if title else None,
+        title_justify="left",
+        box=None,
+        padding=(0, GAP, 0, 0),
+        pad_edge=False,
+    )
+    lines = _lines(columns, rows)
+    for column, width in zip(columns, _widths(lines, console.width), strict=True):
+        table.add_column(Text(column.heading), justify=column.align, overflow="fold", width=width)
+    for line in lines[1:]:
+        table.add_row(*map(Text, line))
+    console.print(table)
+
+
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int | None]:
+    """Cells wrap between words as long as the terminal has room for the longest; None: anywhere, as rich likes."""
+    columns = list(zip(*lines, strict=True))
+    widths = [
+        max(terminal_columns(word) for cell in cells for word in [*cell.split(), ""]) for cells in columns
+    ]
+    spare = room - sum(widths) - GAP * (len(widths) - 1)
+    if spare < 0:
+        return [None] * len(widths)
+    for index, cells in enumerate(columns):
+        more = min(spare, max(map(terminal_columns, cells)) - widths[index])
+        widths[index] += more
+        spare -= more
+    return list(widths)
+
+
+def _lines(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
+    headings = [column.heading for column in columns]
+    return [headings, *([column.cell(row) for column in columns] for row in rows)]
 
 
 def _plain_table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
     """Aligned by spaces, as wide as it needs to be: a pipe has no width."""
-    lines = [[column.heading for column in columns]] + [
-        [column.cell(row) for column in columns] for row in rows
-    ]
-    widths = [max(terminal_columns(line[index]) for line in lines) for index in range(len(columns))]
+    lines = _lines(columns, rows)
+    widths = [max(map(terminal_columns, cells)) for cells in zip(*lines, strict=True)]
     text = [
-        "  ".join(
+        (" " * GAP)
+        .join(
             padded(cell, width, column.align)
             for cell, width, column in zip(line, widths, columns, strict=True)
-        ).rstrip()
+        )
+        .rstrip()
         for line in lines
     ]
     return [printable(title), *text] if title else text

@@ -44,10 +44,13 @@ class InstanceType:
     architecture: str
     accelerator: Accelerator | None
     peak_tflops: float | None  # the whole node where there is no accelerator
+    peak_note: str  # where the peak comes from, and how far to trust it
+    link_note: str
     network_gbps: float
     network_cards: int
     efa_interfaces: int  # the most that can be attached; 0 means that the type has no EFA
     price: Price | None
+    unpriced_reason: str  # why there is no price; empty where there is one
     regions: tuple[str, ...]  # where it was offered when the row was made; empty when not known
     source: str
     notes: str
@@ -102,10 +105,13 @@ def _decode(row: dict[str, str]) -> InstanceType:
         architecture=row["architecture"],
         accelerator=accelerator,
         peak_tflops=None if accelerator else peak,
+        peak_note=row["peak_note"],
+        link_note=row["link_note"],
         network_gbps=float(row["network_gbps"]),
         network_cards=int(row["network_cards"]),
         efa_interfaces=int(row["efa_interfaces"]),
         price=_price(row),
+        unpriced_reason="" if row["usd_per_hour"] else row["price_source"],
         regions=tuple(row["regions"].split()),
         source=row["facts_source"],
         notes=row["notes"],

@@ -1,0 +1,26 @@
+"""`slipway completion SHELL`: the script that makes a shell complete commands, options and instance types."""
+
+from __future__ import annotations
+
+import click
+
+from jobs.commands.output import print_text
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print a script that completes commands, options and the names of instance types.
+
+    \b
+    bash: add to ~/.bashrc                  eval "$(slipway completion bash)"
+    zsh:  add to ~/.zshrc                   eval "$(slipway completion zsh)"
+    fish: write to the file that fish loads  slipway completion fish > ~/.config/fish/completions/slipway.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from jobs.cli import COMPLETE_VARIABLE, PROGRAM, cli
+
+    completer = get_completion_class(shell)
+    assert completer is not None, f"click completes no {shell}"
+    print_text(completer(cli, {}, PROGRAM, COMPLETE_VARIABLE).source())
