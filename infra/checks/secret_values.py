@@ -25,10 +25,14 @@ def secret_kind(text: str) -> str | None:
 
 
 def shown(value: object) -> str:
-    """How a message prints a value: never a secret, never a control character, never a page of text."""
-    text = repr(str(value)) if isinstance(value, str) else repr(value)
+    """How a message prints a value."""
+    return presentable(repr(str(value)) if isinstance(value, str) else repr(value))
+
+
+def presentable(text: str) -> str:
+    """Never a secret, never a control character, never a page of text."""
     kind = secret_kind(text)
     if kind:
         return f"(hidden: {kind})"
-    text = ascii(value) if not text.isprintable() else text
+    text = text if text.isprintable() else ascii(text)[1:-1]
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}… ({len(text)} characters)"

@@ -79,5 +79,5 @@ def fsx_capacity(value: int) -> Objection | None:
 
 def nearest(word: str, known: tuple[str, ...]) -> str:
     """A hint: what the user may have meant, or else all that is allowed."""
-    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    close = get_close_matches(word, known, n=1, cutoff=0.55)
     return f"did you mean {close[0]}?" if close else f"allowed are {', '.join(known)}"
