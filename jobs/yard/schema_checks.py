@@ -1,0 +1,270 @@
+"""The keywords of CloudFormation's resource schemas, with CloudFormation's words for what breaks them.
+
+To check another keyword: one function here and its line in KEYWORDS.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+Problems = Iterator[str]  # each "<path>: <message>", the path relative to the value at hand
+
+
+def problems(value: Any, root: Schema) -> Problems:
+    """Everything that is wrong with the value, as `#/path: message`."""
+    for problem in _Visit(root).problems(value, root):
+        yield f"#{problem}"
+
+
+def resolved(part: Schema, root: Schema) -> Schema:
+    """The part that a `$ref` stands for."""
+    name = part.get("$ref")
+    if not isinstance(name, str) or not name.startswith("#/"):
+        return part
+    target: Any = root
+    for step in name[2:].split("/"):
+        target = target.get(step, {})
+    return resolved(target, root)
+
+
+def property_schema(part: Schema, name: str) -> Schema:
+    """The schema of one property; an empty one, which allows everything, where there is none."""
+    found = (part.get("properties") or {}).get(name) or next(_by_pattern(part, name), {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _by_pattern(part: Schema, name: str) -> Iterator[Schema]:
+    import regex
+
+    for pattern, found in (part.get("patternProperties") or {}).items():
+        if regex.search(pattern, name):
+            yield found
+
+
+class _Visit:
+    """One walk over a value and its schema."""
+
+    def __init__(self, root: Schema) -> None:
+        self.root = root
+
+    def problems(self, value: Any, part: Schema | bool) -> Problems:
+        if isinstance(part, bool) or not isinstance(value, JSON):
+            return
+        part = resolved(part, self.root)
+        if "type" in part and not _has_type(value, part["type"]):
+            yield f": expected type: {_type_words(part['type'])}, found: {_type_of(value)}"
+            return
+        for keyword, (kind, check) in KEYWORDS.items():
+            if (
+                keyword in part
+                and isinstance(value, kind)
+                and not (kind is not JSON and isinstance(value, bool))
+            ):
+                yield from check(self, part[keyword], value, part)
+
+    def holds(self, value: Any, part: Schema) -> bool:
+        return next(self.problems(value, part), None) is None
+
+
+JSON = (dict, list, str, int, float, bool, type(None))
+NUMBER = (int, float)
+TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str, int, float, bool),  # CloudFormation writes a scalar as a string where it wants one
+    "integer": (int,),
+    "number": NUMBER,
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+TYPE_NAMES = {
+    dict: "JSONObject",
+    list: "JSONArray",
+    str: "String",
+    int: "Integer",
+    float: "Double",
+    bool: "Boolean",
+}
+
+
+def _has_type(value: Any, wanted: Any) -> bool:
+    names = [wanted] if isinstance(wanted, str) else wanted
+    return any(
+        isinstance(value, TYPES[name]) and not (isinstance(value, bool) and name in ("integer", "number"))
+        for name in names
+    )
+
+
+def _type_of(value: Any) -> str:
+    return TYPE_NAMES.get(type(value), "Null")
+
+
+def _type_words(wanted: Any) -> str:
+    names = [wanted] if isinstance(wanted, str) else wanted
+    return " or ".join(TYPE_NAMES.get(TYPES[name][0], "Null") for name in names)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _properties(visit: _Visit, argument: Schema, value: dict[str, Any], part: Schema) -> Problems:
+    for name, item in value.items():
+        if name in argument:
+            yield from (f"/{name}{problem}" for problem in visit.problems(item, argument[name]))
+
+
+def _pattern_properties(visit: _Visit, argument: Schema, value: dict[str, Any], part: Schema) -> Problems:
+    for name, item in value.items():
+        for found in _by_pattern(part, name):
+            yield from (f"/{name}{problem}" for problem in visit.problems(item, found))
+
+
+def _additional(visit: _Visit, argument: Any, value: dict[str, Any], part: Schema) -> Problems:
+    known = part.get("properties") or {}
+    for name in value:
+        if name in known or next(_by_pattern(part, name), None) is not None:
+            continue
+        if argument is False:
+            yield f": extraneous key [{name}] is not permitted"
+        else:
+            yield from (f"/{name}{problem}" for problem in visit.problems(value[name], argument))
+
+
+def _required(visit: _Visit, argument: list[str], value: dict[str, Any], part: Schema) -> Problems:
+    yield from (f": required key [{name}] not found" for name in argument if name not in value)
+
+
+def _required_xor(visit: _Visit, argument: list[str], value: dict[str, Any], part: Schema) -> Problems:
+    given = [name for name in argument if name in value]
+    if len(given) != 1:
+        yield f": exactly one of {argument} is required, found {given}"
+
+
+def _required_or(visit: _Visit, argument: list[str], value: dict[str, Any], part: Schema) -> Problems:
+    if not any(name in value for name in argument):
+        yield f": at least one of {argument} is required"
+
+
+def _dependent_excluded(visit: _Visit, argument: Any, value: dict[str, Any], part: Schema) -> Problems:
+    for name, others in argument.items():
+        if name in value:
+            yield from (f": [{name}] cannot be given with [{other}]" for other in others if other in value)
+
+
+def _dependent_required(visit: _Visit, argument: Any, value: dict[str, Any], part: Schema) -> Problems:
+    for name, others in argument.items():
+        if name in value and isinstance(others, list):
+            yield from (f": [{name}] requires [{other}]" for other in others if other not in value)
+
+
+def _items(visit: _Visit, argument: Any, value: list[Any], part: Schema) -> Problems:
+    for index, item in enumerate(value):
+        yield from (f"/{index}{problem}" for problem in visit.problems(item, argument))
+
+
+def _unique(visit: _Visit, argument: bool, value: list[Any], part: Schema) -> Problems:
+    texts = [json.dumps(item, sort_keys=True, default=str) for item in value]
+    if argument and len(set(texts)) != len(texts):
+        yield ": array items are not unique"
+
+
+def _enum(visit: _Visit, argument: list[Any], value: Any, part: Schema) -> Problems:
+    if isinstance(value, dict | list) or _shown(value) not in [_shown(item) for item in argument]:
+        yield f": {_shown(value)} is not a valid enum value, which are {', '.join(map(_shown, argument))}"
+
+
+def _enum_any_case(visit: _Visit, argument: list[str], value: str, part: Schema) -> Problems:
+    if value.lower() not in [item.lower() for item in argument]:
+        yield f": {value} is not a valid enum value, which are {', '.join(argument)}"
+
+
+def _const(visit: _Visit, argument: Any, value: Any, part: Schema) -> Problems:
+    if _shown(value) != _shown(argument):
+        yield f": {_shown(value)} is not {_shown(argument)}"
+
+
+def _pattern(visit: _Visit, argument: str, value: str, part: Schema) -> Problems:
+    import regex
+
+    if not regex.search(argument, value):
+        yield f": string [{value}] does not match pattern {argument}"
+
+
+def _multiple(visit: _Visit, argument: float, value: float, part: Schema) -> Problems:
+    if value % argument:
+        yield f": {value} is not a multiple of {argument}"
+
+
+def _bound(words: str, holds: Callable[[Any, Any], bool], measure: Callable[[Any], Any]) -> Any:
+    def check(visit: _Visit, argument: Any, value: Any, part: Schema) -> Problems:
+        if not holds(measure(value), argument):
+            yield ": " + words.format(argument, measure(value))
+
+    return check
+
+
+def _all_of(visit: _Visit, argument: list[Schema], value: Any, part: Schema) -> Problems:
+    for one in argument:
+        yield from visit.problems(value, one)
+
+
+def _any_of(visit: _Visit, argument: list[Schema], value: Any, part: Schema) -> Problems:
+    if not any(visit.holds(value, one) for one in argument):
+        yield f": no subschema matched out of the total {len(argument)} subschemas"
+
+
+def _one_of(visit: _Visit, argument: list[Schema], value: Any, part: Schema) -> Problems:
+    matched = sum(visit.holds(value, one) for one in argument)
+    if matched != 1:
+        yield f": {matched} subschemas matched instead of one"
+
+
+def _not(visit: _Visit, argument: Schema, value: Any, part: Schema) -> Problems:
+    if visit.holds(value, argument):
+        yield ": subject must not be valid against the schema of [not]"
+
+
+def _at_least(value: float, limit: float) -> bool:
+    return value >= limit
+
+
+def _at_most(value: float, limit: float) -> bool:
+    return value <= limit
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+# keyword: the kinds of value that it is for, and its check
+KEYWORDS: dict[str, tuple[Any, Callable[[_Visit, Any, Any, Schema], Problems]]] = {
+    "properties": (dict, _properties),
+    "patternProperties": (dict, _pattern_properties),
+    "additionalProperties": (dict, _additional),
+    "required": (dict, _required),
+    "requiredXor": (dict, _required_xor),
+    "requiredOr": (dict, _required_or),
+    "dependentExcluded": (dict, _dependent_excluded),
+    "dependentRequired": (dict, _dependent_required),
+    "items": (list, _items),
+    "uniqueItems": (list, _unique),
+    "minItems": (list, _bound("expected minimum item count: {}, found: {}", _at_least, len)),
+    "maxItems": (list, _bound("expected maximum item count: {}, found: {}", _at_most, len)),
+    "enum": (JSON, _enum),
+    "enumCaseInsensitive": (str, _enum_any_case),
+    "const": (JSON, _const),
+    "pattern": (str, _pattern),
+    "minLength": (str, _bound("expected minLength: {}, actual: {}", _at_least, len)),
+    "maxLength": (str, _bound("expected maxLength: {}, actual: {}", _at_most, len)),
+    "minimum": (NUMBER, _bound("{1} is not greater or equal to {0}", _at_least, _itself)),
+    "maximum": (NUMBER, _bound("{1} is not less or equal to {0}", _at_most, _itself)),
+    "multipleOf": (NUMBER, _multiple),
+    "allOf": (JSON, _all_of),
+    "anyOf": (JSON, _any_of),
+    "oneOf": (JSON, _one_of),
+    "not": (JSON, _not),
+}
