@@ -1,12 +1,33 @@
-"""The one door to AWS: every boto3 client is made here, so that retries and the endpoint are decided once."""
+"""The one door to AWS: every boto3 client is made here, so that retries and the endpoint are decided once.
+
+`client` is for what changes the world, `reader` for what only asks. `ask` and `ask_all` give an Unanswered in
+place of an exception, for those who can go on without the answer.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlparse
+
+_READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
+_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """AWS did not say: what was asked, the error's code (or botocore's name for it) and its words."""
+
+    action: str  # as IAM policies write it: ec2:DescribeRegions
+    code: str
+    message: str
+
+    @property
+    def is_denied(self) -> bool:
+        return self.code in _DENIED
 
 
 def endpoint() -> str | None:
@@ -35,6 +56,54 @@ def client(service: str, region: str | None = None) -> Any:
     from botocore.config import Config
 
     return boto3.client(service, region_name=region, config=Config(retries={"total_max_attempts": 1}))
+
+
+@lru_cache(maxsize=64)
+def reader(service: str, region: str | None = None) -> Any:
+    """A client for questions: it may repeat them, and asks nothing that changes the world."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(retries={"mode": "standard"}, connect_timeout=5, read_timeout=30)
+    asking = boto3.client(service, region_name=region, config=config)
+    asking.meta.events.register("before-call", _only_read)
+    return asking
+
+
+def ask(client: Any, operation: str, **arguments: Any) -> Any:
+    """The answer to one call, `operation` as AWS writes it, or an Unanswered."""
+    from botocore import xform_name
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return getattr(client, xform_name(operation))(**arguments)
+    except (BotoCoreError, ClientError) as error:
+        return _unanswered(client, operation, error)
+
+
+def ask_all(client: Any, operation: str, key: str, **arguments: Any) -> Any:
+    """What stands under `key` on every page, in one list, or an Unanswered. Empty pages are passed over."""
+    from botocore import xform_name
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        pages = client.get_paginator(xform_name(operation)).paginate(**arguments)
+        return [item for page in pages for item in page.get(key, [])]
+    except (BotoCoreError, ClientError) as error:
+        return _unanswered(client, operation, error)
+
+
+def _only_read(model: Any, **_: Any) -> None:
+    assert model.name.startswith(_READS), f"a reader is asked to {model.name}, which may change something"
+
+
+def _unanswered(client: Any, operation: str, error: Exception) -> Unanswered:
+    answer = getattr(error, "response", {}).get("Error", {})
+    return Unanswered(
+        action=f"{client.meta.service_model.signing_name}:{operation}",
+        code=answer.get("Code") or type(error).__name__,
+        message=answer.get("Message") or str(error),
+    )
 
 
 @lru_cache(maxsize=64)

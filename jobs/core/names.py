@@ -9,6 +9,9 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 
+# On every stack of a cluster and every node that it starts: by it they are found, counted and billed.
+CLUSTER_TAG = "slipway:cluster"
+
 # The longest name that AWS takes, from each service's API reference.
 LIMITS: Mapping[str, int] = {
     "stack": 128,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar
 
 from jobs.core.errors import SlipwayError
+from jobs.core.records import wrong_fields
 
 SCHEMA_VERSION = 1
 PARAMETER_ROOT = "/slipway/targets"
@@ -85,25 +86,11 @@ def _target_type(record: dict[str, Any], parameter: str) -> type[BatchTarget]:
 
 
 def _check_fields(target_type: type[BatchTarget], record: Mapping[str, object], parameter: str) -> None:
-    expected = get_type_hints(target_type)
-    names = [each.name for each in fields(target_type)]
-    wrong = [f"lacks {name}" for name in names if name not in record]
-    wrong += [f"has the unknown field {name}" for name in record if name not in names]
-    wrong += [
-        f"has {name} = {record[name]!r}, not {_in_words(expected[name])}"
-        for name in names
-        if name in record and not _is_of_type(record[name], expected[name])
-    ]
+    known = [each.name for each in fields(target_type)]
+    wrong = wrong_fields(target_type, record)
+    wrong += [f"has the unknown field {name}" for name in record if name not in known]
     if wrong:
         raise _damaged(parameter, ", ".join(wrong))
-
-
-def _is_of_type(value: object, expected: Any) -> bool:
-    return isinstance(value, expected) and not isinstance(value, bool)
-
-
-def _in_words(expected: Any) -> str:
-    return {str: "a text", int: "a whole number"}.get(expected, "a text or null")
 
 
 def _damaged(parameter: str, what: str) -> DamagedTarget:

@@ -1,0 +1,30 @@
+"""Records that one part of Slipway writes as JSON and another reads: what is wrong with one, by field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+_IN_WORDS = {str: "a text", int: "a whole number", bool: "true or false", NoneType: "null"}
+
+
+def wrong_fields(record_type: type[Any], record: Mapping[str, object]) -> list[str]:
+    """Each missing or mistyped field in words; fields hold texts, whole numbers, truths or null."""
+    expected = get_type_hints(record_type)
+    names = [each.name for each in fields(record_type)]
+    missing = [f"lacks {name}" for name in names if name not in record]
+    return missing + [
+        f"has {name} = {record[name]!r}, not {_in_words(expected[name])}"
+        for name in names
+        if name in record and type(record[name]) not in _types(expected[name])
+    ]
+
+
+def _types(expected: Any) -> tuple[Any, ...]:
+    return get_args(expected) or (expected,)
+
+
+def _in_words(expected: Any) -> str:
+    return " or ".join(_IN_WORDS[each] for each in _types(expected))
