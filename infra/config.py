@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
-from infra.checks.values import between, fsx_capacity, known_instance_type, matching, one_of
+from infra.checks.values import between, cluster_name, fsx_capacity, known_instance_type, matching, one_of
 
 
 class ClusterKind(StrEnum):
@@ -49,12 +49,6 @@ _RETENTION_DAYS = (
 )
 # fmt: on
 
-# Begins every derived name, so it keeps to what the strictest service takes.
-_NAME = matching(
-    r"[a-z][a-z0-9]*(-[a-z0-9]+)*",
-    "small letters, digits and single hyphens, beginning with a letter",
-    longest=64,
-)
 _REGION = matching(r"[a-z]{2}(-[a-z]+)+-[0-9]", "a region such as us-east-1", longest=32)
 _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
 _RESERVATION = matching(
@@ -71,7 +65,7 @@ _EMAIL = matching(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", "one e-mail ad
 class BatchCluster:
     """A cluster for AWS Batch multi-node jobs: one instance type, one zone, scaled from zero."""
 
-    name: Annotated[str, _NAME]
+    name: Annotated[str, cluster_name]
     instance_type: Annotated[str, known_instance_type]
     max_nodes: Annotated[int, between(1, 1000, why="AWS Batch runs a job on at most 1000 nodes")]
     region: Annotated[str, _REGION]

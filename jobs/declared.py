@@ -1,4 +1,4 @@
-"""The declared clusters, for commands: infra prints them in a process of its own, for jobs import none of it."""
+"""The declared clusters, for commands: infra prints them in a process of its own; jobs import none of it."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any
 from infra.checks.secret_values import shown
 from jobs.core.errors import SlipwayError
 from jobs.core.instances import instance_type
+from jobs.core.names import PARTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,22 @@ def matching(pattern: str, allowed: str, *, longest: int) -> Check:
         return None if compiled.fullmatch(value) else Objection(message=f"is {shown(value)}, not {allowed}")
 
     return check
+
+
+# Begins every derived name, so it keeps to what the strictest service takes.
+_NAME = matching(
+    r"[a-z][a-z0-9]*(-[a-z0-9]+)*",
+    "small letters, digits and single hyphens, beginning with a letter",
+    longest=64,
+)
+
+
+def cluster_name(value: str) -> Objection | None:
+    first, _, last = value.rpartition("-")
+    if first and last in PARTS:
+        message = f"is {shown(value)}, and the {last} of another cluster may be called so"
+        return Objection(message=message, hint=f"end it in another word than {', '.join(sorted(PARTS))}")
+    return _NAME(value)
 
 
 def known_instance_type(value: str) -> Objection | None:

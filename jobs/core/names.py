@@ -12,6 +12,9 @@ from hashlib import sha256
 # On every stack of a cluster and every node that it starts: by it they are found, counted and billed.
 CLUSTER_TAG = "slipway:cluster"
 
+# What stands behind the cluster's name in a derived one.
+PARTS = frozenset({"network", "storage", "images", "observability", "data", "build", "nodes"})
+
 # The longest name that AWS takes, from each service's API reference.
 LIMITS: Mapping[str, int] = {
     "stack": 128,
@@ -30,14 +33,14 @@ _DIGEST_LENGTH = 10
 _LOOKS_SHORTENED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}$")
 
 
-def derived_name(sort: str, cluster: str, part: str) -> str:
-    """`slipway-<cluster>-<part>`, shortened where AWS takes no more.
+def derived_name(sort: str, cluster: str, part: str = "") -> str:
+    """`<cluster>-<part>`, or the cluster's own name, shortened where AWS takes no more.
 
-    Only the cluster's name may contain hyphens, or a-b + c and a + b-c would be one name. A name that already
-    looks shortened is shortened again, or it could be taken for another one's.
+    Parts have no hyphen and no cluster's name ends in one of PARTS, or a-network and the network of a were
+    one. A name that already looks shortened is shortened again, or it could be taken for another's.
     """
     assert "-" not in part, f"the part of a derived name has no hyphen: {part!r}"
-    name = f"slipway-{cluster}-{part}"
+    name = f"{cluster}-{part}" if part else cluster
     limit = LIMITS[sort]
     if len(name) <= limit and not _LOOKS_SHORTENED.search(name):
         return name
@@ -45,6 +48,6 @@ def derived_name(sort: str, cluster: str, part: str) -> str:
     return f"{name[: limit - _DIGEST_LENGTH - 1].rstrip('-')}-{digest}"
 
 
-def stack_name(cluster: str, part: str) -> str:
-    """The name of one stack of a cluster: `part` is the stack's own word (network, storage, batch, …)."""
+def stack_name(cluster: str, part: str = "") -> str:
+    """The name of one stack of a cluster; the stack of its compute is named like the cluster itself."""
     return derived_name("stack", cluster, part)

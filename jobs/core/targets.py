@@ -35,7 +35,7 @@ class BatchTarget:
     zone: str
     instance_type: str
     max_nodes: int
-    job_queue_arn: str
+    queue_arn: str
     job_definition_arn: str  # of the revision that was deployed
     log_group: str
     bucket: str

@@ -68,6 +68,7 @@ def test_two_clusters_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"name": "dl1-network"}, "the network of another cluster may be called so"),
         ({"market": Market.TARGETED_RESERVATION}, "reservation_id: is missing"),
         ({"market": Market.CAPACITY_BLOCK}, "reservation_id: is missing"),
         ({"reservation_id": "cr-0123456789abcdef0"}, "market on-demand takes no reservation"),

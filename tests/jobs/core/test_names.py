@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.core.names import LIMITS, derived_name
+from jobs.core.names import LIMITS, PARTS, derived_name, stack_name
 
 cluster_names = st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", fullmatch=True).filter(
-    lambda name: len(name) <= 90
+    lambda name: len(name) <= 90 and name.rpartition("-")[2] not in PARTS
 )
-parts = st.sampled_from(["network", "storage", "images", "batch", "observability"])
+parts = st.sampled_from(["", *sorted(PARTS)])
 sorts = st.sampled_from(sorted(LIMITS))
 
 
 def test_a_short_name_is_used_as_it_is() -> None:
-    assert derived_name("stack", "dl1", "network") == "slipway-dl1-network"
+    assert stack_name("dl1", "network") == "dl1-network"
+    assert stack_name("dl1") == "dl1"
 
 
 def test_two_long_clusters_with_one_beginning_get_two_bucket_names() -> None:
@@ -27,7 +28,7 @@ def test_two_long_clusters_with_one_beginning_get_two_bucket_names() -> None:
 
 def test_a_cluster_called_like_the_shortened_name_of_another_gets_a_name_of_its_own() -> None:
     shortened = derived_name("bucket", "a" * 60, "data")
-    cluster, _, part = shortened.removeprefix("slipway-").rpartition("-")
+    cluster, _, part = shortened.rpartition("-")
     assert derived_name("bucket", cluster, part) != shortened
 
 

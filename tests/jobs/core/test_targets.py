@@ -23,7 +23,7 @@ TARGET = BatchTarget(
     zone="us-east-1a",
     instance_type="dl1.24xlarge",
     max_nodes=16,
-    job_queue_arn="arn:aws:batch:us-east-1:123456789012:job-queue/slipway-dl1",
+    queue_arn="arn:aws:batch:us-east-1:123456789012:job-queue/slipway-dl1",
     job_definition_arn="arn:aws:batch:us-east-1:123456789012:job-definition/slipway-dl1:3",
     log_group="/slipway/dl1",
     bucket="slipway-dl1-data",
@@ -51,9 +51,7 @@ def test_any_text_survives_the_record(log_group: str, mount: str | None, nodes: 
 
 
 def test_a_long_record_still_fits_a_standard_parameter() -> None:
-    long = replace(
-        TARGET, name="n" * 64, log_group="l" * 512, repository_uri="r" * 300, job_queue_arn="q" * 250
-    )
+    long = replace(TARGET, name="n" * 64, log_group="l" * 512, repository_uri="r" * 300, queue_arn="q" * 250)
     assert len(encode_target(long).encode()) <= MAX_BYTES
 
 
