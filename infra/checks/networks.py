@@ -8,9 +8,12 @@ from ipaddress import IPv4Network
 from infra.checks.secret_values import shown
 from infra.config import BatchCluster
 from jobs.core.errors import Problem
+from jobs.core.instances import instance_type
 
 # RFC 1918, and RFC 6598, which AWS takes as well (https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html).
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
+# Five addresses of a subnet are AWS's (VPC user guide, "Subnet sizing"); up to fifteen are of endpoints.
+_TAKEN_BY_AWS = 20
 _DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
 
 
@@ -46,6 +49,25 @@ def vpc_apart_from_peers(cluster: BatchCluster) -> Iterator[Problem]:
                 message=f"is {own} and overlaps the peer network {other}",
                 hint="networks that are peered need ranges apart: change one of them",
             )
+
+
+def room_for_every_node(cluster: BatchCluster) -> Iterator[Problem]:
+    """Nodes share the private half of the VPC: an address for each interface and one for the container."""
+    network, type_ = _network(cluster.vpc_cidr), instance_type(cluster.instance_type)
+    if network is None:
+        return
+    interfaces = type_.efa_interfaces if cluster.efa_interfaces is None else cluster.efa_interfaces
+    needed = cluster.max_nodes * (max(interfaces, 1) + 1) + _TAKEN_BY_AWS
+    if needed <= network.num_addresses // 2:
+        return
+    prefix = 32 - (2 * needed - 1).bit_length()
+    yield Problem(
+        where="vpc_cidr",
+        message=f"is {network}, and {cluster.max_nodes} nodes need {needed} addresses in half of it",
+        hint=f"use a /{prefix}"
+        if prefix >= 16
+        else "no VPC is large enough: lower max_nodes or efa_interfaces",
+    )
 
 
 def _network(text: str) -> IPv4Network | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
-from infra.checks.networks import vpc_apart_from_peers, vpc_cidr
+from infra.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
 from infra.checks.secret_values import shown
 from infra.checks.tags import tags
 from infra.config import BatchCluster, FileSystem, Market
@@ -121,6 +121,7 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     trainium_nodes_joined_by_efa: ("instance_type", "max_nodes"),
     market_and_reservation: ("market", "reservation_id"),
     vpc_cidr: ("vpc_cidr",),
+    room_for_every_node: ("vpc_cidr", "max_nodes", "instance_type", "efa_interfaces"),
     vpc_apart_from_peers: ("vpc_cidr", "peer_cidrs"),
     fsx_settings_with_fsx: ("file_system", "fsx_capacity_gib", "fsx_mbps_per_tib"),
     tags: ("tags",),
