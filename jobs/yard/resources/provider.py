@@ -41,21 +41,27 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What was made: `Ref` gives the physical id, `Fn::GetAtt` an attribute (dotted names for nested ones)."""
+    """What was made: `Ref` gives the physical id, `Fn::GetAtt` an attribute (nested ones by dotted names)."""
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Provider(Protocol):
-    """One resource type. The engine decides between update and replacement from the schema, not the provider."""
+    """One resource type. The engine decides between update and replacement (schema, conditional.py)."""
 
-    fidelity: Fidelity
+    @property
+    def fidelity(self) -> Fidelity: ...
 
-    def create(self, context: Context, properties: Properties) -> Resource: ...
+    def create(self, context: Context, properties: Properties) -> Resource:
+        """Make it, or raise ApiError and leave nothing behind."""
+        ...
 
     def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        """Change it in place. Called again with old and new swapped when the stack rolls back."""
+        """Change it in place; all of it or nothing. A rollback calls it with old and new swapped.
+
+        The physical id may change without a replacement: a job definition's is its newest revision's ARN.
+        """
         ...
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
@@ -63,5 +69,8 @@ class Provider(Protocol):
         ...
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        """The live values of the given properties, for drift; None when it is gone. NotImplementedError: not checked."""
+        """The live values of the given properties, for drift; None when it is gone.
+
+        A property that is not in the answer was taken away. NotImplementedError: drift is not checked.
+        """
         ...
