@@ -1,0 +1,47 @@
+"""What the yard serves itself: a service, or single operations of one that moto otherwise serves.
+
+To add one: a module with `call(operation, parameters, region) -> dict` that raises ApiError, and a line here.
+A module that keeps anything in memory also has `reset()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+
+# botocore's name of the service -> module.
+SERVICES: Mapping[str, str] = {
+    "cloudformation": "jobs.yard.cloudformation.api",
+    "codebuild": "jobs.yard.services.codebuild",
+    "imagebuilder": "jobs.yard.services.imagebuilder",
+    "pcs": "jobs.yard.services.pcs",
+    "pricing": "jobs.yard.services.pricing",
+    "service-quotas": "jobs.yard.services.service_quotas",
+}
+
+OPERATIONS: Mapping[tuple[str, str], str] = {
+    ("batch", "CreateComputeEnvironment"): "jobs.yard.services.compute_environments",
+    ("cloudtrail", "LookupEvents"): "jobs.yard.services.cloudtrail",
+    ("ec2", "CancelCapacityReservation"): "jobs.yard.services.capacity_reservations",
+    ("ec2", "CreateCapacityReservation"): "jobs.yard.services.capacity_reservations",
+    ("ec2", "CreatePlacementGroup"): "jobs.yard.services.placement_groups",
+    ("ec2", "DeletePlacementGroup"): "jobs.yard.services.placement_groups",
+    ("ec2", "DescribeCapacityReservations"): "jobs.yard.services.capacity_reservations",
+    ("ec2", "DescribePlacementGroups"): "jobs.yard.services.placement_groups",
+}
+
+
+def module_of(service: str, operation: str) -> ModuleType | None:
+    """The module that answers this call; None leaves it to moto."""
+    path = OPERATIONS.get((service, operation)) or SERVICES.get(service)
+    return import_module(path) if path else None
+
+
+def reset() -> None:
+    """Forget everything that was created, in the modules that were used so far."""
+    import sys
+
+    for path in {*SERVICES.values(), *OPERATIONS.values()}:
+        if forget := getattr(sys.modules.get(path), "reset", None):
+            forget()

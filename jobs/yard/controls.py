@@ -1,0 +1,116 @@
+"""The yard's own questions, under /_yard: is it there, what can it do, which faults are scripted.
+
+A new one is a function and its line in _HANDLERS.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jobs.yard import faults, keys, moto_door, services, stand_ins
+from jobs.yard.endpoint import CONTROL_PATH
+from jobs.yard.wire import Reply
+
+_STARTED = time.monotonic()
+
+
+def control(environ: dict[str, Any]) -> Reply:
+    path = environ["PATH_INFO"][len(CONTROL_PATH) :]
+    handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
+    # A web page may send requests to this machine; no program of ours says where it comes from.
+    if "HTTP_ORIGIN" in environ:
+        return _reply(403, {"message": "the yard takes no orders from a web page"})
+    if handler is None:
+        known = ", ".join(f"{method} {CONTROL_PATH}{path}" for method, path in _HANDLERS)
+        return _reply(404, {"message": f"there is no {environ['REQUEST_METHOD']} {path}; there are {known}"})
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    try:
+        return _reply(200, handler(json.loads(body or b"null")))
+    except (ValueError, TypeError) as error:
+        return _reply(400, {"message": str(error)})
+
+
+def _reply(status: int, body: object) -> Reply:
+    return Reply(
+        status=status, headers=(("Content-Type", "application/json"),), body=json.dumps(body).encode()
+    )
+
+
+def _health(_body: object) -> dict[str, Any]:
+    return {"pid": os.getpid()}
+
+
+def _status(_body: object) -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "uptime_s": round(time.monotonic() - _STARTED),
+        "memory_mib": _memory_mib(),
+        "stacks": _stacks(),
+        "resource_types": _fidelities(),
+        "own_services": sorted(services.SERVICES),
+        "own_operations": sorted(f"{service}:{operation}" for service, operation in services.OPERATIONS),
+        "stand_ins": stand_ins.described(),
+    }
+
+
+def _memory_mib() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except FileNotFoundError:  # macOS: the most it ever had, in bytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**20
+    return pages * resource.getpagesize() // 2**20
+
+
+def _stacks() -> list[dict[str, str]]:
+    """Of every region in which something was deployed since the start."""
+    from jobs.yard.front import regions_used
+
+    module = services.module_of("cloudformation", "DescribeStacks")
+    assert module
+    found = [
+        {"region": region, "name": stack["StackName"], "status": str(stack["StackStatus"])}
+        for region in sorted(regions_used("cloudformation"))
+        for stack in module.call("DescribeStacks", {}, region)["Stacks"]
+    ]
+    return sorted(found, key=lambda stack: (stack["region"], stack["name"]))
+
+
+def _fidelities() -> Mapping[str, str]:
+    from jobs.yard.resources.registry import fidelities
+
+    return {name: fidelity.value for name, fidelity in sorted(fidelities().items())}
+
+
+def _add_fault(rule: object) -> list[dict[str, Any]]:
+    faults.add_rule(faults.decode(rule))
+    return faults.listed()
+
+
+def _clear_faults(_body: object) -> list[dict[str, Any]]:
+    faults.clear_rules()
+    return faults.listed()
+
+
+def _reset(_body: object) -> None:
+    """As new: what was created, scripted and given out is gone."""
+    faults.clear_rules()
+    keys.reset()
+    services.reset()
+    moto_door.reset()
+    stand_ins.reset()
+
+
+_HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
+    ("GET", "/health"): _health,
+    ("GET", "/status"): _status,
+    ("GET", "/faults"): lambda _body: faults.listed(),
+    ("POST", "/faults"): _add_fault,
+    ("DELETE", "/faults"): _clear_faults,
+    ("POST", "/reset"): _reset,
+}

@@ -1,0 +1,74 @@
+"""What happens to an AWS request in the yard, in order. Every step either answers it or lets it through."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Any
+
+from jobs.yard import faults, keys, moto_door, stand_ins, strict
+from jobs.yard.errors import ApiError
+from jobs.yard.services import module_of
+from jobs.yard.wire import Call, Reply, parse, respond, respond_unparsed
+
+log = logging.getLogger(__name__)
+
+
+_regions_used: set[tuple[str, str]] = set()
+
+
+def regions_used(service: str) -> set[str]:
+    """The regions in which this service was called since the start."""
+    return {region for used, region in _regions_used if used == service}
+
+
+def answer(environ: dict[str, Any]) -> Reply:
+    try:
+        call = parse(environ)
+    except ApiError as error:
+        return respond_unparsed(error)
+    _regions_used.add((call.service, call.region))
+    reply = _answer(environ, call)
+    log.info("%s:%s %s -> %s", call.service, call.operation, call.region, reply.status)
+    return reply
+
+
+def _answer(environ: dict[str, Any], call: Call) -> Reply:
+    try:
+        keys.check(call.access_key_id)
+        if not call.operation:
+            return respond(call, moto_door.not_emulated(call.service, call.operation))
+        fault = faults.next_for(call.service, call.operation)
+        scripted = faults.scripted_result(fault, call.service)
+        if scripted is not None:
+            return respond(call, scripted)
+        strict.check(call)
+    except ApiError as error:
+        return respond(call, error)
+    reply = _serve(environ, call)
+    if fault and fault.kind is faults.Kind.DROP_RESPONSE:
+        _hang_up(environ)
+    return reply
+
+
+def _serve(environ: dict[str, Any], call: Call) -> Reply:
+    try:
+        stand_ins.prepare(call.service, call.region)
+        if module := module_of(call.service, call.operation):
+            return respond(call, module.call(call.operation, call.parameters or {}, call.region))
+    except ApiError as error:
+        return respond(call, error)
+    except Exception as error:
+        log.exception("%s:%s crashed", call.service, call.operation)
+        return respond(call, moto_door.crashed(call, error))
+    reply = moto_door.answer(environ, call)
+    if call.service == "sts":
+        keys.remember(reply.body)
+    return reply
+
+
+def _hang_up(environ: dict[str, Any]) -> None:
+    """The request was carried out; its caller never learns."""
+    connection: socket.socket = environ["werkzeug.socket"]
+    connection.shutdown(socket.SHUT_RDWR)
+    raise ConnectionResetError("a scripted fault dropped this response")

@@ -1,0 +1,40 @@
+"""A real yard for the tests: its own process, folder and port, as new before each test that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from jobs.aws import client_at
+from jobs.yard import process
+from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY, control
+
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningYard:
+    endpoint: str
+
+    def client(self, service: str, region: str = REGION) -> Any:
+        """boto3, unmodified, with the yard's own key; it never repeats a request."""
+        return client_at(self.endpoint, service, region, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+
+
+@pytest.fixture(scope="session")
+def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
+    """One yard for all tests of this process."""
+    folder = tmp_path_factory.mktemp("yard") / "home"
+    started = process.up(folder=folder)
+    yield RunningYard(endpoint=started.state.endpoint)
+    process.down(folder=folder)
+
+
+@pytest.fixture
+def yard(yard_process: RunningYard) -> RunningYard:
+    """The yard, with nothing in it."""
+    control(yard_process.endpoint, "POST", "/reset")
+    return yard_process
