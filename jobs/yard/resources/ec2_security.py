@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobs.yard.errors import ApiError
@@ -146,6 +146,13 @@ def describe_again(direction: str) -> Action:
     return put
 
 
+def read_description(direction: str) -> Expression:
+    def read(scope: Scope) -> Any:
+        return _described(as_template(scope.live, direction), [scope.properties]).get("Description")
+
+    return read
+
+
 def rule_resource(direction: str, *properties: str) -> ApiResource:
     return ApiResource(
         service="ec2",
@@ -155,11 +162,7 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
         attributes={"Id": ID},
         settings=(setting("Description", put=describe_again(direction), on_create=False),),
         delete_call=drop_rule(direction),
-        reads={
-            "Description": lambda scope: _described(
-                as_template(scope.live, direction), [scope.properties]
-            ).get("Description")
-        },
+        reads={"Description": read_description(direction)},
         accepts=frozenset(
             {"CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort", *properties}
         ),
@@ -210,25 +213,22 @@ def _change(scope: Scope, operation: str, rule: Rule) -> None:
             raise
 
 
-def _described(rule: dict[str, Any], given: list[Rule]) -> dict[str, Any]:
-    """moto shows no description of a rule between two groups; the template's stands for it."""
-    between_groups = any(name.endswith("SecurityGroupId") for name in rule)
-    if not between_groups or "Description" in rule:
+def _described(rule: dict[str, Any], given: Sequence[Rule]) -> dict[str, Any]:
+    """moto shows no description of a rule between two groups; the one of the template stands for it."""
+    if "Description" in rule or not _peer_group(rule):
         return rule
-    said = (
-        other["Description"]
-        for other in given
-        if "Description" in other and _same_but_description(other, rule)
-    )
-    description = next(said, None)
-    return {**rule, "Description": description} if description else rule
+    twins = (other for other in given if _peer_group(other) == _peer_group(rule))
+    said = [twin["Description"] for twin in twins if "Description" in twin and _same_traffic(twin, rule)]
+    return {**rule, "Description": said[0]} if said else rule
 
 
-def _same_but_description(given: Rule, rule: Rule) -> bool:
-    plain = {name: value for name, value in given.items() if name in rule}
-    return bool(like(plain, rule) == plain) and all(
-        name in given for name in rule if name.endswith("SecurityGroupId")
-    )
+def _peer_group(rule: Rule) -> str | None:
+    return rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
+
+
+def _same_traffic(one: Rule, other: Rule) -> bool:
+    words = ("IpProtocol", "FromPort", "ToPort")
+    return all(str(one[name]) == str(other[name]) for name in words if name in one and name in other)
 
 
 def _tagged(rule: Rule) -> bool:

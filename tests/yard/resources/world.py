@@ -1,4 +1,4 @@
-"""A small account to try resource types in: what a type needs is made first and deleted last, through the providers."""
+"""A small account to try resource types in: what a type needs is made before it and deleted after it."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class World:
         ).id
 
     def launch_template(self) -> Made:
-        return self._once("AWS::EC2::LaunchTemplate", LaunchTemplateData={"InstanceType": "trn1.32xlarge"})
+        return self._once("AWS::EC2::LaunchTemplate", LaunchTemplateData={"InstanceType": "dl1.24xlarge"})
 
     def compute_environment(self) -> str:
         return self._once(
@@ -153,7 +153,7 @@ class World:
             "AllocationStrategy": "BEST_FIT_PROGRESSIVE",
             "MinvCpus": 0,
             "MaxvCpus": 96,
-            "InstanceTypes": ["trn1.32xlarge"],
+            "InstanceTypes": ["dl1.24xlarge"],
             "InstanceRole": self.instance_profile().attribute("Arn"),
             "Subnets": [self.subnet()],
             "SecurityGroupIds": [self.security_group()],
