@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from infra.checks.values import between, cluster_name, fsx_capacity, known_instance_type, matching, one_of
 
@@ -64,6 +64,8 @@ _EMAIL = matching(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", "one e-mail ad
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCluster:
     """A cluster for AWS Batch multi-node jobs: one instance type, one zone, scaled from zero."""
+
+    kind: ClassVar[ClusterKind] = ClusterKind.BATCH
 
     name: Annotated[str, cluster_name]
     instance_type: Annotated[str, known_instance_type]

@@ -14,7 +14,7 @@ from dataclasses import asdict
 
 from infra.checks.field_types import field_types
 from infra.checks.values import nearest
-from infra.config import BatchCluster, ClusterKind
+from infra.config import BatchCluster
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig, Problem
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps({"problems": [asdict(problem) for problem in error.problems]}, indent=2))
         return error.exit_code
     print(
-        json.dumps({"clusters": [{"kind": ClusterKind.BATCH, **asdict(each)} for each in clusters]}, indent=2)
+        json.dumps({"clusters": [{"kind": each.kind, **asdict(each)} for each in clusters]}, indent=2)
     )
     return 0
 
