@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -72,24 +73,28 @@ def reader(service: str, region: str | None = None) -> Any:
 
 def ask(client: Any, operation: str, **arguments: Any) -> Any:
     """The answer to one call, `operation` as AWS writes it, or an Unanswered."""
-    from botocore import xform_name
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        return getattr(client, xform_name(operation))(**arguments)
-    except (BotoCoreError, ClientError) as error:
-        return _unanswered(client, operation, error)
+    return _answered(client, operation, lambda method: getattr(client, method)(**arguments))
 
 
 def ask_all(client: Any, operation: str, key: str, **arguments: Any) -> Any:
     """What stands under `key` on every page, in one list, or an Unanswered. Empty pages are passed over."""
+    return _answered(
+        client,
+        operation,
+        lambda method: [
+            item for page in client.get_paginator(method).paginate(**arguments) for item in page.get(key, [])
+        ],
+    )
+
+
+def _answered(client: Any, operation: str, call: Callable[[str], Any]) -> Any:
     from botocore import xform_name
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
-        pages = client.get_paginator(xform_name(operation)).paginate(**arguments)
-        return [item for page in pages for item in page.get(key, [])]
-    except (BotoCoreError, ClientError) as error:
+        return call(xform_name(operation))
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
         return _unanswered(client, operation, error)
 
 

@@ -37,13 +37,17 @@ class DeclaredCluster:
     alert_email: str
 
 
+class NoCheckout(SlipwayError):
+    """A laptop that only submits has none."""
+
+
 def find_checkout() -> Path:
     """The folder that holds infra/: the current one, one above it, or else the one this package is in."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).parents[1]):
         if (folder / _MARK).is_file():
             return folder
-    raise SlipwayError(
+    raise NoCheckout(
         f"there is no {_MARK} in {here} or above it, so no cluster is declared",
         hint="run this in a checkout of Slipway",
     )

@@ -1,0 +1,88 @@
+"""What AWS says is deployed: targets, stacks and running nodes. Only questions: nothing here changes any."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.aws import Unanswered, ask, ask_all, reader
+from jobs.core.names import CLUSTER_TAG, PARTS, stack_name
+from jobs.core.targets import PARAMETER_ROOT, BatchTarget, DamagedTarget, decode_target, parameter_name
+from jobs.declared import NoCheckout, declared_clusters
+
+_GONE = "DELETE_COMPLETE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    name: str
+    status: str
+    resources: Mapping[str, int]  # how many of each type
+
+
+def find_targets(region: str | None) -> tuple[list[BatchTarget], list[DamagedTarget]]:
+    found: list[BatchTarget] = []
+    damaged: list[DamagedTarget] = []
+    for each in [region] if region else _regions():
+        pages = reader("ssm", each).get_paginator("get_parameters_by_path").paginate(Path=PARAMETER_ROOT)
+        for parameter in (parameter for page in pages for parameter in page["Parameters"]):
+            try:
+                found.append(decode_target(parameter["Value"], parameter=parameter["Name"]))
+            except DamagedTarget as error:
+                damaged.append(error)
+    return found, damaged
+
+
+def find_target(cluster: str, region: str) -> BatchTarget | Unanswered | None:
+    answer = ask(reader("ssm", region), "GetParameter", Name=parameter_name(cluster))
+    if isinstance(answer, Unanswered):
+        return None if answer.code == "ParameterNotFound" else answer
+    return decode_target(answer["Parameter"]["Value"], parameter=parameter_name(cluster))
+
+
+def find_stacks(cluster: str, region: str) -> tuple[Stack, ...] | Unanswered:
+    """By name, not by tag: a stack that failed to be created has none."""
+    cloudformation = reader("cloudformation", region)
+    answer = ask_all(cloudformation, "DescribeStacks", "Stacks")
+    if isinstance(answer, Unanswered):
+        return answer
+    names = {stack_name(cluster), *(stack_name(cluster, part) for part in PARTS)}
+    own = [stack for stack in answer if stack["StackName"] in names and stack["StackStatus"] != _GONE]
+    return tuple(
+        Stack(
+            name=stack["StackName"],
+            status=stack["StackStatus"],
+            resources=_count_resources(cloudformation, stack["StackName"]),
+        )
+        for stack in own
+    )
+
+
+def count_running_nodes(cluster: str, region: str) -> int | Unanswered:
+    """Pending ones are billed from their start, so they count."""
+    filters = [
+        {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+    ]
+    answer = ask_all(reader("ec2", region), "DescribeInstances", "Reservations", Filters=filters)
+    if isinstance(answer, Unanswered):
+        return answer
+    return sum(len(reservation["Instances"]) for reservation in answer)
+
+
+def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int]:
+    answer = ask_all(cloudformation, "ListStackResources", "StackResourceSummaries", StackName=stack)
+    if isinstance(answer, Unanswered):
+        return {}
+    existing = [each for each in answer if each["ResourceStatus"] != _GONE]
+    return dict(sorted(Counter(each["ResourceType"] for each in existing).items()))
+
+
+def _regions() -> Sequence[str | None]:
+    """Where clusters are declared; outside of a checkout the region that the credentials come with."""
+    try:
+        return sorted({cluster.region for cluster in declared_clusters()})
+    except NoCheckout:
+        return [None]

@@ -1,0 +1,89 @@
+"""Checks of the machine image and the container image: there, of one lock, and the ones that are deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobs.aws import Unanswered
+from jobs.core.instances import instance_type
+from jobs.core.locks import Lock, manifest_parameter, mismatches, unsupported
+from jobs.core.targets import DamagedTarget
+from jobs.declared import DeclaredCluster
+from jobs.preflight.facts import Facts
+from jobs.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
+
+
+def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if isinstance(facts.parameter, Unanswered):
+        return unanswered(facts.parameter)
+    if facts.parameter is None:
+        return failed(
+            f"there is no SSM parameter {cluster.ami_parameter}",
+            f"bake a machine image, then: aws ssm put-parameter --type String --name {cluster.ami_parameter} "
+            f"--value ami-… --region {cluster.region}",
+        )
+    image = facts.machine_image
+    if isinstance(image, Unanswered):
+        return unanswered(image)
+    if image is None or image.state != "available":
+        state = f"is {image.state}" if image else "is not there"
+        return failed(
+            f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", "bake a machine image anew"
+        )
+    expected = instance_type(cluster.instance_type).architecture
+    if image.architecture not in (expected, None):
+        return failed(
+            f"{image.id} is for {image.architecture}, and {cluster.instance_type} is {expected}",
+            f"point {cluster.ami_parameter} at a machine image for {expected}",
+        )
+    return ok(f"{image.id}, {image.architecture or 'its architecture is not told'}")
+
+
+def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """Driver, runtime and framework are locked together: a mismatch is refused before a node starts."""
+    if facts.lock is None:
+        found = f"containers/images/{cluster.image} has no lock.toml to hold the machine image against"
+        return unknown(found)
+    accelerator = instance_type(cluster.instance_type).accelerator
+    refused = unsupported(accelerator.name, facts.lock) if accelerator else ()
+    if refused:
+        return failed("; ".join(refused), f"lower it in containers/images/{cluster.image}/lock.toml")
+    return _manifest(cluster, facts.manifest, facts.lock)
+
+
+def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    build = f"slipway build {cluster.image} --on {cluster.name}"
+    if isinstance(facts.target, DamagedTarget):
+        return failed(facts.target.message, facts.target.hint)
+    if isinstance(facts.pushed, Unanswered):
+        return unanswered(facts.pushed)
+    if facts.target is None or isinstance(facts.target, Unanswered):
+        found = f"{cluster.name} is not deployed, so nothing names an image yet"
+        return unknown(found, f"cdk deploy --all, then {build}")
+    tag = facts.target.image_tag
+    if facts.image_tag is not None and facts.image_tag != tag:
+        return failed(
+            f"the job definition names {cluster.image}:{tag}, and containers/ here is {facts.image_tag}",
+            f"cdk deploy --all, then {build}",
+        )
+    return (
+        ok(f"{cluster.image}:{tag} is pushed")
+        if facts.pushed
+        else failed(f"{cluster.image}:{tag}, which the job definition names, is not pushed", build)
+    )
+
+
+def _manifest(
+    cluster: DeclaredCluster, manifest: Mapping[str, object] | Unanswered | None, lock: Lock
+) -> Verdict:
+    if isinstance(manifest, Unanswered):
+        return unanswered(manifest)
+    name = manifest_parameter(cluster.ami_parameter)
+    bake = f"bake a machine image from containers/images/{cluster.image}/lock.toml"
+    if manifest is None:
+        return failed(f"{name} does not say what was baked into the machine image", bake)
+    differing = mismatches(lock, manifest)
+    if differing:
+        return failed(f"{name}: {'; '.join(differing)}", bake)
+    note = " (a stand-in of the yard)" if manifest.get("stand_in") else ""
+    return ok(f"the machine image carries what the lock of {cluster.image} asks for{note}")
