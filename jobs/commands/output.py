@@ -205,7 +205,7 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
 
 
 def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int | None]:
-    """Cells wrap between words as long as the terminal has room for the longest; None: anywhere, as rich likes."""
+    """Cells wrap between words where the terminal has room for the longest word; None: anywhere."""
     columns = list(zip(*lines, strict=True))
     widths = [
         max(terminal_columns(word) for cell in cells for word in [*cell.split(), ""]) for cells in columns
