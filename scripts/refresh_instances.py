@@ -1,0 +1,222 @@
+"""Compare the instance catalogue with DescribeInstanceTypes. A new fact to compare is one line of FACTS."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jobs.commands.output import Column, json_option, print_table, say
+from jobs.core.errors import SlipwayError
+from jobs.core.instances import InstanceType, instance_types
+from jobs.failures import end
+
+CATALOGUE = Path(__file__).resolve().parent.parent / "jobs" / "core" / "instances.csv"
+
+COLUMNS = (
+    Column(name="name", title="type"),
+    Column(name="fact"),
+    Column(name="catalogue"),
+    Column(name="aws", title="AWS says"),
+)
+
+
+class CannotCompare(SlipwayError):
+    """Neither the same nor different: as diff(1) has it, 2 is trouble."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One fact of one type."""
+
+    name: str
+    fact: str  # a column of instances.csv
+    catalogue: str
+    aws: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What AWS said in one region."""
+
+    region: str
+    described: Mapping[str, Mapping[str, Any]]  # by the name of the type
+    offered: frozenset[str]
+
+
+def _devices(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    groups = (
+        ("GpuInfo", "Gpus"),
+        ("NeuronInfo", "NeuronDevices"),
+        ("InferenceAcceleratorInfo", "Accelerators"),
+    )
+    return [device for info, devices in groups for device in kind.get(info, {}).get(devices, [])]
+
+
+def _network_gbps(kind: Mapping[str, Any]) -> float | None:
+    """From the words: the cards' own peaks do not add up where each card alone can carry all of it (g6e)."""
+    spoken = re.fullmatch(
+        r"(?:(\d+)x )?(?:Up to )?([\d.]+) Gigabit", kind["NetworkInfo"]["NetworkPerformance"]
+    )
+    return int(spoken[1] or 1) * float(spoken[2]) if spoken else None
+
+
+# A column of instances.csv, what the catalogue says, what AWS says. None: AWS does not say.
+FACTS: Mapping[str, tuple[Callable[[InstanceType], object], Callable[[Mapping[str, Any]], object]]] = {
+    "vcpus": (lambda ours: ours.vcpus, lambda aws: aws["VCpuInfo"]["DefaultVCpus"]),
+    "memory_gib": (lambda ours: ours.memory_gib, lambda aws: aws["MemoryInfo"]["SizeInMiB"] / 1024),
+    "architecture": (
+        lambda ours: ours.architecture,
+        lambda aws: next(iter(aws["ProcessorInfo"]["SupportedArchitectures"]), None),
+    ),
+    "accelerators": (
+        lambda ours: ours.accelerator.count if ours.accelerator else 0,
+        lambda aws: sum(device["Count"] for device in _devices(aws)) or None,
+    ),
+    "network_gbps": (lambda ours: ours.network_gbps, _network_gbps),
+    "network_cards": (lambda ours: ours.network_cards, lambda aws: aws["NetworkInfo"]["MaximumNetworkCards"]),
+    "efa_interfaces": (
+        lambda ours: ours.efa_interfaces,
+        lambda aws: aws["NetworkInfo"].get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
+    ),
+}
+
+
+_SOURCES = {"regions": "ec2:DescribeInstanceTypeOfferings"}
+
+
+@click.command()
+@click.option(
+    "--region", "regions", multiple=True, default=["us-east-1"], help="Ask this region too; repeatable."
+)
+@click.option("--write", is_flag=True, help="Put what AWS says into the catalogue.")
+@json_option
+def command(regions: tuple[str, ...], write: bool, as_json: bool) -> None:
+    """Compare the instance catalogue with what AWS describes and offers today, field by field.
+
+    Ends with 0 when they agree, 1 when they differ, 2 when AWS cannot be asked.
+    """
+    answers = [ask_region(region, [known.name for known in instance_types()]) for region in regions]
+    found = differences(instance_types(), answers)
+    if not found:
+        say(f"the catalogue agrees with AWS in {', '.join(regions)}")
+        return
+    print_table("", COLUMNS, [asdict(difference) for difference in found], as_json=as_json)
+    if not write:
+        raise click.exceptions.Exit(1)
+    today = datetime.now(UTC).date().isoformat()
+    CATALOGUE.write_text(amended(CATALOGUE.read_text(encoding="utf-8"), found, today), encoding="utf-8")
+    say(f"written to {CATALOGUE.name}; a type that is no longer described keeps its row")
+
+
+def ask_region(region: str, names: Sequence[str]) -> Answer:
+    from jobs.aws import ask_all, reader
+
+    client = reader("ec2", region)
+    these = [
+        {"Name": "instance-type", "Values": list(names)}
+    ]  # a filter passes over a name that AWS does not know
+    described = ask_all(client, "DescribeInstanceTypes", "InstanceTypes", Filters=these)
+    offered = ask_all(
+        client, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", LocationType="region", Filters=these
+    )
+    for answer in (described, offered):
+        if not isinstance(answer, list):
+            raise CannotCompare(f"{answer.action} in {region} got no answer: {answer.code}: {answer.message}")
+    return Answer(
+        region=region,
+        described={kind["InstanceType"]: kind for kind in described},
+        offered=frozenset(offer["InstanceType"] for offer in offered),
+    )
+
+
+def differences(types: Iterable[InstanceType], answers: Sequence[Answer]) -> list[Difference]:
+    return [difference for ours in types for difference in _differences_of(ours, answers)]
+
+
+def amended(catalogue: str, found: Iterable[Difference], today: str) -> str:
+    """The catalogue's text with what AWS says, and where that came from."""
+    reader = csv.DictReader(io.StringIO(catalogue))
+    rows = {row["name"]: row for row in reader}
+    for difference in found:
+        row = rows[difference.name]
+        if difference.fact in row:
+            row[difference.fact] = difference.aws
+            source = _SOURCES.get(difference.fact, "ec2:DescribeInstanceTypes")
+            row["facts_source"] += f"; {difference.fact} from {source}, {today}"
+    text = io.StringIO()
+    writer = csv.DictWriter(text, reader.fieldnames or (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows.values())
+    return text.getvalue()
+
+
+def _differences_of(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:
+    described = [answer.described[ours.name] for answer in answers if ours.name in answer.described]
+    facts = _fact_differences(ours, described[0]) if described else _missing(ours, answers)
+    return facts + _region_difference(ours, answers)
+
+
+def _fact_differences(ours: InstanceType, described: Mapping[str, Any]) -> list[Difference]:
+    return [
+        Difference(name=ours.name, fact=fact, catalogue=_spelled(known), aws=_spelled(said))
+        for fact, (of_ours, of_aws) in FACTS.items()
+        if (said := of_aws(described)) is not None and (known := of_ours(ours)) != said
+    ]
+
+
+def _missing(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:
+    asked = [answer.region for answer in answers]
+    expected = [region for region in asked if region in ours.regions]
+    if expected:
+        catalogue, said = ", ".join(expected), "no longer described"
+    elif not ours.regions:
+        catalogue, said = "regions unknown", f"not in {', '.join(asked)}"
+    else:
+        return []
+    return [Difference(name=ours.name, fact="described", catalogue=catalogue, aws=said)]
+
+
+def _region_difference(ours: InstanceType, answers: Sequence[Answer]) -> list[Difference]:
+    if not ours.regions:  # unknown; what few regions say must not pass for all of them
+        return []
+    asked = {answer.region for answer in answers}
+    offered = {answer.region for answer in answers if ours.name in answer.offered}
+    regions = (set(ours.regions) - asked) | offered
+    if regions == set(ours.regions):
+        return []
+    return [
+        Difference(
+            name=ours.name,
+            fact="regions",
+            catalogue=" ".join(ours.regions),
+            aws=" ".join(sorted(regions)),
+        )
+    ]
+
+
+def _spelled(fact: object) -> str:
+    return str(int(fact)) if isinstance(fact, float) and fact.is_integer() else str(fact)
+
+
+def main() -> None:
+    try:
+        sys.exit(command(standalone_mode=False, prog_name="scripts/refresh_instances"))
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - end() sorts them
+        sys.exit(end(error, debug=False))
+
+
+if __name__ == "__main__":
+    main()
