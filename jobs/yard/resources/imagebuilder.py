@@ -28,14 +28,17 @@ INFRASTRUCTURE_PROPERTIES = (
     "TerminateInstanceOnFailure",
 )
 PIPELINE_PROPERTIES = (
+    "ContainerRecipeArn",
     "Description",
     "DistributionConfigurationArn",
     "EnhancedImageMetadataEnabled",
     "ExecutionRole",
     "ImageRecipeArn",
     "ImageScanningConfiguration",
+    "ImageTags",
     "ImageTestsConfiguration",
     "InfrastructureConfigurationArn",
+    "LoggingConfiguration",
     "Schedule",
     "Status",
     "Workflows",
@@ -74,7 +77,7 @@ def configuration(kind: str, *changeable: str) -> ApiResource:
     """What its update call writes anew as a whole."""
     parameter = f"{kind}Arn"
     which: dict[str, Any] = {parameter: ID}
-    write = shaped(f"update_{snake(kind)}", tags=None, **which)
+    write = shaped(f"update_{snake(kind)}", **which)
     return ApiResource(
         service="imagebuilder",
         name=NAME,

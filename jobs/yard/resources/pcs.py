@@ -12,12 +12,24 @@ from jobs.yard.resources.scope import ID, Expression, Scope, live, prop, respons
 from jobs.yard.resources.tags import tags
 
 # PCS limits the names of its three resources to this many characters.
-NAME = {"cluster": 40, "computeNodeGroup": 25, "queue": 25}
+NODE_GROUP = "computeNodeGroup"
+NAME = {"cluster": 40, NODE_GROUP: 25, "queue": 25}
 
 
 def key(scope: Scope) -> str:
     """PCS takes an id where CloudFormation keeps the ARN, whose last part it is."""
     return scope.id.rpartition("/")[2]
+
+
+def launch_template(scope: Scope) -> dict[str, str] | None:
+    """The template says TemplateId where PCS's request says id."""
+    given = scope.properties.get("CustomLaunchTemplate")
+    return {"id": given["TemplateId"], "version": str(given["Version"])} if given else None
+
+
+def read_launch_template(scope: Scope) -> dict[str, str]:
+    found = scope.live["customLaunchTemplate"]
+    return {"TemplateId": found["id"], "Version": found["version"]}
 
 
 def pcs_resource(kind: str, *changeable: str) -> ApiResource:
@@ -26,10 +38,12 @@ def pcs_resource(kind: str, *changeable: str) -> ApiResource:
     identifier = f"{kind}Identifier"
     parent: dict[str, Expression] = {} if kind == "cluster" else {"clusterIdentifier": prop("ClusterId")}
     which: dict[str, Any] = {**parent, identifier: key}
+    written: dict[str, Any] = {"customLaunchTemplate": launch_template} if kind == NODE_GROUP else {}
+    reads = {"CustomLaunchTemplate": read_launch_template} if kind == NODE_GROUP else {}
     return ApiResource(
         service="pcs",
         name=Name(property="Name", limit=NAME[kind]),
-        create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent),
+        create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **written),
         identity=response(f"{kind}.arn"),
         describe=find(f"get_{operation}", kind, **which),
         attributes={
@@ -40,22 +54,23 @@ def pcs_resource(kind: str, *changeable: str) -> ApiResource:
             **({"Endpoints": live("endpoints", [])} if kind == "cluster" else {}),
         },
         settings=(
-            setting(*changeable, put=shaped(f"update_{operation}", tags=None, **which), on_create=False),
+            setting(*changeable, put=shaped(f"update_{operation}", **which, **written), on_create=False),
             tags(resourceArn=ID),
         ),
         delete_call=call(f"delete_{operation}", **which),
-        reads=mirrored(*changeable),
+        reads={**mirrored(*changeable), **reads},
         accepts=frozenset({"ClusterId"} if parent else ()),
     )
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::PCS::Cluster": pcs_resource("cluster", "SlurmConfiguration"),
+    "AWS::PCS::Cluster": pcs_resource("cluster", "Scheduler", "SlurmConfiguration"),
     "AWS::PCS::ComputeNodeGroup": pcs_resource(
-        "computeNodeGroup",
+        NODE_GROUP,
         "AmiId",
         "CustomLaunchTemplate",
         "IamInstanceProfileArn",
+        "NodeLifecycleActions",
         "PurchaseOption",
         "ScalingConfiguration",
         "SlurmConfiguration",

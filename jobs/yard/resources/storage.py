@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from jobs.yard.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from jobs.yard.resources.provider import Provider
 from jobs.yard.resources.recorded import Recorded
-from jobs.yard.resources.scope import ID, Scope, live, prop, response, text
+from jobs.yard.resources.scope import ID, Scope, live, pick, prop, response, text
 from jobs.yard.resources.tags import tags
+
+
+def mount_name(scope: Scope) -> str:
+    """moto has none. FSx's own are eight letters and digits, or `fsx` on SCRATCH_1."""
+    deployment = scope.properties.get("LustreConfiguration", {}).get("DeploymentType", "SCRATCH_1")
+    own = "fsx" if deployment == "SCRATCH_1" else scope.id[-8:]
+    return str(pick(scope.live, "LustreConfiguration.MountName", own))
 
 
 def lifecycle(scope: Scope) -> list[dict[str, str]]:
@@ -94,7 +101,7 @@ FSX_FILE_SYSTEM = ApiResource(
         "Id": ID,
         "ResourceARN": live("ResourceARN"),
         "DNSName": live("DNSName", ""),
-        "LustreMountName": live("LustreConfiguration.MountName", ""),
+        "LustreMountName": mount_name,
     },
     settings=(
         setting(

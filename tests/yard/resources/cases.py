@@ -732,6 +732,132 @@ def cdk_metadata(_world: World) -> Case:
     return Case(properties={"Analytics": "v2:deflate64:abc"}, change={"Analytics": "v2:deflate64:def"})
 
 
+def slurm(**settings: str) -> dict[str, Any]:
+    custom = [{"ParameterName": name, "ParameterValue": value} for name, value in settings.items()]
+    return {"ScaleDownIdleTimeInSeconds": 300, "SlurmCustomSettings": custom}
+
+
+def pcs_cluster(world: World) -> Case:
+    return Case(
+        properties={
+            "Name": "trial",
+            "Size": "SMALL",
+            "Scheduler": {"Type": "SLURM", "Version": "25.05"},
+            "Networking": {"SubnetIds": [world.subnet()], "SecurityGroupIds": [world.security_group()]},
+            "SlurmConfiguration": slurm(Prolog="/opt/prolog.sh"),
+            "Tags": TAG_MAP,
+        },
+        change={"SlurmConfiguration": slurm(Prolog="/opt/other.sh"), "Tags": OTHER_TAG_MAP},
+    )
+
+
+def node_group(world: World) -> Case:
+    cluster = world.make("AWS::PCS::Cluster", **pcs_cluster(world).properties)
+    template = world.launch_template()
+    return Case(
+        properties={
+            "ClusterId": cluster.attribute("Id"),
+            "Name": "trn1",
+            "SubnetIds": [world.subnet()],
+            "PurchaseOption": "ONDEMAND",
+            "CustomLaunchTemplate": {"TemplateId": template.id, "Version": "1"},
+            "IamInstanceProfileArn": world.instance_profile().attribute("Arn"),
+            "ScalingConfiguration": {"MinInstanceCount": 0, "MaxInstanceCount": 4},
+            "InstanceConfigs": [{"InstanceType": "trn1.32xlarge"}],
+            "Tags": TAG_MAP,
+        },
+        change={"ScalingConfiguration": {"MinInstanceCount": 0, "MaxInstanceCount": 8}},
+    )
+
+
+def pcs_queue(world: World) -> Case:
+    group = world.make("AWS::PCS::ComputeNodeGroup", **node_group(world).properties)
+    return Case(
+        properties={
+            "ClusterId": group.properties["ClusterId"],
+            "Name": "train",
+            "ComputeNodeGroupConfigurations": [{"ComputeNodeGroupId": group.attribute("Id")}],
+            "Tags": TAG_MAP,
+        },
+        change={"Tags": OTHER_TAG_MAP},
+    )
+
+
+def component(_world: World) -> Case:
+    return Case(
+        properties={
+            "Name": "efa",
+            "Version": "1.2.3",
+            "Platform": "Linux",
+            "Data": "name: efa\nschemaVersion: 1.0\nphases: []\n",
+            "Tags": TAG_MAP,
+        },
+        change={"Tags": OTHER_TAG_MAP},
+    )
+
+
+def image_recipe(world: World) -> Case:
+    part = world.make("AWS::ImageBuilder::Component", **component(world).properties)
+    return Case(
+        properties={
+            "Name": "neuron",
+            "Version": "1.0.0",
+            "ParentImage": "ami-12c6146b",
+            "Components": [{"ComponentArn": part.id}],
+            "BlockDeviceMappings": [
+                {
+                    "DeviceName": "/dev/xvda",
+                    "Ebs": {"VolumeSize": 200, "Encrypted": True},
+                }
+            ],
+            "Tags": TAG_MAP,
+        },
+        change={"Tags": OTHER_TAG_MAP},
+    )
+
+
+def infrastructure(world: World) -> Case:
+    return Case(
+        properties={
+            "Name": "neuron",
+            "InstanceProfileName": world.instance_profile().id,
+            "InstanceTypes": ["trn1.2xlarge"],
+            "InstanceMetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
+            "SubnetId": world.subnet(),
+            "SecurityGroupIds": [world.security_group()],
+            "TerminateInstanceOnFailure": True,
+        },
+        change={"InstanceTypes": ["trn1.32xlarge"]},
+    )
+
+
+def distribution(_world: World) -> Case:
+    def to(name: str) -> list[dict[str, Any]]:
+        return [{"Region": "us-east-1", "AmiDistributionConfiguration": {"Name": name, "AmiTags": TAG_MAP}}]
+
+    return Case(
+        properties={"Name": "neuron", "Distributions": to("neuron-{{ imagebuilder:buildDate }}")},
+        change={"Distributions": to("trn-{{ imagebuilder:buildDate }}")},
+    )
+
+
+def image_pipeline(world: World) -> Case:
+    recipe = world.make("AWS::ImageBuilder::ImageRecipe", **image_recipe(world).properties)
+    machines = world.make(
+        "AWS::ImageBuilder::InfrastructureConfiguration", **infrastructure(world).properties
+    )
+    return Case(
+        properties={
+            "Name": "neuron",
+            "ImageRecipeArn": recipe.id,
+            "InfrastructureConfigurationArn": machines.id,
+            "Status": "ENABLED",
+            "ImageTestsConfiguration": {"ImageTestsEnabled": True, "TimeoutMinutes": 60},
+        },
+        change={"Status": "DISABLED"},
+    )
+
+
 CASES: Mapping[str, Callable[[World], Case]] = {
     "AWS::EC2::VPC": vpc,
     "AWS::EC2::Subnet": subnet,
@@ -786,6 +912,14 @@ CASES: Mapping[str, Callable[[World], Case]] = {
     "AWS::Batch::JobQueue": job_queue,
     "AWS::Batch::JobDefinition": job_definition,
     "AWS::Batch::SchedulingPolicy": scheduling_policy,
+    "AWS::PCS::Cluster": pcs_cluster,
+    "AWS::PCS::ComputeNodeGroup": node_group,
+    "AWS::PCS::Queue": pcs_queue,
+    "AWS::ImageBuilder::Component": component,
+    "AWS::ImageBuilder::ImageRecipe": image_recipe,
+    "AWS::ImageBuilder::InfrastructureConfiguration": infrastructure,
+    "AWS::ImageBuilder::DistributionConfiguration": distribution,
+    "AWS::ImageBuilder::ImagePipeline": image_pipeline,
     "AWS::ImageBuilder::LifecyclePolicy": lifecycle_policy,
     "AWS::SageMaker::Domain": domain,
     "AWS::SageMaker::Cluster": hyperpod,
