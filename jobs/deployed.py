@@ -19,7 +19,7 @@ _GONE = "DELETE_COMPLETE"
 class Stack:
     name: str
     status: str
-    resources: Mapping[str, int]  # how many of each type
+    resources: Mapping[str, int] | None  # how many of each type; None where AWS did not say
 
 
 def find_targets(region: str | None) -> tuple[list[BatchTarget], list[DamagedTarget]]:
@@ -40,6 +40,20 @@ def find_target(cluster: str, region: str) -> BatchTarget | Unanswered | None:
     if isinstance(answer, Unanswered):
         return None if answer.code == "ParameterNotFound" else answer
     return decode_target(answer["Parameter"]["Value"], parameter=parameter_name(cluster))
+
+
+def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
+    """Of the image that is pushed under the tag; None when there is none."""
+    answer = ask(
+        reader("ecr", target.region),
+        "DescribeImages",
+        registryId=target.account,
+        repositoryName=target.repository_uri.partition("/")[2],
+        imageIds=[{"imageTag": tag}],
+    )
+    if isinstance(answer, Unanswered):
+        return None if answer.code == "ImageNotFoundException" else answer
+    return str(answer["imageDetails"][0]["imageDigest"])
 
 
 def find_stacks(cluster: str, region: str) -> tuple[Stack, ...] | Unanswered:
@@ -72,10 +86,10 @@ def count_running_nodes(cluster: str, region: str) -> int | Unanswered:
     return sum(len(reservation["Instances"]) for reservation in answer)
 
 
-def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int]:
+def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int] | None:
     answer = ask_all(cloudformation, "ListStackResources", "StackResourceSummaries", StackName=stack)
     if isinstance(answer, Unanswered):
-        return {}
+        return None
     existing = [each for each in answer if each["ResourceStatus"] != _GONE]
     return dict(sorted(Counter(each["ResourceType"] for each in existing).items()))
 

@@ -14,7 +14,7 @@ from jobs.core.images import image_names, image_tag
 from jobs.core.locks import Lock, manifest_parameter, read_lock
 from jobs.core.targets import BatchTarget, DamagedTarget
 from jobs.declared import DeclaredCluster
-from jobs.deployed import find_target
+from jobs.deployed import find_digest, find_target
 
 # Enabled in every account, so it can tell which others are.
 _ALWAYS_ENABLED = "us-east-1"
@@ -175,16 +175,8 @@ def ask_pushed(target: BatchTarget | DamagedTarget | Unanswered | None) -> bool 
         return None
     if not isinstance(target, BatchTarget):
         return target
-    answer = ask(
-        reader("ecr", target.region),
-        "DescribeImages",
-        registryId=target.account,
-        repositoryName=target.repository_uri.partition("/")[2],
-        imageIds=[{"imageTag": target.image_tag}],
-    )
-    if isinstance(answer, Unanswered):
-        return False if answer.code in ("ImageNotFoundException", "RepositoryNotFoundException") else answer
-    return bool(answer["imageDetails"])
+    digest = find_digest(target, target.image_tag)
+    return digest if isinstance(digest, Unanswered) else digest is not None
 
 
 def _machine_image(image: Mapping[str, Any]) -> MachineImage:

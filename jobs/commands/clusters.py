@@ -1,0 +1,126 @@
+"""`slipway clusters`: what is declared, what of it is deployed, and what that costs per hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands.output import Column, json_option, print_record, print_table, say, warn
+
+if TYPE_CHECKING:
+    from jobs.aws import Unanswered
+    from jobs.declared import DeclaredCluster
+    from jobs.deployed import Stack
+
+LISTED = (
+    Column(name="name"),
+    Column(name="kind"),
+    Column(name="instance_type"),
+    Column(name="region"),
+    Column(name="state"),
+    Column(name="running_nodes", title="running", align="right"),
+    Column(name="max_nodes", title="at most", align="right"),
+    Column(name="usd_per_hour_now", title="now", unit="USD/h", align="right"),
+    Column(name="usd_per_hour_full", title="all nodes", unit="USD/h", align="right"),
+    Column(name="price.region", title="price region"),
+    Column(name="price.date", title="price date"),
+)
+
+IN_FULL = (
+    *LISTED,
+    Column(name="zone"),
+    Column(name="market"),
+    Column(name="stacks"),
+    Column(name="resources"),
+    Column(name="price.usd_per_hour", title="price of a node on demand", unit="USD/h"),
+    Column(name="price.source", title="source of the price"),
+    Column(name="not_counted"),
+)
+
+# The state of a stack that needs a hand, and the next command.
+NEXT_COMMANDS: Mapping[str, str] = {
+    "CREATE_FAILED": "cdk destroy {stack}, then cdk deploy",
+    "ROLLBACK_COMPLETE": "cdk destroy {stack}, then cdk deploy",
+    "ROLLBACK_FAILED": "cdk destroy {stack}, then cdk deploy",
+    "UPDATE_ROLLBACK_FAILED": "cdk rollback {stack}",
+    "DELETE_FAILED": "look at its events, then cdk destroy {stack} again",
+    "REVIEW_IN_PROGRESS": "cdk deploy {stack}",
+}
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@json_option
+def command(names: tuple[str, ...], as_json: bool) -> None:
+    """List the declared clusters: which are deployed, how many nodes run, and the price per hour.
+
+    Prices are on demand, of the region and day that stand beside them. What is billed and has no price in the
+    catalogue is named as not counted, and an unknown price reads as unknown.
+
+    \b
+    slipway clusters
+    slipway clusters dl1 --json
+    """
+    from jobs.declared import declared_cluster, declared_clusters
+
+    clusters = [declared_cluster(name) for name in dict.fromkeys(names)] or declared_clusters()
+    rows = [_row(cluster) for cluster in clusters]
+    if len(names) == 1:
+        print_record("", IN_FULL, rows[0], as_json=as_json)
+    else:
+        print_table("clusters, prices on demand", LISTED, rows, as_json=as_json)
+        _say_not_counted(rows)
+
+
+def _row(cluster: DeclaredCluster) -> Mapping[str, object]:
+    from jobs.aws import Unanswered
+    from jobs.bill import bill, count_resources
+    from jobs.deployed import count_running_nodes, find_stacks
+
+    stacks = find_stacks(cluster.name, cluster.region)
+    running = stacks if isinstance(stacks, Unanswered) else count_running_nodes(cluster.name, cluster.region)
+    _tell(cluster.name, stacks, running)
+    return {
+        **asdict(cluster),
+        "state": _state(stacks),
+        "running_nodes": None if isinstance(running, Unanswered) else running,
+        "stacks": None if isinstance(stacks, Unanswered) else {each.name: each.status for each in stacks},
+        "resources": count_resources(stacks),
+        **asdict(bill(cluster, stacks, running)),
+    }
+
+
+def _state(stacks: Sequence[Stack] | Unanswered) -> str | None:
+    from jobs.aws import Unanswered
+
+    if isinstance(stacks, Unanswered):
+        return None
+    if not stacks:
+        return "not deployed"
+    unsettled = [f"{stack.name} {stack.status}" for stack in stacks if not _is_settled(stack)]
+    return ", ".join(unsettled) or f"deployed, {len(stacks)} stacks"
+
+
+def _is_settled(stack: Stack) -> bool:
+    return stack.status.endswith("_COMPLETE") and stack.status not in NEXT_COMMANDS
+
+
+def _tell(cluster: str, stacks: Sequence[Stack] | Unanswered, running: int | Unanswered) -> None:
+    from jobs.aws import Unanswered
+
+    for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):
+        warn(f"{cluster}: {answer.action} gave no answer: {answer.code}, {answer.message[:200]}")
+    for stack in () if isinstance(stacks, Unanswered) else stacks:
+        if stack.status in NEXT_COMMANDS:
+            next_command = NEXT_COMMANDS[stack.status].format(stack=stack.name)
+            warn(f"{stack.name} is {stack.status}; next: {next_command}")
+
+
+def _say_not_counted(rows: Sequence[Mapping[str, object]]) -> None:
+    for row in rows:
+        not_counted = row["not_counted"]
+        if isinstance(not_counted, tuple) and not_counted:
+            say(f"not counted for {row['name']}: {', '.join(not_counted)}")
