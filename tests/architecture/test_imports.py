@@ -1,0 +1,121 @@
+"""Who may import what: the storeys are import-linter's contracts in pyproject.toml, the rest a table here."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture import tracked
+
+# Where a package may be imported, inside functions too. Tests may import all but the last three.
+HOMES = {
+    "boto3": ("jobs/aws.py", "tests/end_to_end/apps/"),  # the apps are a user's own programs
+    "aws_cdk": ("infra/", "tests/"),
+    "cdk_nag": ("infra/", "tests/"),
+    "constructs": ("infra/", "tests/"),
+    "moto": ("jobs/yard/", "tests/"),
+    "cfnlint": ("jobs/yard/", "infra/gates/", "infra/gates.py", "tests/"),
+    "rich": ("jobs/commands/output.py", "tests/"),
+    "scripts": ("scripts/", "tests/"),
+    "pickle": (),
+    "marshal": (),
+    "shelve": (),
+}
+CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
+SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name.split(".")[0]) for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module.split(".")[0]
+
+
+def strangers(path: str, tree: ast.AST) -> list[str]:
+    return [
+        f"{path}:{line} imports {package}; only {', '.join(HOMES[package]) or 'nobody'} may"
+        for line, package in imported(tree)
+        if package in HOMES and not path.startswith(HOMES[package] or ("/",))
+    ]
+
+
+def test_the_storeys_hold() -> None:
+    linted = subprocess.run(
+        [tracked.PROGRAMS / "lint-imports", "--no-logo", "--no-cache"],
+        cwd=tracked.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+    assert "0 broken" in linted.stdout
+
+
+def test_every_package_of_ours_is_in_the_tower() -> None:
+    contracts = tomllib.loads(tracked.text("pyproject.toml"))["tool"]["importlinter"]
+    packages = {path.split("/")[0] for path in tracked.paths("/__init__.py")}
+    assert set(contracts["root_packages"]) == packages
+
+
+def test_each_heavy_package_is_imported_only_where_it_lives() -> None:
+    assert not [line for path in tracked.paths(".py") for line in strangers(path, tracked.syntax(path))]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("jobs/core/x.py", "def late():\n    import boto3"),
+        ("jobs/backends/batch.py", "from boto3.session import Session"),
+        ("jobs/commands/build.py", "import aws_cdk.aws_s3"),
+        ("infra/stacks/x.py", "import moto"),
+        ("tests/x.py", "import pickle"),
+    ],
+)
+def test_a_stray_import_would_be_found(path: str, source: str) -> None:
+    assert strangers(path, ast.parse(source))
+
+
+def test_the_core_knows_only_itself_of_ours() -> None:
+    ours = [
+        f"{path}: {node.module}"
+        for path in tracked.paths(".py")
+        if path.startswith("jobs/core/")
+        for node in ast.walk(tracked.syntax(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("jobs", "infra"))
+    ]
+    assert ours
+    assert not [line for line in ours if not line.split(": ")[1].startswith("jobs.core.")]
+
+
+def test_the_core_reads_no_clock() -> None:
+    readings = [
+        f"{path}:{node.lineno}"
+        for path in tracked.paths(".py")
+        if path.startswith("jobs/core/")
+        for node in ast.walk(tracked.syntax(path))
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS
+    ]
+    assert not readings
+
+
+def test_no_program_is_started_through_a_shell() -> None:
+    found = [
+        f"{path}:{node.lineno} {ast.unparse(node.func)}"
+        for path in tracked.paths(".py")
+        for node in ast.walk(tracked.syntax(path))
+        if isinstance(node, ast.Call) and (ast.unparse(node.func) in SHELLS or _asks_for_shell(node))
+    ]
+    assert not found
+
+
+def _asks_for_shell(call: ast.Call) -> bool:
+    return any(
+        keyword.arg == "shell" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+        for keyword in call.keywords
+    )

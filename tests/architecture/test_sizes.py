@@ -1,0 +1,74 @@
+"""How large a thing may grow before it is two. We aim at 25 lines a function, 200 a file, 5 parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.architecture import tracked
+
+FILE_LINES = 300
+FUNCTION_LINES = 40
+PARAMETERS = 7
+USUAL_FUNCTION_LINES = 25
+USUAL_SHARE = 0.95  # of all functions are no longer than usual
+
+# Data tables: one line is one fact, and a table cut in two is harder to read. Path to reason.
+LARGE_FILES = {
+    "tests/yard/resources/cases.py": "one realistic resource of every type, and one change to it",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    for path in tracked.paths(".py"):
+        for node in ast.walk(tracked.syntax(path)):
+            if isinstance(node, Function):
+                yield f"{path}:{node.lineno} {node.name}", node
+
+
+def lines(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def parameters(function: Function) -> int:
+    given = function.args
+    return len(
+        [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, [given.vararg, given.kwarg])]
+    )
+
+
+def test_no_file_is_longer_than_a_reader_can_hold() -> None:
+    long = {path: tracked.text(path).count("\n") for path in tracked.paths(".py")}
+    assert not {path: n for path, n in long.items() if n > FILE_LINES and path not in LARGE_FILES}
+
+
+def test_every_excused_file_is_still_there_and_still_large() -> None:
+    assert not [path for path in LARGE_FILES if tracked.text(path).count("\n") <= FILE_LINES]
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    assert not [f"{where}: {lines(one)} lines" for where, one in functions() if lines(one) > FUNCTION_LINES]
+
+
+def test_most_functions_are_read_at_a_glance() -> None:
+    sizes = [lines(one) for _, one in functions()]
+    usual = sum(size <= USUAL_FUNCTION_LINES for size in sizes)
+    assert usual / len(sizes) >= USUAL_SHARE, (
+        f"only {usual} of {len(sizes)} fit in {USUAL_FUNCTION_LINES} lines"
+    )
+
+
+def test_no_function_takes_more_than_it_can_name() -> None:
+    many = [f"{where}: {parameters(one)}" for where, one in functions() if parameters(one) > PARAMETERS]
+    assert not many
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        path
+        for path in tracked.paths(".py")
+        if tracked.text(path).strip() and not ast.get_docstring(tracked.syntax(path))
+    ]
+    assert not silent

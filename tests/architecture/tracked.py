@@ -1,0 +1,41 @@
+"""The files that git tracks, as every test of this folder reads them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(sys.executable).parent  # shellcheck, hadolint and lint-imports are installed beside Python
+
+
+@lru_cache(maxsize=1)
+def modes() -> dict[str, str]:
+    """Path to git's file mode. A file that is deleted and not yet committed as such is left out."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    entries = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
+    return {path: stage.split()[0] for stage, path in entries if (ROOT / path).is_file()}
+
+
+def paths(*suffixes: str) -> list[str]:
+    return [path for path in modes() if not suffixes or path.endswith(suffixes)]
+
+
+@lru_cache(maxsize=1024)
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1024)
+def syntax(path: str) -> ast.Module:
+    return ast.parse(text(path), filename=path)
+
+
+def has_shebang(path: str) -> bool:
+    with (ROOT / path).open("rb") as file:
+        return file.read(2) == b"#!"
