@@ -19,7 +19,7 @@ COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 # What `slipway --help` says of each; the command's docstring is its own, longer help.
 COMMANDS = {
     "build": "Build an image in the cloud and push it under its tag",
-    "clusters": "List the declared clusters: what is deployed, running, and its price per hour",
+    "clusters": "List the declared clusters: what runs, and its price per hour",
     "completion": "Print a script that completes commands in your shell",
     "instances": "List the instance types we know: devices, memory, network, price",
     "preflight": "Check all that a deployment needs, each with its fix",

@@ -13,9 +13,9 @@ def command(shell: str) -> None:
     """Print a script that completes commands, options and the names of instance types.
 
     \b
-    bash: add to ~/.bashrc                  eval "$(slipway completion bash)"
-    zsh:  add to ~/.zshrc                   eval "$(slipway completion zsh)"
-    fish: write to the file that fish loads  slipway completion fish > ~/.config/fish/completions/slipway.fish
+    bash, in ~/.bashrc:  eval "$(slipway completion bash)"
+    zsh, in ~/.zshrc:    eval "$(slipway completion zsh)"
+    fish, once:          slipway completion fish > ~/.config/fish/completions/slipway.fish
     """
     from click.shell_completion import get_completion_class
 
