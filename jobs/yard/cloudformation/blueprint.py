@@ -54,6 +54,7 @@ class Blueprint:
     parameters: Mapping[str, Parameter]
     place: Place
     resources: Mapping[str, Planned]
+    outputs: Mapping[str, Any]  # as far as they are known, to see whether an update changes them
     imports: frozenset[str]
 
     def scope(
@@ -108,17 +109,23 @@ def draw(
         if declared.condition is None or intrinsics.condition(declared.condition, scope)
     }
     resources = _plan(present, scope)
-    for name, output in present_outputs(scope).items():
-        _refuse_absent(waits_for(_evaluated_output(name, output, scope)), present, "Outputs")
+    outputs = {name: _output(name, raw, scope) for name, raw in present_outputs(scope).items()}
+    _refuse_absent(waits_for(outputs), present, "Outputs")
     return Blueprint(
-        template=template, parameters=parameters, place=place, resources=resources, imports=frozenset(imports)
+        template=template,
+        parameters=parameters,
+        place=place,
+        resources=resources,
+        outputs=outputs,
+        imports=frozenset(imports),
     )
 
 
-def _evaluated_output(name: str, output: Mapping[str, Any], scope: Scope) -> Any:
-    if "Value" not in output:
+def _output(name: str, raw: Mapping[str, Any], scope: Scope) -> Any:
+    if "Value" not in raw:
         fail(f"Template format error: Output {name} must have a Value member.")
-    return intrinsics.evaluate({key: output[key] for key in ("Value", "Export") if key in output}, scope)
+    wanted = ("Value", "Export", "Description")
+    return intrinsics.evaluate({key: raw[key] for key in wanted if key in raw}, scope)
 
 
 def present_outputs(scope: Scope) -> dict[str, Mapping[str, Any]]:

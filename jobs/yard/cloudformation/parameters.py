@@ -56,7 +56,7 @@ class Parameter:
 
 
 def resolve(
-    template: Template, given: Mapping[str, str], previous: Mapping[str, Parameter], lookups: Lookups
+    template: Template, given: Mapping[str, str | None], previous: Mapping[str, Parameter], lookups: Lookups
 ) -> dict[str, Parameter]:
     """The parameters by name; ValidationError for unknown, missing or refused values.
 
