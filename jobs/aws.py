@@ -56,7 +56,9 @@ def client(service: str, region: str | None = None) -> Any:
     import boto3
     from botocore.config import Config
 
-    return boto3.client(service, region_name=region, config=Config(retries={"total_max_attempts": 1}))
+    return boto3.client(
+        service, region_name=_region(region), config=Config(retries={"total_max_attempts": 1})
+    )
 
 
 @lru_cache(maxsize=64)
@@ -66,7 +68,7 @@ def reader(service: str, region: str | None = None) -> Any:
     from botocore.config import Config
 
     config = Config(retries={"mode": "standard"}, connect_timeout=5, read_timeout=30)
-    asking = boto3.client(service, region_name=region, config=config)
+    asking = boto3.client(service, region_name=_region(region), config=config)
     asking.meta.events.register("before-call", _only_read)
     return asking
 
@@ -96,6 +98,11 @@ def _answered(client: Any, operation: str, call: Callable[[str], Any]) -> Any:
         return call(xform_name(operation))
     except (BotoCoreError, ClientError, ResponseParserError) as error:
         return _unanswered(client, operation, error)
+
+
+def _region(region: str | None) -> str | None:
+    """boto3 reads AWS_DEFAULT_REGION only, and every other tool of AWS reads this one first."""
+    return region or os.environ.get("AWS_REGION") or None
 
 
 def _only_read(model: Any, **_: Any) -> None:

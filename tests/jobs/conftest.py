@@ -1,0 +1,46 @@
+"""A yard for the tests of commands, and an environment that points at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from jobs import aws
+from jobs.cli import run
+from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from tests.yard.conftest import REGION, RunningYard, yard, yard_process
+
+__all__ = ["slipway", "yard", "yard_process", "yard_shell"]
+
+Slipway = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def yard_shell(yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningYard]:
+    """The environment of somebody who ran `eval "$(slipway yard env)"`, and an empty yard."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", yard.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
+    monkeypatch.setenv("AWS_REGION", REGION)
+    _forget_clients()
+    yield yard
+    _forget_clients()
+
+
+@pytest.fixture
+def slipway(capsys: pytest.CaptureFixture[str]) -> Slipway:
+    """Runs one command line: the exit code, what went to stdout, what went to stderr."""
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+def _forget_clients() -> None:
+    """Clients are kept for the life of a process, and these are of one yard."""
+    aws.client.cache_clear()
+    aws.reader.cache_clear()
