@@ -27,6 +27,7 @@ LIMITS: Mapping[str, int] = {
     "alarm": 255,
     "build-project": 150,
     "budget": 100,
+    "dashboard": 255,
 }
 
 _DIGEST_LENGTH = 10

@@ -1,0 +1,48 @@
+"""Builds every declared cluster; `cdk` runs it as `python -m infra.app`. A new kind is one row of BUILDERS.
+
+Synthesis is a pure function of the declarations, the catalogue and containers/: it asks neither AWS nor git
+nor a clock.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import aws_cdk as cdk
+
+from infra.batch_cluster import build_batch_cluster
+from infra.config import BatchCluster
+from infra.declared import load
+from infra.guardrails import guard
+from jobs.core.errors import SlipwayError
+
+BUILDERS: Mapping[type[BatchCluster], Callable[[cdk.App, BatchCluster], None]] = {
+    BatchCluster: build_batch_cluster,
+}
+
+
+def main() -> int:
+    app = cdk.App()
+    try:
+        build(app, load(app.node.get_all_context()))
+    except SlipwayError as error:
+        print(_in_lines(error), file=sys.stderr)
+        return error.exit_code
+    app.synth()
+    return 0
+
+
+def build(app: cdk.App, clusters: Sequence[BatchCluster]) -> None:
+    for cluster in clusters:
+        BUILDERS[type(cluster)](app, cluster)
+    guard(app)
+
+
+def _in_lines(error: SlipwayError) -> str:
+    lines = [f"error: {line}" for line in error.message.splitlines()]
+    return "\n".join([*lines, f"hint: {error.hint}"] if error.hint else lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""What a node is told at its first boot: the parameters that the scripts of infra/userdata/ read."""
+
+from __future__ import annotations
+
+from infra.patterns.file_systems import SharedFiles
+from infra.patterns.idle_metric import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE, REPORT_EVERY_MINUTES
+
+SCRATCH = "/scratch"  # the local disks, gone with the node
+SHARED = "/mnt/shared"  # the cluster's file system
+
+
+def boot_parameters(cluster: str, region: str, files: SharedFiles | None) -> dict[str, object]:
+    parameters: dict[str, object] = {
+        "cluster": cluster,
+        "region": region,
+        "scratch": SCRATCH,
+        "idle_report": {
+            "namespace": METRIC_NAMESPACE,
+            "metric": IDLE_METRIC,
+            "dimension": CLUSTER_DIMENSION,
+            "every_minutes": REPORT_EVERY_MINUTES,
+        },
+    }
+    if files is not None:
+        parameters["files"] = {
+            "kind": files.kind.value,
+            "id": files.file_system_id,
+            "mount_name": files.mount_name,
+            "path": SHARED,
+        }
+    return parameters

@@ -1,0 +1,140 @@
+"""Customer-managed keys that rotate, and log groups encrypted with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from aws_cdk import ArnFormat, Aws, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+# Spelled out: a wildcard such as kms:Encrypt* would grow with AWS.
+_USE_KEY = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+_PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey")
+
+
+class KeyUser(Enum):
+    """A service that uses a key by itself, and not on behalf of a caller who may."""
+
+    LOGS = "logs"
+    ALARMS = "cloudwatch"
+    EVENTS = "events"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncryptionKeyProps:
+    description: str
+    region: str
+    users: tuple[KeyUser, ...] = ()
+    keep: bool
+
+
+class EncryptionKey(Construct):
+    """Everyone else needs a permission of their own: the key's policy leaves that to the account's IAM."""
+
+    def __init__(self, scope: Construct, id: str, *, props: EncryptionKeyProps) -> None:
+        super().__init__(scope, id)
+        self.key = kms.Key(
+            self,
+            "Resource",
+            description=props.description,
+            enable_key_rotation=True,
+            pending_window=Duration.days(30 if props.keep else 7),  # 7 is the shortest
+            removal_policy=removal_policy(props.keep),
+        )
+        for user in props.users:
+            self.key.add_to_resource_policy(_STATEMENTS[user](props.region))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncryptedLogGroupProps:
+    key: kms.IKey
+    retention_days: int
+    keep: bool
+
+
+class EncryptedLogGroup(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: EncryptedLogGroupProps) -> None:
+        super().__init__(scope, id)
+        # L1: the L2 takes its retention from an enum, and ours is a number already checked.
+        self.resource = logs.CfnLogGroup(
+            self, "Resource", kms_key_id=props.key.key_arn, retention_in_days=props.retention_days
+        )
+        self.resource.apply_removal_policy(removal_policy(props.keep))
+
+    @property
+    def name(self) -> str:
+        return self.resource.ref
+
+    @property
+    def arn(self) -> str:
+        """Without the ":*" that the attribute Arn ends in, so that streams can be named below it."""
+        return Stack.of(self).format_arn(
+            service="logs",
+            resource="log-group",
+            resource_name=self.name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+
+def removal_policy(keep: bool) -> RemovalPolicy:
+    return RemovalPolicy.RETAIN if keep else RemovalPolicy.DESTROY
+
+
+def use_key(key: kms.IKey, sid: str = "UseKey") -> iam.PolicyStatement:
+    """For who reads and writes what the key encrypts."""
+    return iam.PolicyStatement(
+        sid=sid, actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], resources=[key.key_arn]
+    )
+
+
+def write_logs(log_group_arn: str) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="WriteLogs",
+        actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+        resources=[f"{log_group_arn}:log-stream:*"],
+    )
+
+
+def _allow_logs(region: str) -> iam.PolicyStatement:
+    """CloudWatch Logs user guide, "Encrypt log data": only for log groups of this account."""
+    groups = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:*"
+    return iam.PolicyStatement(
+        sid="EncryptLogs",
+        principals=[iam.ServicePrincipal(f"logs.{region}.amazonaws.com")],
+        actions=list(_USE_KEY),
+        resources=["*"],
+        conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
+    )
+
+
+def _allow_publishing(user: KeyUser) -> Callable[[str], iam.PolicyStatement]:
+    def statement(_region: str) -> iam.PolicyStatement:
+        return iam.PolicyStatement(
+            sid=f"PublishFrom{user.name.title()}",
+            principals=[iam.ServicePrincipal(f"{user.value}.amazonaws.com")],
+            actions=list(_PUBLISH),
+            resources=["*"],
+            conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+        )
+
+    return statement
+
+
+_STATEMENTS: Mapping[KeyUser, Callable[[str], iam.PolicyStatement]] = {
+    KeyUser.LOGS: _allow_logs,
+    KeyUser.ALARMS: _allow_publishing(KeyUser.ALARMS),
+    KeyUser.EVENTS: _allow_publishing(KeyUser.EVENTS),
+}

@@ -1,0 +1,22 @@
+"""The metric by which a node tells that it is billed and has no job: report_idle.sh writes it, an alarm reads."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+METRIC_NAMESPACE = "Slipway"
+IDLE_METRIC = "IdleNodes"
+CLUSTER_DIMENSION = "Cluster"
+REPORT_EVERY_MINUTES = 5
+
+
+def idle_metric(cluster: str) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=METRIC_NAMESPACE,
+        metric_name=IDLE_METRIC,
+        dimensions_map={CLUSTER_DIMENSION: cluster},
+        statistic="Sum",
+        period=Duration.minutes(REPORT_EVERY_MINUTES),
+        label="Idle nodes",
+    )

@@ -1,0 +1,83 @@
+"""What a node is made of: its network interfaces, disk, metadata service, first boot and how it is bought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aws_cdk import CfnTag
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from infra.patterns.markets import Purchase
+from infra.patterns.network_interfaces import network_interfaces
+from infra.patterns.user_data import node_user_data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTemplateProps:
+    efa_interfaces: int
+    security_group_id: str
+    root_volume_gib: int
+    purchase: Purchase
+    boot_parameters: Mapping[str, object]
+    tags: Mapping[str, str]
+
+
+class NodeTemplate(Construct):
+    """No key pair and no subnet: people come in through Session Manager, and Batch says where nodes start."""
+
+    def __init__(self, scope: Construct, id: str, *, props: NodeTemplateProps) -> None:
+        super().__init__(scope, id)
+        self.resource = ec2.CfnLaunchTemplate(
+            self,
+            "Resource",
+            launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+                network_interfaces=network_interfaces(
+                    efa_interfaces=props.efa_interfaces, security_group_id=props.security_group_id
+                ),
+                block_device_mappings=[_root_volume(props.root_volume_gib)],
+                metadata_options=_METADATA,
+                monitoring=ec2.CfnLaunchTemplate.MonitoringProperty(enabled=False),  # jobs measure themselves
+                capacity_reservation_specification=props.purchase.reservation,
+                instance_market_options=props.purchase.market_options,
+                user_data=node_user_data(self, props.boot_parameters),
+                tag_specifications=_volume_tags(props.tags),
+            ),
+        )
+
+    @property
+    def version(self) -> str:
+        """With the number as an attribute a changed template reaches new nodes; Batch keeps what it was given."""
+        return self.resource.attr_latest_version_number
+
+
+# Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of
+# the node.
+_METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+    http_tokens="required", http_put_response_hop_limit=1, http_endpoint="enabled"
+)
+
+
+def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+    """Encrypted with the account's own EBS key.
+
+    With a customer-managed one the service-linked role of Auto Scaling would need a grant, and a key policy
+    that names that role is refused in an account where it does not exist yet; nodes would die at launch
+    without a reason.
+    """
+    return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+        device_name="/dev/sda1",  # of our machine image, which is made from Ubuntu's
+        ebs=ec2.CfnLaunchTemplate.EbsProperty(
+            volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True
+        ),
+    )
+
+
+def _volume_tags(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
+    """Disks are billed with their cluster, too; nodes are tagged by the compute environment."""
+    return [
+        ec2.CfnLaunchTemplate.TagSpecificationProperty(
+            resource_type="volume", tags=[CfnTag(key=key, value=value) for key, value in tags.items()]
+        )
+    ]

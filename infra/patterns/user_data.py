@@ -1,0 +1,65 @@
+"""A node's first boot: a MIME message with two files, parameters and a report, and the script that uses them.
+
+Batch merges its own part into ours, and takes user data of a launch template only as MIME multipart (AWS
+Batch user guide, "Use Amazon EC2 launch templates"). Values travel as JSON and never as shell, whatever is in
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aws_cdk import Fn, Stack
+from constructs import Construct
+
+MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a kilobyte
+
+_SCRIPTS = Path(__file__).parents[1] / "userdata"
+# No part contains it; always the same, so that unchanged nodes keep their launch template.
+_BOUNDARY = "==SLIPWAY=="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootFile:
+    path: str
+    mode: str
+    content: str
+
+
+def node_user_data(scope: Construct, parameters: Mapping[str, object]) -> str:
+    """Base64, as a launch template wants it. The values may be tokens."""
+    document = Stack.of(scope).to_json_string(dict(parameters))
+    return Fn.base64(mime_document(files=boot_files(document), script=_script("boot_node.sh")))
+
+
+def boot_files(parameters_json: str) -> tuple[BootFile, ...]:
+    """What boot_node.sh expects, where it expects it."""
+    assert "\n" not in parameters_json, "the parameters are one line"
+    return (
+        BootFile(path="/etc/slipway/node.json", mode="0444", content=parameters_json),
+        BootFile(path="/usr/local/sbin/slipway-report-idle", mode="0755", content=_script("report_idle.sh")),
+    )
+
+
+def mime_document(*, files: tuple[BootFile, ...], script: str) -> str:
+    assert _BOUNDARY not in script, "the boundary does not occur in the script"
+    cloud_config = "#cloud-config\nwrite_files:\n" + "".join(map(_cloud_config_entry, files))
+    parts = [_part("text/cloud-config", cloud_config), _part("text/x-shellscript", script)]
+    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
+    return f"{head}{''.join(parts)}--{_BOUNDARY}--\n"
+
+
+def _cloud_config_entry(file: BootFile) -> str:
+    """A literal block of YAML takes any text as it is, if it is indented."""
+    content = "".join(f"    {line}\n" if line else "\n" for line in file.content.splitlines())
+    return f'- path: {file.path}\n  permissions: "{file.mode}"\n  content: |\n{content}'
+
+
+def _part(content_type: str, content: str) -> str:
+    return f'--{_BOUNDARY}\nContent-Type: {content_type}; charset="utf-8"\n\n{content}\n'
+
+
+def _script(name: str) -> str:
+    return (_SCRIPTS / name).read_text(encoding="utf-8")

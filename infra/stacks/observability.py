@@ -1,0 +1,72 @@
+"""What tells how a cluster does: its jobs' output, a dashboard, alarms and a budget that write e-mails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import Environment, Stack
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from infra.patterns.alarms import AlertTopic, AlertTopicProps, ClusterAlarms, ClusterAlarmsProps
+from infra.patterns.budget import ClusterBudget, ClusterBudgetProps
+from infra.patterns.dashboard import ClusterDashboard, ClusterDashboardProps
+from infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservabilityProps:
+    cluster: str
+    stack_name: str
+    env: Environment
+    log_key: kms.IKey
+    log_retention_days: int
+    keep_data: bool
+    job_queue_name: str
+    dashboard_name: str
+    budget_usd_per_month: int
+    alert_email: str
+
+
+class ObservabilityStack(Stack):
+    """It knows the queue by its name only, so that it can stand before the queue and outlive it."""
+
+    def __init__(self, scope: Construct, id: str, *, props: ObservabilityProps) -> None:
+        super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
+        self.job_logs = _log_group(self, "JobLogs", props)
+        self.build_logs = _log_group(self, "BuildLogs", props)
+        topic = AlertTopic(
+            self, "Alerts", props=AlertTopicProps(key=props.log_key, email=props.alert_email)
+        ).topic
+        alarms = ClusterAlarms(
+            self,
+            "Alarms",
+            props=ClusterAlarmsProps(cluster=props.cluster, job_queue_name=props.job_queue_name, topic=topic),
+        )
+        ClusterDashboard(
+            self,
+            "Dashboard",
+            props=ClusterDashboardProps(
+                name=props.dashboard_name,
+                cluster=props.cluster,
+                alarms=alarms,
+                log_group_name=self.job_logs.name,
+            ),
+        )
+        ClusterBudget(
+            self,
+            "Budget",
+            props=ClusterBudgetProps(
+                cluster=props.cluster, usd_per_month=props.budget_usd_per_month, email=props.alert_email
+            ),
+        )
+
+
+def _log_group(scope: Construct, id: str, props: ObservabilityProps) -> EncryptedLogGroup:
+    return EncryptedLogGroup(
+        scope,
+        id,
+        props=EncryptedLogGroupProps(
+            key=props.log_key, retention_days=props.log_retention_days, keep=props.keep_data
+        ),
+    )
