@@ -13,20 +13,6 @@ from jobs.yard.resources.scope import ID, Scope, input_shape, prop, response
 from jobs.yard.resources.shapes import like
 from jobs.yard.resources.tags import tags
 
-LINKED_SERVICE = "batch.amazonaws.com"
-
-
-def service_role(scope: Scope) -> str:
-    """Without a role of its own an environment uses the service-linked one, which Batch makes if need be."""
-    given = scope.properties.get("ServiceRole")
-    if given:
-        return str(given)
-    found = scope.send_to("iam", "list_roles", PathPrefix=f"/aws-service-role/{LINKED_SERVICE}/")["Roles"]
-    if found:
-        return str(found[0]["Arn"])
-    made = scope.send_to("iam", "create_service_linked_role", AWSServiceName=LINKED_SERVICE)
-    return str(made["Role"]["Arn"])
-
 
 def changed_resources(scope: Scope) -> dict[str, Any] | None:
     """What UpdateComputeEnvironment takes of the compute resources; the rest cannot change in place."""
@@ -91,9 +77,7 @@ def read_resources(scope: Scope) -> Any:
 COMPUTE_ENVIRONMENT = ApiResource(
     service="batch",
     name=Name(property="ComputeEnvironmentName", limit=128),
-    create_call=shaped(
-        "create_compute_environment", serviceRole=service_role, state=prop("State", "ENABLED")
-    ),
+    create_call=shaped("create_compute_environment", state=prop("State", "ENABLED")),
     identity=response("computeEnvironmentArn"),
     describe=find("describe_compute_environments", "computeEnvironments.0", computeEnvironments=[ID]),
     attributes={"ComputeEnvironmentArn": ID},

@@ -17,6 +17,11 @@ from jobs.yard.resources.tags import tags
 PRINCIPALS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}
 
 
+def trust(scope: Scope) -> dict[str, Any]:
+    """IAM takes a policy without a version; moto, when it updates one, does not."""
+    return {"Version": "2012-10-17", **scope.properties["AssumeRolePolicyDocument"]}
+
+
 def put_inline(scope: Scope) -> None:
     """A role's own policies: gone ones are deleted, the others written again."""
     policies = {item["PolicyName"]: item["PolicyDocument"] for item in scope.properties.get("Policies") or []}
@@ -157,7 +162,7 @@ ROLE = ApiResource(
     settings=(
         setting(
             "AssumeRolePolicyDocument",
-            put=role_field("update_assume_role_policy", PolicyDocument=prop("AssumeRolePolicyDocument")),
+            put=role_field("update_assume_role_policy", PolicyDocument=trust),
             on_create=False,
         ),
         setting(

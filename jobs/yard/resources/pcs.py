@@ -32,6 +32,12 @@ def read_launch_template(scope: Scope) -> dict[str, str]:
     return {"TemplateId": found["id"], "Version": found["version"]}
 
 
+def scheduler_version(scope: Scope) -> dict[str, str] | None:
+    """Of the scheduler only the version can change, and PCS refuses one that does not."""
+    old, new = scope.before.get("Scheduler"), scope.properties["Scheduler"]
+    return None if old == new else {"version": new["Version"]}
+
+
 def pcs_resource(kind: str, *changeable: str) -> ApiResource:
     """`kind` is what PCS's calls and answers call it; `changeable` is what its update call takes."""
     operation = snake(kind)
@@ -40,6 +46,8 @@ def pcs_resource(kind: str, *changeable: str) -> ApiResource:
     which: dict[str, Any] = {**parent, identifier: key}
     written: dict[str, Any] = {"customLaunchTemplate": launch_template} if kind == NODE_GROUP else {}
     reads = {"CustomLaunchTemplate": read_launch_template} if kind == NODE_GROUP else {}
+    changed: dict[str, Any] = {"scheduler": scheduler_version} if kind == "cluster" else {}
+    update = shaped(f"update_{operation}", **which, **written, **changed)
     return ApiResource(
         service="pcs",
         name=Name(property="Name", limit=NAME[kind]),
@@ -54,7 +62,7 @@ def pcs_resource(kind: str, *changeable: str) -> ApiResource:
             **({"Endpoints": live("endpoints", [])} if kind == "cluster" else {}),
         },
         settings=(
-            setting(*changeable, put=shaped(f"update_{operation}", **which, **written), on_create=False),
+            setting(*changeable, put=update, on_create=False),
             tags(resourceArn=ID),
         ),
         delete_call=call(f"delete_{operation}", **which),

@@ -14,7 +14,7 @@ from jobs.yard.errors import ApiError
 from jobs.yard.resources.provider import Context, Properties
 from jobs.yard.resources.shapes import to_request
 
-GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|InvalidDocument$|^404$")
+GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
 ABSENT = re.compile(r"does not exist|Could not find")  # services that have one code for every refusal
 
 

@@ -9,6 +9,8 @@ import pytest
 from jobs.yard.errors import ApiError
 from tests.yard.resources.world import TRUST, World
 
+MANIFEST = '{"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"}'
+
 
 def refusal(made: Any) -> ApiError:
     with pytest.raises(ApiError) as refused:
@@ -61,7 +63,7 @@ def test_a_bucket_with_an_object_stays(world: World) -> None:
 def test_a_repository_with_an_image_stays_unless_told_to_empty_it(world: World) -> None:
     ecr = world.client("ecr")
     repository = world.make("AWS::ECR::Repository")
-    ecr.put_image(repositoryName=repository.id, imageManifest='{"schemaVersion": 2}', imageTag="1")
+    ecr.put_image(repositoryName=repository.id, imageManifest=MANIFEST, imageTag="1")
     assert refusal(repository).code == "RepositoryNotEmptyException"
     repository.update(EmptyOnDelete=True)
     repository.delete()

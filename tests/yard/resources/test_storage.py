@@ -49,6 +49,10 @@ def test_access_logs_are_delivered_to_a_bucket_whose_policy_asks_for_tls(world: 
     source = world.make("AWS::S3::Bucket", LoggingConfiguration=logging)
     said = world.client("s3").get_bucket_logging(Bucket=source.id)["LoggingEnabled"]
     assert (said["TargetBucket"], said["TargetPrefix"]) == (target, "access/")
+    source.update(LoggingConfiguration=None)
+    s3 = world.client("s3")
+    for log in s3.list_objects_v2(Bucket=target).get("Contents", []):
+        s3.delete_object(Bucket=target, Key=log["Key"])
 
 
 def test_a_bucket_is_named_as_s3_allows(world: World) -> None:
