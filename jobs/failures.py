@@ -84,7 +84,7 @@ def flush_output() -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        _discard_output()
+        _discard(1)
         return end(error, debug=False)
     return 0
 
@@ -136,7 +136,7 @@ def _end_interrupted(_error: KeyboardInterrupt) -> int:
 
 
 def _end_reader_gone(_error: BrokenPipeError) -> int:
-    _discard_output()
+    _discard(1, 2)  # whichever of them lost its reader, nothing is left to say
     return READER_GONE
 
 
@@ -182,10 +182,10 @@ def _open_where_closed(number: int) -> None:
         os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
-def _discard_output() -> None:
-    """Whatever is still buffered has no reader; without this Python complains about it at exit."""
+def _discard(*streams: int) -> None:
+    """Whatever is still buffered cannot be written; without this Python complains about it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):
+    for number in streams:
         os.dup2(nowhere, number)
 
 

@@ -159,7 +159,7 @@ def _live_status(title: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    console = Console(stderr=True)
     with console.status(Text(printable(title))) as status:
         _live.append(console)
         try:
@@ -188,7 +188,7 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = Console()
     table = Table(
         title=Text(printable(title)) if title else None,
         title_justify="left",
