@@ -8,7 +8,7 @@ from typing import Any
 
 from jobs.yard import faults, keys, moto_door, stand_ins, strict
 from jobs.yard.errors import ApiError
-from jobs.yard.services import module_of
+from jobs.yard.services import module_of, not_emulated
 from jobs.yard.wire import Call, Reply, parse, respond, respond_unparsed
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
     try:
         keys.check(call.access_key_id)
         if not call.operation:
-            return respond(call, moto_door.not_emulated(call.service, call.operation))
+            return respond(call, not_emulated(call.service, call.operation))
         fault = faults.next_for(call.service, call.operation)
         scripted = faults.scripted_result(fault, call.service)
         if scripted is not None:

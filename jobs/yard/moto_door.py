@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from jobs.yard.errors import ApiError
+from jobs.yard.services import not_emulated
 from jobs.yard.wire import STREAMED, Call, Reply, respond
 
 log = logging.getLogger(__name__)
@@ -51,16 +52,6 @@ def answer(environ: dict[str, Any], call: Call) -> Reply:
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, crashed(call, error))
     return respond(call, problem) if (problem := _page_as_error(call, reply)) else reply
-
-
-def not_emulated(service: str, operation: str, detail: str = "") -> ApiError:
-    return ApiError(
-        "NotImplemented",
-        f"the yard does not emulate {service}:{operation or '(no such operation)'}"
-        + (f" as it was asked ({detail})" if detail else "")
-        + "; `slipway yard status` lists what it does emulate",
-        status=501,
-    )
 
 
 def crashed(call: Call, error: Exception) -> ApiError:

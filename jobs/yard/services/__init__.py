@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
+from jobs.yard.errors import ApiError
+
 # botocore's name of the service -> module.
 SERVICES: Mapping[str, str] = {
     "cloudformation": "jobs.yard.cloudformation.api",
@@ -36,6 +38,17 @@ def module_of(service: str, operation: str) -> ModuleType | None:
     """The module that answers this call; None leaves it to moto."""
     path = OPERATIONS.get((service, operation)) or SERVICES.get(service)
     return import_module(path) if path else None
+
+
+def not_emulated(service: str, operation: str, detail: str = "") -> ApiError:
+    """What everyone answers who is asked for what the yard has not; no SDK repeats a 501."""
+    return ApiError(
+        "NotImplemented",
+        f"the yard does not emulate {service}:{operation or '(no such operation)'}"
+        + (f" as it was asked ({detail})" if detail else "")
+        + "; `slipway yard status` lists what it does emulate",
+        status=501,
+    )
 
 
 def reset() -> None:
