@@ -76,6 +76,10 @@ class Cfn:
         found = self("DescribeStackEvents", StackName=name)["StackEvents"]
         return [(one["LogicalResourceId"], one["ResourceStatus"]) for one in reversed(found)]
 
+    def reasons(self, name: str) -> list[str]:
+        found = self("DescribeStackEvents", StackName=name)["StackEvents"]
+        return [one.get("ResourceStatusReason", "") for one in found]
+
     def resources(self, name: str) -> dict[str, str]:
         found = self("ListStackResources", StackName=name)["StackResourceSummaries"]
         return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in found}

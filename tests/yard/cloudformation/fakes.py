@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ class FakeCloud:
     failures: dict[tuple[str, str], int] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
     gate: threading.Event | None = None  # holds every creation until it is set
+    hook: Callable[[str, str], None] | None = None  # sees every call first
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -42,6 +43,8 @@ class FakeCloud:
 
     def enter(self, verb: str, logical_id: str) -> None:
         self.calls.append((verb, logical_id))
+        if self.hook is not None:
+            self.hook(verb, logical_id)
         if self.gate is not None and verb == "create":
             assert self.gate.wait(timeout=30)
         left = self.failures.get((verb, logical_id), 0)
