@@ -1,0 +1,54 @@
+"""A kind of cluster is whole or not there: each list of kinds and each folder of parts names the others."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import PurePath
+
+from infra import config
+from infra.config import ClusterKind
+from jobs.core.targets import KINDS
+from tests.architecture import tracked
+
+
+def declared_kinds() -> dict[str, str]:
+    """The classes of infra/config.py that declare a cluster, by their kind."""
+    classes = [thing for thing in vars(config).values() if isinstance(thing, type) and hasattr(thing, "kind")]
+    return {thing.kind.value: thing.__name__ for thing in classes if isinstance(thing.kind, ClusterKind)}
+
+
+def built_classes() -> set[str]:
+    """The keys of BUILDERS in infra/app.py, read and not imported: aws_cdk takes seconds to load."""
+    for node in ast.walk(tracked.syntax("infra/app.py")):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "BUILDERS":
+            assert isinstance(node.value, ast.Dict)
+            return {ast.unparse(key) for key in node.value.keys if key}
+    raise AssertionError("infra/app.py has no BUILDERS")
+
+
+def test_every_kind_of_cluster_can_be_declared_built_and_submitted_to() -> None:
+    kinds = {kind.value for kind in ClusterKind}
+    declared = declared_kinds()
+    assert set(declared) == kinds, (
+        "each ClusterKind needs one class in infra/config.py, and each class a kind"
+    )
+    assert built_classes() == set(declared.values()), "each class needs one row of BUILDERS in infra/app.py"
+    assert set(KINDS) == kinds, "each kind needs a target in jobs/core/targets.py"
+    assert {kind: target.kind for kind, target in KINDS.items()} == {kind: kind for kind in kinds}
+
+
+def test_every_stack_and_every_pattern_has_a_user() -> None:
+    used = {
+        node.module
+        for path in tracked.paths(".py")
+        if path.startswith("infra/")
+        for node in ast.walk(tracked.syntax(path))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    parts = [
+        path
+        for path in tracked.paths(".py")
+        if path.startswith(("infra/stacks/", "infra/patterns/")) and PurePath(path).name != "__init__.py"
+    ]
+    assert parts
+    assert not [path for path in parts if path.removesuffix(".py").replace("/", ".") not in used]
