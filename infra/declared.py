@@ -37,9 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     except InvalidConfig as error:
         print(json.dumps({"problems": [asdict(problem) for problem in error.problems]}, indent=2))
         return error.exit_code
-    print(
-        json.dumps({"clusters": [{"kind": each.kind, **asdict(each)} for each in clusters]}, indent=2)
-    )
+    print(json.dumps({"clusters": [{"kind": each.kind, **asdict(each)} for each in clusters]}, indent=2))
     return 0
 
 
