@@ -1,4 +1,4 @@
-"""The metric by which a node tells that it is billed and has no job: report_idle.sh writes it, an alarm reads."""
+"""How a node tells that it is billed and has no job: the metric that report_idle.sh writes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class NodeTemplate(Construct):
 
     @property
     def version(self) -> str:
-        """With the number as an attribute a changed template reaches new nodes; Batch keeps what it was given."""
+        """As an attribute, so that a changed template reaches new nodes: Batch keeps what it is given."""
         return self.resource.attr_latest_version_number
 
 
