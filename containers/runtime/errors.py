@@ -1,0 +1,26 @@
+"""What the runtime says when it will not go on: one line, what to do about it, and the exit code that fits.
+
+85 asks the platform for another attempt (Batch's evaluateOnExit, Slurm's RequeueExit); all else is final.
+"""
+
+from __future__ import annotations
+
+RESUMABLE_EXIT_CODE = 85
+MISTAKE_EXIT_CODE = 2
+
+
+class Refusal(Exception):
+    """The user's mistake, or a state that only a person can judge: the same again would end the same."""
+
+    exit_code = MISTAKE_EXIT_CODE
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{message}; {hint}" if hint else message)
+        self.message = message
+        self.hint = hint
+
+
+class Interruption(Refusal):
+    """The machines failed, not the job: another attempt may well succeed."""
+
+    exit_code = RESUMABLE_EXIT_CODE

@@ -1,0 +1,19 @@
+"""Where one process stands among all of its job: what a platform says, before anything of ours is added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Of the process that reads it: a node's launcher where the platform starts one a node, else one rank."""
+
+    node: int
+    nodes: int
+    rank: int
+    world: int
+    local_rank: int
+    local_world: int
+    main_address: str
+    main_port: int
