@@ -1,0 +1,204 @@
+"""`slipway yard`: the AWS of this machine. A subcommand is a function here; its work is done in jobs/yard."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+import click
+
+from jobs.commands.output import Column, json_option, print_json, print_record, print_table, print_text, say
+from jobs.core.errors import SlipwayError
+
+FOLLOW_POLL_S = 0.3
+# Of jobs.yard.faults and jobs.yard.environment, which help and completion do not load; a test compares them.
+FAULT_KINDS = ("throttle", "server-error", "drop-response", "insufficient-capacity", "respond")
+SHELLS = ("sh", "fish")
+
+STATUS = (
+    Column(name="endpoint"),
+    Column(name="pid"),
+    Column(name="uptime_s", title="up for", unit="s"),
+    Column(name="memory_mib", title="memory", unit="MiB"),
+)
+STACKS = (Column(name="name", title="stack"), Column(name="region"), Column(name="status"))
+SERVICES = (Column(name="name", title="served by Slipway itself"),)
+TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="how far to trust it"))
+STAND_INS = (Column(name="name", title="stands in for what no account has at first"),)
+FAULTS = (
+    Column(name="service"),
+    Column(name="operation"),
+    Column(name="kind"),
+    Column(name="times", align="right", absent="until cleared"),
+    Column(name="struck", align="right"),
+)
+
+
+@click.group()
+def command() -> None:
+    """The yard: an AWS on this machine, with no account behind it.
+
+    \b
+    slipway yard up
+    eval "$(slipway yard env)"      # from here on, AWS tools in this shell talk to the yard
+    cdk deploy --all
+    slipway yard down               # stops it and removes all it made
+    """
+
+
+@command.command()
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Take this port or none  [default: 5566 or the next]"
+)
+def up(port: int | None) -> None:
+    """Start the yard, or find it up already."""
+    from jobs.yard import process
+
+    found = process.up(port)
+    say(f"the yard is {'up already' if found.was_up else 'up'} at {found.state.endpoint}")
+    say('point AWS tools at it: eval "$(slipway yard env)"')
+
+
+@command.command()
+def down() -> None:
+    """Stop the yard and remove everything it made."""
+    from jobs.yard import process
+
+    stopped = process.down()
+    say(
+        f"the yard at {stopped.endpoint} is down" if stopped else "the yard was not up; nothing is left of it"
+    )
+
+
+@command.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show where the yard is, what is deployed, and how far to trust each type of resource."""
+    from jobs.yard import process
+    from jobs.yard.endpoint import control
+
+    endpoint = process.required().endpoint
+    found: dict[str, Any] = {"endpoint": endpoint, **control(endpoint, "GET", "/status")}
+    if as_json:
+        print_json(found)
+        return
+    print_record("", STATUS, found, as_json=False)
+    print_table("stacks", STACKS, found["stacks"], as_json=False)
+    print_table("", SERVICES, _named([*found["own_services"], *found["own_operations"]]), as_json=False)
+    print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
+    types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
+    print_table("", TYPES, types, as_json=False)
+
+
+@command.command()
+@click.option("--follow", "-f", is_flag=True, help="Go on printing until the yard stops, or Ctrl-C.")
+def logs(follow: bool) -> None:
+    """Print the yard's log: every request and its status, and the traceback of every crash."""
+    from jobs.yard.state import LOG_FILE, home
+
+    try:
+        with (home() / LOG_FILE).open(encoding="utf-8", errors="replace") as log:
+            for text in _log_texts(log, follow):
+                print_text(text)
+    except FileNotFoundError:
+        raise SlipwayError("there is no log: the yard is not up", hint="start it: slipway yard up") from None
+
+
+@command.command()
+@click.option(
+    "--shell", type=click.Choice(SHELLS), default="sh", show_default=True, help="For bash and zsh: sh."
+)
+def env(shell: str) -> None:
+    """Print what points AWS tools at the yard, for `eval "$(slipway yard env)"`."""
+    from jobs.yard import process
+    from jobs.yard.environment import script
+
+    print_text(script(shell, process.required().endpoint, os.environ))
+
+
+@command.group()
+def fault() -> None:
+    """Script faults: make calls to the yard fail, to see what comes of it."""
+
+
+@fault.command(name="add")
+@click.argument("service")
+@click.argument("operation")
+@click.argument("kind", type=click.Choice(FAULT_KINDS))
+@click.option(
+    "--times", type=click.IntRange(1), default=1, show_default=True, help="How many calls it strikes."
+)
+@click.option("--always", is_flag=True, help="Strike every call until cleared.")
+@click.option(
+    "--body", type=click.File(encoding="utf-8"), help="respond: a JSON list of the results, in order."
+)
+def add_fault(service: str, operation: str, kind: str, times: int, always: bool, body: TextIO | None) -> None:
+    """Strike OPERATION of SERVICE ("*": all of its operations), named as boto3 and AWS name them.
+
+    \b
+    slipway yard fault add batch SubmitJob throttle --times 3
+    """
+    from jobs.yard.faults import Fault, Kind, script
+
+    try:
+        rule = Fault(
+            service=service,
+            operation=operation,
+            kind=Kind(kind),
+            times=None if always else times,
+            body=_results(body),
+        )
+    except ValueError as error:
+        raise SlipwayError(str(error), hint="slipway yard fault add --help") from error
+    script(_endpoint(), rule)
+    say(f"scripted: {kind} on {service}:{operation}, {'until cleared' if always else f'{times} times'}")
+
+
+@fault.command(name="list")
+@json_option
+def list_faults(as_json: bool) -> None:
+    """List the scripted faults and how often each has struck."""
+    from jobs.yard.faults import scripted
+
+    print_table("faults", FAULTS, scripted(_endpoint()), as_json=as_json)
+
+
+@fault.command(name="clear")
+def clear_faults() -> None:
+    """Remove every scripted fault."""
+    from jobs.yard.faults import unscript
+
+    unscript(_endpoint())
+    say("no fault is scripted now")
+
+
+def _endpoint() -> str:
+    from jobs.yard import process
+
+    return process.required().endpoint
+
+
+def _named(names: list[str]) -> list[Mapping[str, object]]:
+    return [{"name": name} for name in names]
+
+
+def _results(body: TextIO | None) -> list[Any]:
+    found = json.load(body) if body else []
+    if not isinstance(found, list) or not all(isinstance(result, dict) for result in found):
+        raise ValueError("--body is a JSON list of objects, each the result of one call")
+    return found
+
+
+def _log_texts(log: TextIO, follow: bool) -> Iterator[str]:
+    from jobs.yard import process
+
+    while True:
+        is_up = process.running() is not None
+        if text := log.read():
+            yield text
+        if not follow or not is_up:
+            return
+        time.sleep(FOLLOW_POLL_S)
