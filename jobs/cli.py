@@ -24,6 +24,7 @@ COMMANDS = {
     "instances": "List the instance types we know: devices, memory, network, price",
     "preflight": "Check all that a deployment needs, each with its fix",
     "targets": "List what got deployed and can be submitted to",
+    "yard": "Run an AWS of your own on this machine: up, status, down, logs",
 }
 
 
