@@ -1,4 +1,4 @@
-"""What Slipway says when it will not go on. A user's mistake is a SlipwayError; a broken invariant is an assert.
+"""What Slipway says when it will not go on: a user's mistake is a SlipwayError, a broken invariant an assert.
 
 The message says what, the value and what is allowed; the hint says what to do.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class SlipwayError(Exception):
-    """A mistake that the user can mend. The command line prints it in one line, with its hint, and no traceback."""
+    """A mistake that the user can mend: printed in one line with its hint, and no traceback."""
 
     exit_code = 1
 
