@@ -110,7 +110,7 @@ def _only_read(model: Any, **_: Any) -> None:
 
 
 def _unanswered(client: Any, operation: str, error: Exception) -> Unanswered:
-    answer = getattr(error, "response", {}).get("Error", {})
+    answer = (getattr(error, "response", None) or {}).get("Error", {})
     return Unanswered(
         action=f"{client.meta.service_model.signing_name}:{operation}",
         code=answer.get("Code") or type(error).__name__,

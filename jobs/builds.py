@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -81,7 +81,7 @@ def recent_builds(project: str, codebuild: Any) -> list[Mapping[str, Any]]:
     return [found[id_] for id_ in ids if id_ in found]
 
 
-def running_build(builds: list[Mapping[str, Any]], tag: str) -> str | None:
+def running_build(builds: Sequence[Mapping[str, Any]], tag: str) -> str | None:
     """A build of the same tag that somebody started already."""
     for build in builds:
         if build["buildStatus"] == "IN_PROGRESS" and _variables(build).get("TAG") == tag:

@@ -147,7 +147,7 @@ def _end_system(error: OSError) -> int:
 
 
 def _end_aws(error: BaseException) -> int:
-    answer = getattr(error, "response", {}).get("Error", {})
+    answer = (getattr(error, "response", None) or {}).get("Error", {})
     hint = next(
         (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
     )
