@@ -132,7 +132,7 @@ def validation_events(one: ChangeSet, owner: Stack) -> list[Shown]:
             "ValidationFailureMode": "FAIL",
             "ValidationName": "PROPERTY_VALIDATION",
             "ValidationStatus": "FAILED",
-            "ValidationStatusReason": f"{problem.message} (at {problem.path})",
+            "ValidationStatusReason": problem.message,  # the CDK adds the path
             "ValidationPath": problem.path,
         }
         for number, problem in enumerate(one.problems)

@@ -55,9 +55,19 @@ def refuse_types(blueprint: Blueprint, providers: Callable[[str], Provider]) -> 
         raise ApiError(
             "ValidationError", f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]"
         )
-    for resource_type in types:
-        providers(resource_type)
+    _refuse_unmade(types, providers)
     _refuse_attributes(blueprint)
+
+
+def _refuse_unmade(types: Iterable[str], providers: Callable[[str], Provider]) -> None:
+    refusals = []
+    for resource_type in sorted(types):
+        try:
+            providers(resource_type)
+        except ApiError as error:
+            refusals.append(error.message)
+    if refusals:
+        raise ApiError("ValidationError", "\n".join(refusals))
 
 
 def _refuse_attributes(blueprint: Blueprint) -> None:

@@ -14,10 +14,10 @@ from jobs.yard.cloudformation.stack import Settings, Stack
 from jobs.yard.errors import ApiError
 
 STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
-# Each would change what happens, so it is refused rather than ignored.
+# Each would change what happens, so it is refused rather than ignored. ImportExistingResources, which the
+# CDK's bootstrap sets, is not: where something of that name exists, its creation fails and says so.
 REFUSED = {
     "ResourcesToImport": "import resources",
-    "ImportExistingResources": "import resources",
     "DeploymentMode": "revert drift",
     "StackPolicyURL": "read stack policies from S3: give StackPolicyBody",
     "StackPolicyDuringUpdateURL": "read stack policies from S3",

@@ -30,12 +30,15 @@ class FakeCloud:
     failures: dict[tuple[str, str], int] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
     gate: threading.Event | None = None  # holds every creation until it is set
+    unknown_types: tuple[str, ...] = ()
     hook: Callable[[str, str], None] | None = None  # sees every call first
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
 
     def provider(self, resource_type: str) -> FakeProvider:
+        if resource_type in self.unknown_types:
+            raise ApiError("ValidationError", f"no {resource_type} here")
         return FakeProvider(self, resource_type)
 
     def fail(self, verb: str, logical_id: str, times: int = 1) -> None:

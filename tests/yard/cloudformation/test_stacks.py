@@ -337,6 +337,13 @@ def test_a_type_that_cannot_be_made_is_refused_by_name(cfn: Cfn, resource_type: 
     assert cfn.cloud.calls == []
 
 
+def test_every_type_that_the_yard_does_not_make_is_named_at_once(cfn: Cfn) -> None:
+    cfn.cloud.unknown_types = ("AWS::S3::Bucket", "AWS::SQS::Queue")
+    body = text({"A": topic(), "B": {"Type": "AWS::S3::Bucket"}, "Q": {"Type": "AWS::SQS::Queue"}})
+    refused = cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
+    assert refused == "ValidationError: no AWS::S3::Bucket here\nno AWS::SQS::Queue here"
+
+
 def test_an_attribute_that_a_type_does_not_have_is_refused(cfn: Cfn) -> None:
     body = text({"A": topic(), "B": topic({"Fn::GetAtt": ["A", "Colour"]})})
     refused = cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
