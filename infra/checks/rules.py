@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 from infra.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
+from infra.checks.places import image_of_this_checkout, prefix_list_of_region
 from infra.checks.secret_values import shown
 from infra.checks.tags import tags
 from infra.config import BatchCluster, FileSystem, Market
@@ -123,6 +124,8 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     vpc_cidr: ("vpc_cidr",),
     room_for_every_node: ("vpc_cidr", "max_nodes", "instance_type", "efa_interfaces"),
     vpc_apart_from_peers: ("vpc_cidr", "peer_cidrs"),
+    image_of_this_checkout: ("image",),
+    prefix_list_of_region: ("egress", "region"),
     fsx_settings_with_fsx: ("file_system", "fsx_capacity_gib", "fsx_mbps_per_tib"),
     tags: ("tags",),
 }

@@ -102,6 +102,11 @@ def test_two_clusters_of_one_name_are_refused() -> None:
         ({"log_retention_days": 364}, "the nearest is 365"),
         ({"ami_parameter": "gaudi"}, "not a full SSM parameter name"),
         ({"image": "../gaudi"}, "not the name of a folder of containers/images"),
+        ({"image": "gaudy"}, "no folder of containers/images with a Dockerfile; did you mean gaudi?"),
+        (
+            {"instance_type": "c6i.32xlarge", "region": "il-central-1", "zone": "il-central-1a"},
+            "egress: is endpoints in il-central-1, whose S3 prefix list is not known",
+        ),
         ({"alert_email": "a@b.c,d@e.f"}, "not one e-mail address"),
         ({"account": "12345"}, "not an account of twelve digits"),
         ({"market": "spot"}, "is 'spot', not Market.ON_DEMAND or"),
@@ -133,7 +138,7 @@ def test_a_wrong_setting_is_refused_with_what_is_allowed(changes: dict[str, Any]
         {"peer_cidrs": ("10.21.0.0/16", "192.168.0.0/16")},
         {"tags": {"Größe 東京": "größe 東京", "empty": "", "punctuation": "_.:/=+-@"}},
         {"ami_parameter": "/aws/service/ecs/optimized-ami/amazon-linux-2023/neuron/recommended/image_id"},
-        {"instance_type": "p3.16xlarge", "region": "eu-west-9", "zone": "eu-west-9c"},  # offering not known
+        {"instance_type": "p3.16xlarge", "region": "eu-west-1", "zone": "eu-west-1c"},  # offering not known
     ],
 )
 def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
