@@ -32,6 +32,19 @@ PEERS = {
     "DestinationPrefixListId": ("PrefixListIds", "PrefixListId"),
 }
 
+# A rule of a template, in the words of ModifySecurityGroupRules.
+RULE_WORDS = {
+    "IpProtocol": "IpProtocol",
+    "FromPort": "FromPort",
+    "ToPort": "ToPort",
+    "CidrIp": "CidrIpv4",
+    "CidrIpv6": "CidrIpv6",
+    "SourceSecurityGroupId": "ReferencedGroupId",
+    "DestinationSecurityGroupId": "ReferencedGroupId",
+    "SourcePrefixListId": "PrefixListId",
+    "DestinationPrefixListId": "PrefixListId",
+}
+
 
 def permission(rule: Rule) -> dict[str, Any]:
     """A rule of a template as EC2's request wants it."""
@@ -137,13 +150,14 @@ def drop_rule(direction: str) -> Action:
     return delete
 
 
-def describe_again(direction: str) -> Action:
-    def put(scope: Scope) -> None:
-        wanted = [permission(scope.properties)]
-        operation = f"update_security_group_rule_descriptions_{direction}"
-        scope.send(operation, GroupId=scope.properties["GroupId"], IpPermissions=wanted)
-
-    return put
+def describe_again(scope: Scope) -> None:
+    """The rule stays as it is, with another description."""
+    given = scope.properties
+    rule = {word: given[name] for name, word in RULE_WORDS.items() if name in given}
+    # A rule for every protocol has no ports; EC2 writes -1 for both.
+    rule = {"FromPort": -1, "ToPort": -1, **rule, "Description": given.get("Description", "")}
+    changed = [{"SecurityGroupRuleId": scope.id, "SecurityGroupRule": rule}]
+    scope.send("modify_security_group_rules", GroupId=given["GroupId"], SecurityGroupRules=changed)
 
 
 def read_description(direction: str) -> Expression:
@@ -160,7 +174,7 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
         identity=response("SecurityGroupRules.0.SecurityGroupRuleId"),
         describe=find("describe_security_group_rules", "SecurityGroupRules.0", SecurityGroupRuleIds=[ID]),
         attributes={"Id": ID},
-        settings=(setting("Description", put=describe_again(direction), on_create=False),),
+        settings=(setting("Description", put=describe_again, on_create=False),),
         delete_call=drop_rule(direction),
         reads={"Description": read_description(direction)},
         accepts=frozenset(

@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from jobs.yard.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from jobs.yard.resources.names import Name
 from jobs.yard.resources.provider import Provider
-from jobs.yard.resources.scope import ID, prop, text
+from jobs.yard.resources.scope import ID, Scope, prop, text
 from jobs.yard.resources.tags import tags
+
+
+def rewrite_filter(scope: Scope) -> None:
+    """moto keeps the old filter of the same name beside the new one."""
+    scope.send("delete_metric_filter", logGroupName=scope.properties["LogGroupName"], filterName=scope.id)
+    shaped("put_metric_filter", filterName=ID)(scope)
+
 
 LOG_GROUP = ApiResource(
     service="logs",
@@ -49,14 +56,7 @@ METRIC_FILTER = ApiResource(
     name=Name(property="FilterName", limit=512),
     create_call=shaped("put_metric_filter"),
     identity=prop("FilterName"),
-    settings=(
-        setting(
-            "FilterPattern",
-            "MetricTransformations",
-            put=shaped("put_metric_filter", filterName=ID),
-            on_create=False,
-        ),
-    ),
+    settings=(setting("FilterPattern", "MetricTransformations", put=rewrite_filter, on_create=False),),
     delete_call=call("delete_metric_filter", logGroupName=prop("LogGroupName"), filterName=ID),
 )
 

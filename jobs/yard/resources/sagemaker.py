@@ -14,6 +14,11 @@ from jobs.yard.resources.scope import ID, Scope, live, prop, response, text
 from jobs.yard.resources.tags import tags
 
 
+def cluster_name(scope: Scope) -> str:
+    """SageMaker takes the ARN too; moto wants another form of it than it gives."""
+    return scope.id.rpartition("/")[2]
+
+
 def definition(scope: Scope) -> dict[str, Any]:
     """The pipeline's definition, written in the template or kept in S3."""
     given = scope.properties["PipelineDefinition"]
@@ -59,7 +64,7 @@ CLUSTER = ApiResource(
     name=Name(property="ClusterName", limit=63),
     create_call=shaped("create_cluster"),
     identity=response("ClusterArn"),
-    describe=find("describe_cluster", "", ClusterName=ID),
+    describe=find("describe_cluster", "", ClusterName=cluster_name),
     attributes={
         "ClusterArn": ID,
         "ClusterStatus": live("ClusterStatus"),
@@ -67,7 +72,7 @@ CLUSTER = ApiResource(
         "FailureMessage": live("FailureMessage", ""),
     },
     settings=(tags("add_tags", "delete_tags", ResourceArn=ID),),
-    delete_call=call("delete_cluster", ClusterName=ID),
+    delete_call=call("delete_cluster", ClusterName=cluster_name),
 )
 
 PIPELINE = ApiResource(

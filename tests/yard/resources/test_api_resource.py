@@ -73,6 +73,13 @@ def test_what_was_taken_away_by_hand_is_drift(world: World) -> None:
     assert group.read() == {}
 
 
+def test_a_property_that_is_taken_away_goes_back_to_what_the_service_does_by_itself(world: World) -> None:
+    group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
+    group.update(RetentionInDays=None)
+    (found,) = world.client("logs").describe_log_groups(logGroupNamePrefix=group.id)["logGroups"]
+    assert "retentionInDays" not in found
+
+
 def test_what_was_deleted_by_hand_is_gone_and_may_be_deleted_again(world: World) -> None:
     group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
     world.client("logs").delete_log_group(logGroupName=group.id)

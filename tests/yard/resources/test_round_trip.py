@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs.yard.resources.api import ApiResource
-from jobs.yard.resources.scope import Scope
 from tests.yard.resources.cases import CASES, Case
+from tests.yard.resources.looks import look
 from tests.yard.resources.world import Made, World
 
 # Attributes that the schemas name and our stacks never ask for: moto has nothing to answer with.
@@ -32,13 +31,6 @@ def read_only(kind: str) -> set[str]:
     return {path for path in read_only(kind) if "/" not in path} - NOT_SHOWN.get(kind, set())
 
 
-def exists(made: Made) -> bool:
-    if not isinstance(made.provider, ApiResource) or made.provider.describe is None:
-        return False
-    scope = Scope(context=made.context, service=made.provider.service, id=made.id, properties=made.properties)
-    return bool(made.provider.describe(scope))
-
-
 def difference(made: Made) -> dict[str, Any]:
     """What drift detection would show; nothing for a type that it does not check."""
     with suppress(NotImplementedError):
@@ -59,12 +51,15 @@ def test_a_resource_is_made_changed_read_and_deleted(kind: str, world: World) ->
     assert made.id
     assert {name for name, value in made.resource.attributes.items() if value is not None} >= read_only(kind)
     assert difference(made) == {}
+    seen = look(kind, made)
+    assert seen
     if case.change:
         before = made.id
         made.update(**case.change)
         assert made.id == before or kind == "AWS::Batch::JobDefinition"
         assert difference(made) == {}
+        assert look(kind, made) != seen
     made.delete()
-    assert not exists(made) or kind in LINGERING
+    assert not look(kind, made) or kind in LINGERING
     made.delete()
     world.made.remove(made)

@@ -38,7 +38,13 @@ def test_a_rollback_brings_the_old_rules_back(world: World) -> None:
     old = made.properties
     made.update(SecurityGroupIngress=[LUSTRE])
     made.become(old)
-    made.become(old)
+    assert ports(world, made) == [22]
+
+
+def test_undoing_what_never_happened_is_no_error(world: World) -> None:
+    made = group(world, SecurityGroupIngress=[SSH])
+    never = {**made.properties, "SecurityGroupIngress": [LUSTRE]}
+    made.provider.update(made.context, made.resource, never, made.properties)
     assert ports(world, made) == [22]
 
 

@@ -76,6 +76,7 @@ class Made:
 class World:
     region: str = REGION
     made: list[Made] = field(default_factory=list)
+    shared: dict[str, Made] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
         return own_client(service, self.region)
@@ -164,6 +165,6 @@ class World:
         }
 
     def _once(self, kind: str, /, **properties: Any) -> Made:
-        maker = provider(kind)
-        found = next((made for made in self.made if made.provider is maker), None)
-        return found or self.make(kind, **properties)
+        if kind not in self.shared:
+            self.shared[kind] = self.make(kind, **properties)
+        return self.shared[kind]
