@@ -1,0 +1,76 @@
+"""The door to AWS: what is not answered is told by action and code, and a question never changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.aws import Unanswered, ask, ask_all, client, reader
+from jobs.yard.faults import Fault, Kind, script, scripted
+from tests.yard.conftest import REGION, RunningYard
+
+
+def throttle(yard: RunningYard, times: int) -> None:
+    script(yard.endpoint, Fault(service="ssm", operation="GetParameter", kind=Kind.THROTTLE, times=times))
+
+
+def test_an_error_of_aws_becomes_an_unanswered_with_its_action_and_code(yard_shell: RunningYard) -> None:
+    answer = ask(reader("ssm", REGION), "GetParameter", Name="/nowhere")
+    assert isinstance(answer, Unanswered)
+    assert (answer.action, answer.code, answer.is_denied) == ("ssm:GetParameter", "ParameterNotFound", False)
+
+
+def test_a_reader_asks_again_when_it_is_throttled(yard_shell: RunningYard) -> None:
+    yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
+    throttle(yard_shell, 1)
+    assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
+
+
+def test_a_client_that_may_change_things_never_sends_twice(yard_shell: RunningYard) -> None:
+    throttle(yard_shell, 2)
+    assert isinstance(ask(client("ssm", REGION), "GetParameter", Name="/a"), Unanswered)
+    assert scripted(yard_shell.endpoint)[0]["struck"] == 1
+
+
+def test_a_reader_refuses_to_change_anything_before_it_is_sent(yard_shell: RunningYard) -> None:
+    with pytest.raises(AssertionError, match="DeleteParameter, which may change something"):
+        reader("ssm", REGION).delete_parameter(Name="/a")
+
+
+def test_an_endpoint_that_is_not_there_is_an_unanswered_too(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    answer = ask_all(reader("ec2", REGION), "DescribeVpcs", "Vpcs")
+    assert isinstance(answer, Unanswered)
+    assert (answer.action, answer.code) == ("ec2:DescribeVpcs", "EndpointConnectionError")
+
+
+def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: RunningYard) -> None:
+    pages: list[dict[str, Any]] = [
+        {"Parameters": [], "NextToken": "one"},
+        {"Parameters": [{"Name": "/a", "Value": "b"}], "NextToken": "two"},
+        {"Parameters": []},
+    ]
+    fault = Fault(service="ssm", operation="GetParametersByPath", kind=Kind.RESPOND, body=pages)
+    script(yard_shell.endpoint, fault)
+    found = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
+    assert [parameter["Name"] for parameter in found] == ["/a"]
+
+
+def test_a_page_that_comes_again_and_again_ends_in_an_unanswered(yard_shell: RunningYard) -> None:
+    page = {"Parameters": [], "NextToken": "same"}
+    fault = Fault(service="ssm", operation="GetParametersByPath", kind=Kind.RESPOND, body=[page], times=None)
+    script(yard_shell.endpoint, fault)
+    answer = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
+    assert isinstance(answer, Unanswered)
+    assert answer.code == "PaginationError"
+
+
+def test_the_region_of_the_environment_is_read_as_other_tools_do(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert reader("ssm").meta.region_name == "eu-west-1"
