@@ -1,7 +1,7 @@
 """How boto3 sees a resource: what must differ after a change, and be empty when it is gone.
 
-Most types say it themselves, by the call that describes them. Here are the others, and those whose description
-lacks what the case changes.
+Most types say it themselves, by the call that describes them. Here are the others, and those whose call
+does not show what the case changes.
 """
 
 from __future__ import annotations
