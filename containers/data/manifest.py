@@ -1,0 +1,209 @@
+"""What was prepared, and from what: plan.json first, a record for each finished shard, manifest.json last.
+
+The folder of a dataset:  plan.json  records/00003.json  shard-00003.hdf5  manifest.json
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from containers.data.engine import Counts
+from containers.data.errors import DataError
+from containers.data.settings import Settings
+from containers.data.shards import chunk_rows
+from containers.data.sources import Source, check_name
+
+# Raise it when the same input and settings make other rows: old shards are then refused, not mixed in.
+FORMAT = 1
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that decides what the rows are. Two runs into one folder must agree on it."""
+
+    format: int
+    phase: int
+    row_tokens: int
+    predictions: int
+    seed: int
+    duplicates: int
+    shards: int
+    has_sentence_per_line: bool
+    vocabulary_sha256: str
+    vocabulary_entries: int
+    mask_token: int
+    input_sha256: str
+    """Of the names and sizes of the input's files."""
+
+    @property
+    def digest(self) -> str:
+        return digest_of(asdict(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardRecord:
+    plan: str
+    number: int
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+    text_bytes: int
+    text_sha256: str
+    documents: int
+    sentences: int
+    tokens: int
+    unknown: int
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if self.rows < 0 or self.bytes < 0 or not DIGEST.fullmatch(self.sha256):
+            raise DataError(f"the record of {self.name} is damaged", hint="prepare the dataset again")
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(**{field.name: getattr(self, field.name) for field in fields(Counts)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    plan: Plan
+    chunk_rows: int
+    shards: tuple[ShardRecord, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    @property
+    def digest(self) -> str:
+        """What the dataset is known by: a resumed run refuses another."""
+        return digest_of(as_json(self))
+
+
+def plan_of(settings: Settings, source: Source, shards: int) -> Plan:
+    from containers.data.vocabulary import MASK
+
+    vocabulary = settings.vocabulary
+    files = [[file.name, file.size_bytes] for file in source.files]
+    return Plan(
+        format=FORMAT,
+        phase=settings.phase,
+        row_tokens=settings.row_tokens,
+        predictions=settings.predictions,
+        seed=settings.seed,
+        duplicates=settings.duplicates,
+        shards=shards,
+        has_sentence_per_line=settings.has_sentence_per_line,
+        vocabulary_sha256=vocabulary.digest,
+        vocabulary_entries=len(vocabulary.entries),
+        mask_token=vocabulary.numbers[MASK],
+        input_sha256=digest_of(files),
+    )
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number:05}.hdf5"
+
+
+def record_path(folder: Path, number: int) -> Path:
+    return folder / "records" / f"{number:05}.json"
+
+
+def as_json(manifest: Manifest) -> dict[str, object]:
+    return {
+        "plan": asdict(manifest.plan),
+        "chunk_rows": manifest.chunk_rows,
+        "rows": manifest.rows,
+        "shards": [asdict(shard) for shard in manifest.shards],
+    }
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Whole or not at all: written beside, synced, renamed."""
+    path.parent.mkdir(exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise DataError(f"cannot write {path}: {error.strerror}", hint="finished shards are kept") from error
+
+
+def read_manifest(folder: Path) -> Manifest:
+    content = read_json(folder / "manifest.json")
+    shards = content.get("shards")
+    plan = decoded(Plan, content.get("plan"), folder)
+    if not isinstance(shards, list) or plan.format != FORMAT:
+        raise DataError(f"{folder}/manifest.json is of another format", hint="prepare the dataset again")
+    manifest = Manifest(
+        plan=plan,
+        chunk_rows=chunk_rows(plan.row_tokens),
+        shards=tuple(decoded(ShardRecord, shard, folder) for shard in shards),
+    )
+    check_shards(manifest, folder)
+    if content != {**as_json(manifest), "sha256": manifest.digest}:
+        raise DataError(
+            f"{folder}/manifest.json does not match its own digest: it was changed",
+            hint="write it again: python -m containers.data.merge",
+        )
+    return manifest
+
+
+def check_shards(manifest: Manifest, folder: Path) -> None:
+    names = [shard.name for shard in manifest.shards]
+    numbers = [shard.number for shard in manifest.shards]
+    twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+    if twice or len(set(numbers)) < len(numbers):
+        raise DataError(
+            f"{folder} lists {min(twice, default='a shard')} twice", hint="prepare the dataset again"
+        )
+    foreign = [shard.name for shard in manifest.shards if shard.plan != manifest.plan.digest]
+    if foreign:
+        raise DataError(
+            f"{folder}/{foreign[0]} was made by another plan", hint="prepare it again in a folder of its own"
+        )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", hint="is it a prepared dataset?") from error
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: {error}", hint="run the same preparation again") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} is damaged: it holds no object", hint="run the same preparation again")
+    return content
+
+
+Decoded = TypeVar("Decoded", Plan, ShardRecord)
+
+
+def decoded(kind: type[Decoded], content: object, folder: Path) -> Decoded:
+    types = {field.name: {"int": int, "str": str, "bool": bool}[str(field.type)] for field in fields(kind)}
+    if (
+        not isinstance(content, dict)
+        or set(content) != set(types)
+        or any(type(content[name]) is not wanted for name, wanted in types.items())
+    ):
+        raise DataError(
+            f"{folder}: a {kind.__name__} is damaged or of another version", hint="prepare it again"
+        )
+    return kind(**content)
+
+
+def digest_of(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

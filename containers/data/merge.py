@@ -1,0 +1,83 @@
+"""Write the manifest of a dataset whose shards are all there: the last step, which makes it readable.
+
+After an array of nodes prepared its shares into one folder: python -m containers.data.merge --output FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from containers.data.errors import DataError
+from containers.data.manifest import (
+    Manifest,
+    Plan,
+    ShardRecord,
+    as_json,
+    check_shards,
+    decoded,
+    read_json,
+    record_path,
+    write_json,
+)
+from containers.data.shards import chunk_rows
+from containers.data.work import is_whole
+
+MOST_NAMED = 12
+
+
+def merge(folder: Path, with_digests: bool = False) -> Manifest:
+    plan = decoded(Plan, read_json(folder / "plan.json"), folder)
+    records = [_record(folder, number) for number in range(plan.shards)]
+    missing = [
+        number
+        for number, record in enumerate(records)
+        if record is None or not is_whole(folder, record, with_digest=with_digests)
+    ]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {plan.shards} shards of {folder} are missing or damaged: {_named(missing)}",
+            hint="run the same preparation again; only these are made",
+        )
+    shards = tuple(record for record in records if record is not None and record.rows)
+    manifest = Manifest(plan=plan, chunk_rows=chunk_rows(plan.row_tokens), shards=shards)
+    check_shards(manifest, folder)
+    if not manifest.rows:
+        raise DataError("the text makes no examples: it has no two sentences", hint="give more text")
+    write_json(folder / "manifest.json", {**as_json(manifest), "sha256": manifest.digest})
+    return manifest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m containers.data.merge", description=__doc__)
+    parser.add_argument("--output", type=Path, required=True, help="the folder that all nodes prepared into")
+    parser.add_argument("--verify", action="store_true", help="read every shard and compare its digest")
+    options = parser.parse_args(arguments)
+    try:
+        manifest = merge(options.output, with_digests=options.verify)
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards")
+    return 0
+
+
+def _record(folder: Path, number: int) -> ShardRecord | None:
+    path = record_path(folder, number)
+    if not path.exists():
+        return None
+    record = decoded(ShardRecord, read_json(path), folder)
+    if record.number != number:
+        raise DataError(f"{path} is the record of shard {record.number}", hint="remove it and prepare again")
+    return record
+
+
+def _named(numbers: list[int]) -> str:
+    more = f" and {len(numbers) - MOST_NAMED} more" if len(numbers) > MOST_NAMED else ""
+    return ", ".join(map(str, numbers[:MOST_NAMED])) + more
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""Random numbers that hang on what they are for, not on who draws: splitmix64, as in native/examples.c."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+GOLDEN = 0x9E3779B97F4A7C15
+MASK = (1 << 64) - 1
+OF_DOCUMENT, OF_ORDER, OF_ROW = 1, 2, 3  # what a stream within a stretch of the corpus is for
+OF_UNIT = 4  # and which numbers that stretch's own stream
+
+
+class Stream:
+    """One sequence of 64-bit numbers, set apart from all others by its four words."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, seed: int, use: int, number: int, duplicate: int = 0) -> None:
+        state = mix((seed ^ use) + GOLDEN & MASK)
+        state = mix((state ^ number) + GOLDEN & MASK)
+        self.state = mix((state ^ duplicate) + GOLDEN & MASK)
+
+    def draw(self) -> int:
+        self.state = self.state + GOLDEN & MASK
+        return mix(self.state)
+
+    def below(self, limit: int) -> int:
+        """Uniform below `limit`; off by less than limit / 2^64."""
+        return self.draw() * limit >> 64
+
+
+def mix(value: int) -> int:
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
+
+
+def permutation(count: int, *words: int) -> NDArray[np.int64]:
+    """0..count-1 in an order that the words decide, the same under every release of numpy."""
+    start = Stream(*words).state
+    with np.errstate(over="ignore"):
+        keys = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(start)
+        keys = (keys ^ keys >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        keys = (keys ^ keys >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        keys ^= keys >> np.uint64(31)
+    return np.argsort(keys, kind="stable")

@@ -1,0 +1,98 @@
+"""Write a corpus to try things with: made-up words as frequent as real ones are, in sentences and articles.
+
+python -m containers.data.sample --output corpus.txt --megabytes 2 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from containers.data.errors import DataError
+
+WORDS = 8000
+SYLLABLES = [
+    a + b
+    for a in ("b", "br", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "v")
+    for b in "aeiou"
+]
+ENDS = ("", "", "", "n", "r", "s", "t", "ng")
+FOLLOWERS = 4  # of each word, so that there is something to learn: 2 of 3 words follow from the one before
+FOLLOWED_SHARE = 2 / 3
+
+
+class Author:
+    """Zipf's law for the words, one Markov step for their order."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311  # words, not secrets
+        self._words = self._make_words()
+        self._weights = list(accumulate(1 / rank for rank in range(1, WORDS + 1)))
+        self._followers = [self._pick(FOLLOWERS) for _ in range(WORDS)]
+
+    def document(self) -> str:
+        return "\n".join(
+            " ".join(self._sentence() for _ in range(self._random.randint(2, 6)))
+            for _ in range(self._random.randint(2, 8))
+        )
+
+    def _sentence(self) -> str:
+        word = self._pick(1)[0]
+        words = []
+        for _ in range(self._random.randint(5, 28)):
+            words.append(self._words[word])
+            follows = self._random.random() < FOLLOWED_SHARE
+            word = self._random.choice(self._followers[word]) if follows else self._pick(1)[0]
+        if len(words) > 12:
+            words[len(words) // 2] += ","
+        return " ".join(words).capitalize() + self._random.choices(".!?", (18, 1, 1))[0]
+
+    def _pick(self, count: int) -> list[int]:
+        return self._random.choices(range(WORDS), cum_weights=self._weights, k=count)
+
+    def _make_words(self) -> list[str]:
+        words: dict[str, None] = {}
+        while len(words) < WORDS:
+            syllables = 1 + (len(words) >= 100) + (len(words) >= 1000)  # frequent words are short
+            stem = "".join(self._random.choices(SYLLABLES, k=self._random.randint(1, syllables)))
+            words[stem + self._random.choice(ENDS)] = None
+        return list(words)
+
+
+def documents(seed: int, size_bytes: int) -> Iterator[str]:
+    author, written = Author(seed), 0
+    while written < size_bytes:
+        document = author.document() + "\n\n"
+        written += len(document)
+        yield document
+
+
+def write_sample(path: Path, seed: int, size_bytes: int) -> None:
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(documents(seed, size_bytes))
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m containers.data.sample", description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--megabytes", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    try:
+        write_sample(options.output, options.seed, int(options.megabytes * 1e6))
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Where the text lies: a local file or folder, or objects that the caller fetches.
+
+This package never talks to AWS. For an S3 prefix give a FetchSource: the objects' names and sizes, and a
+function that returns a stretch of one object (GetObject with a Range, and ExpectedBucketOwner on every call).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from containers.data.errors import DataError
+
+LONGEST_NAME_BYTES = 1024  # Amazon S3 user guide, "Naming Amazon S3 objects"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceFile:
+    name: str
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+
+class Source(Protocol):
+    @property
+    def files(self) -> tuple[SourceFile, ...]: ...
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """Exactly this stretch; less is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSource:
+    root: Path
+    files: tuple[SourceFile, ...]
+    is_folder: bool = True
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        try:
+            # What was a file when it was listed may be a link by now.
+            handle = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(handle, "rb") as file:
+                file.seek(start)
+                found = file.read(length)
+        except OSError as error:
+            raise DataError(f"cannot read {self.root / name}: {error.strerror}") from error
+        return _whole(name, start, length, found)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSource:
+    """`fetch(name, start, stop)` returns bytes start..stop of an object; several workers need it picklable."""
+
+    files: tuple[SourceFile, ...]
+    fetch: Callable[[str, int, int], bytes]
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        return _whole(name, start, length, self.fetch(name, start, start + length))
+
+
+def local_source(path: Path, names: tuple[str, ...] = ()) -> LocalSource:
+    """A file, a folder with all that lies in it, or only the files of these names below it."""
+    if not path.exists():
+        raise DataError(f"--input {path} does not exist", hint="give a file or a folder of text")
+    path = path.resolve()
+    root = path if path.is_dir() else path.parent
+    if names:
+        found = [inside(root, name) for name in names]
+    else:
+        found = list(_walk(root)) if path.is_dir() else [path]
+    files = [SourceFile(file.relative_to(root).as_posix(), _size(file)) for file in found]
+    return LocalSource(root, tuple(sorted(files)), path.is_dir())
+
+
+def inside(root: Path, name: str) -> Path:
+    """The file of this name under root; a name that leads out of it, by dots or by links, is refused."""
+    check_name(name)
+    path = root / name
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise DataError(f"{name!r} leads out of {root}", hint="a name must stay inside its folder")
+    return path
+
+
+def check_name(name: str) -> None:
+    """Names go into manifests and messages and come back as paths."""
+    parts = name.split("/")
+    # isprintable() is false for control characters and for the surrogates that stand for broken UTF-8.
+    if not name.isprintable() or len(name.encode()) > LONGEST_NAME_BYTES:
+        raise DataError(
+            f"the name {name[:80]!r} cannot be used",
+            hint=f"names are printable UTF-8 of at most {LONGEST_NAME_BYTES} bytes",
+        )
+    if "" in parts or "." in parts or ".." in parts:
+        raise DataError(
+            f"the name {name[:80]!r} leads out of its root or nowhere",
+            hint="use names without '..', '.' or '//'",
+        )
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_symlink():
+            raise DataError(
+                f"{entry.path} is a symbolic link, and those are not followed",
+                hint="put the file itself there, or give the folder it points to",
+            )
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _walk(Path(entry.path))
+        else:
+            yield Path(entry.path)
+
+
+def _size(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(f"{path} is no regular file", hint="remove it, or give the text files by name")
+    return status.st_size
+
+
+def _whole(name: str, start: int, length: int, found: bytes) -> bytes:
+    if len(found) != length:
+        raise DataError(
+            f"{name} gave {len(found)} of {length} bytes at byte {start}: it changed while it was read",
+            hint="run the same command again when nothing writes to it",
+        )
+    return found

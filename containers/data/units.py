@@ -1,0 +1,79 @@
+"""A shard's text in stretches that fit into memory: strict UTF-8, or an error with file, line and byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from containers.data.cuts import HEAD_BYTES, last_cut, style_of
+from containers.data.errors import DataError
+from containers.data.pieces import Piece
+from containers.data.sources import Source
+
+# Held in memory at once, and what random sentences are drawn from; 20,000 articles of a paragraph each.
+UNIT_BYTES = 8 << 20
+LONE_RETURN = re.compile(rb"\r[^\n]")  # the last one of a unit may have its \n in the next
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Whole documents of a file, or a part of one that is too long for one unit."""
+
+    name: str
+    start: int
+    data: bytes
+    style: int
+
+
+def units_of(source: Source, pieces: list[Piece], unit_bytes: int = UNIT_BYTES) -> Iterator[list[Text]]:
+    """Small files come together, large ones are cut between documents."""
+    unit: list[Text] = []
+    room = unit_bytes
+    for piece in pieces:
+        for text in _texts_of(source, piece, unit_bytes):
+            if len(text.data) > room:
+                yield unit
+                unit, room = [], unit_bytes
+            unit.append(text)
+            room -= len(text.data)
+    if unit:
+        yield unit
+
+
+def _texts_of(source: Source, piece: Piece, unit_bytes: int) -> Iterator[Text]:
+    at = piece.start
+    style = None if at == 0 else style_of(piece.name, source.read(piece.name, 0, min(at, HEAD_BYTES)))
+    while at < piece.stop:
+        data = source.read(piece.name, at, min(unit_bytes, piece.stop - at))
+        if style is None:
+            style = style_of(piece.name, data[:HEAD_BYTES])
+        if at + len(data) < piece.stop:
+            data = data[: last_cut(data, style)]
+        _check_text(source, piece.name, at, data)
+        yield Text(piece.name, at, data, style)
+        at += len(data)
+
+
+def _check_text(source: Source, name: str, start: int, data: bytes) -> None:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = start + error.start
+        raise DataError(
+            f"{name}:{_line_of(source, name, where)}: byte {where} (0x{data[error.start]:02x}) is not UTF-8",
+            hint="convert the file, for example: iconv -f LATIN1 -t UTF-8",
+        ) from None
+    alone = LONE_RETURN.search(data) if b"\r" in data else None
+    if alone:
+        where = start + alone.start()
+        raise DataError(
+            f"{name}:{_line_of(source, name, where)}: byte {where} is a carriage return alone",
+            hint="convert the line ends: tr '\\r' '\\n'",
+        )
+
+
+def _line_of(source: Source, name: str, place: int) -> int:
+    """Counted only when there is something to tell."""
+    steps = range(0, place, UNIT_BYTES)
+    return 1 + sum(source.read(name, at, min(UNIT_BYTES, place - at)).count(b"\n") for at in steps)

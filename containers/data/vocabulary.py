@@ -1,0 +1,64 @@
+"""A WordPiece vocabulary: one entry per line, its line its number. Read, checked, and known by its digest."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from containers.data.errors import DataError
+
+PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL = (PAD, UNKNOWN, CLS, SEP, MASK)
+MOST_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    entries: tuple[str, ...]
+    name: str = "vocabulary"
+    numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", {entry: number for number, entry in enumerate(self.entries)})
+        missing = [entry for entry in SPECIAL if entry not in self.numbers]
+        if missing:
+            raise DataError(
+                f"{self.name} is no WordPiece vocabulary: {missing[0]} is not among its {len(self.entries)} entries",
+                hint="give BERT's vocab.txt, one entry per line",
+            )
+        self._check_lines()
+
+    def _check_lines(self) -> None:
+        for number, entry in enumerate(self.entries):
+            if not entry or any(character.isspace() for character in entry):
+                raise DataError(
+                    f"{self.name}:{number + 1} is {entry!r}", hint="an entry has no blanks and is not empty"
+                )
+            if self.numbers[entry] != number:
+                raise DataError(
+                    f"{self.name}:{self.numbers[entry] + 1} repeats {entry!r} of line {number + 1}",
+                    hint="every entry stands once",
+                )
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.entries).encode()).hexdigest()
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read the vocabulary {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: byte {error.start} is not UTF-8", hint="give BERT's vocab.txt") from error
+    # The tokenizers library strips what trails an entry, carriage returns among it.
+    entries = tuple(line.rstrip() for line in text.removesuffix("\n").split("\n"))
+    if len(entries) > MOST_ENTRIES:
+        raise DataError(f"{path} has {len(entries)} lines", hint=f"a vocabulary has at most {MOST_ENTRIES}")
+    return Vocabulary(entries=entries, name=str(path))
+
+
+def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
+    path.write_text("".join(f"{entry}\n" for entry in vocabulary.entries), encoding="utf-8")

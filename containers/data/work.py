@@ -1,0 +1,142 @@
+"""One shard: kept when it is whole and still belongs to its text, else made from its pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from containers.data.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
+from containers.data.errors import DataError
+from containers.data.manifest import (
+    Plan,
+    ShardRecord,
+    decoded,
+    read_json,
+    record_path,
+    shard_name,
+    write_json,
+)
+from containers.data.pieces import Piece
+from containers.data.rng import OF_UNIT, Stream
+from containers.data.settings import Settings
+from containers.data.shards import ShardWriter
+from containers.data.sources import Source
+from containers.data.units import Text, units_of
+
+READ_BYTES = 8 << 20
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What every worker needs to make any shard."""
+
+    source: Source
+    settings: Settings
+    folder: Path
+    plan: Plan
+    shards: tuple[tuple[Piece, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    counts: Counts
+    rows: int
+    text_bytes: int
+    text_sha256: str
+
+
+def finished_record(work: Work, number: int) -> ShardRecord | None:
+    """The record of a shard that needs no more work; None when it is missing, damaged or of another text."""
+    path = record_path(work.folder, number)
+    if not path.exists():
+        return None
+    try:
+        record = decoded(ShardRecord, read_json(path), work.folder)
+    except DataError:
+        return None
+    if record.number != number or record.plan != work.plan.digest or not is_whole(work.folder, record):
+        return None
+    return record if text_digest(work, number) == record.text_sha256 else None
+
+
+def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> bool:
+    path = folder / record.name
+    if not record.rows:
+        return True  # text without a pair of sentences makes no file
+    if not path.is_file() or path.stat().st_size != record.bytes:
+        return False
+    return not with_digest or file_digest(path) == record.sha256
+
+
+def make_shard(work: Work, engine: Engine, number: int, report: Report) -> ShardRecord:
+    path = work.folder / shard_name(number)
+    for left_over in work.folder.glob(f".{path.name}.*"):
+        left_over.unlink(missing_ok=True)
+    part = work.folder / f".{path.name}.{os.getpid()}"
+    try:
+        made = write_rows(work, engine, number, part, report)
+        size, digest = part.stat().st_size, file_digest(part)
+        if made.rows:
+            part.replace(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path}: {error.strerror or error}", hint="finished shards are kept"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    record = ShardRecord(
+        plan=work.plan.digest,
+        number=number,
+        name=path.name,
+        rows=made.rows,
+        bytes=size if made.rows else 0,
+        sha256=digest,
+        text_bytes=made.text_bytes,
+        text_sha256=made.text_sha256,
+        **asdict(made.counts),
+    )
+    write_json(record_path(work.folder, number), asdict(record))
+    return record
+
+
+def write_rows(work: Work, engine: Engine, number: int, part: Path, report: Report) -> Made:
+    settings, digest, counts, size = work.settings, hashlib.sha256(), Counts(), 0
+    with ShardWriter(part, settings.row_tokens, settings.predictions) as writer:
+        for unit_number, unit in enumerate(units_of(work.source, list(work.shards[number]))):
+            counts += add_unit(engine, settings, unit)
+            check_text_fits(counts, settings.vocabulary.name)
+            stream = Stream(settings.seed, OF_UNIT, number, unit_number).draw()
+            writer.add(engine.pair(stream), engine.fill)
+            unit_bytes = sum(len(text.data) for text in unit)
+            for text in unit:
+                digest.update(text.data)
+            size += unit_bytes
+            report(unit_bytes)
+        writer.finish()
+        return Made(counts, writer.rows, size, digest.hexdigest())
+
+
+def add_unit(engine: Engine, settings: Settings, unit: list[Text]) -> Counts:
+    engine.clear()
+    for text in unit:
+        engine.add(text.data, text.style | (SENTENCE_PER_LINE if settings.has_sentence_per_line else 0))
+    return engine.counts()
+
+
+def text_digest(work: Work, number: int) -> str:
+    digest = hashlib.sha256()
+    for piece in work.shards[number]:
+        for at in range(piece.start, piece.stop, READ_BYTES):
+            digest.update(work.source.read(piece.name, at, min(READ_BYTES, piece.stop - at)))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
