@@ -7,13 +7,17 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jobs.yard import schemas
 from jobs.yard.cloudformation import blueprint, parameters, template
 from tests.yard.cloudformation.fakes import FakeLookups
+
+if TYPE_CHECKING:
+    from aws_cdk import Stack
+    from aws_cdk.aws_ec2 import Vpc
 
 ROOT = Path(__file__).parents[2]
 MULTINODE = {
@@ -131,29 +135,32 @@ def problems(text: str) -> Iterator[str]:
 
 def synthesized() -> str:
     import aws_cdk as cdk
-    from aws_cdk import (
-        aws_batch,
-        aws_cloudwatch,
-        aws_ec2,
-        aws_efs,
-        aws_fsx,
-        aws_iam,
-        aws_kms,
-        aws_logs,
-        aws_s3,
-        aws_sns,
-    )
 
     app = cdk.App(analytics_reporting=True)
     stack = cdk.Stack(app, "Stack", env=cdk.Environment(account="123456789012", region="us-east-1"))
+    declare_storage(stack, declare_network(stack))
+    declare_watching(stack)
+    return json.dumps(app.synth().get_stack_by_name("Stack").template)
+
+
+def declare_network(stack: Stack) -> Vpc:
+    from aws_cdk import aws_ec2, aws_iam
+
     vpc = aws_ec2.Vpc(stack, "Vpc", availability_zones=["us-east-1a", "us-east-1b"], nat_gateways=1)
     vpc.add_flow_log("Flow")
     group = aws_ec2.SecurityGroup(stack, "Group", vpc=vpc)
     group.add_ingress_rule(group, aws_ec2.Port.all_traffic())
-    key = aws_kms.Key(stack, "Key")
-    bucket = aws_s3.Bucket(stack, "Bucket", enforce_ssl=True, encryption_key=key)
     role = aws_iam.Role(stack, "Role", assumed_by=aws_iam.ServicePrincipal("ec2.amazonaws.com"))
-    bucket.grant_read(role)
+    image = aws_ec2.MachineImage.latest_amazon_linux2023()
+    kind = aws_ec2.InstanceType("t3.micro")
+    aws_ec2.Instance(stack, "Instance", vpc=vpc, instance_type=kind, machine_image=image, role=role)
+    return vpc
+
+
+def declare_storage(stack: Stack, vpc: Vpc) -> None:
+    from aws_cdk import aws_efs, aws_fsx, aws_kms, aws_s3
+
+    aws_s3.Bucket(stack, "Bucket", enforce_ssl=True, encryption_key=aws_kms.Key(stack, "Key"))
     aws_efs.FileSystem(stack, "Efs", vpc=vpc).add_access_point("Point", path="/data")
     lustre = aws_fsx.LustreConfiguration(deployment_type=aws_fsx.LustreDeploymentType.SCRATCH_2)
     aws_fsx.LustreFileSystem(
@@ -164,20 +171,18 @@ def synthesized() -> str:
         storage_capacity_gib=1200,
         lustre_configuration=lustre,
     )
-    logs = aws_logs.LogGroup(stack, "Logs", encryption_key=key)
-    aws_cloudwatch.Alarm(
-        stack, "Alarm", metric=logs.metric_incoming_bytes(), threshold=1, evaluation_periods=1
-    )
+
+
+def declare_watching(stack: Stack) -> None:
+    from aws_cdk import aws_batch, aws_budgets, aws_cloudwatch, aws_logs, aws_sns
+
+    metric = aws_logs.LogGroup(stack, "Logs").metric_incoming_bytes()
+    aws_cloudwatch.Alarm(stack, "Alarm", metric=metric, threshold=1, evaluation_periods=1)
     aws_sns.Topic(stack, "Topic", enforce_ssl=True)
-    aws_ec2.Instance(
-        stack,
-        "Instance",
-        vpc=vpc,
-        instance_type=aws_ec2.InstanceType("t3.micro"),
-        machine_image=aws_ec2.MachineImage.latest_amazon_linux2023(),
-    )
+    limit = {"amount": 9, "unit": "USD"}
+    budget = {"budgetType": "COST", "timeUnit": "MONTHLY", "budgetLimit": limit}
+    aws_budgets.CfnBudget(stack, "Budget", budget=budget)
     aws_batch.CfnJobDefinition(stack, "Job", type="container", container_properties={"image": "i"})
-    return json.dumps(app.synth().get_stack_by_name("Stack").template)
 
 
 def test_what_the_cdk_synthesizes_passes_without_noise(

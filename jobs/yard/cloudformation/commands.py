@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from jobs.yard.cloudformation import changes, checks
+from jobs.yard.cloudformation import changes, checks, stack_policy
 from jobs.yard.cloudformation.engine import Call, refuse_unless_updatable
 from jobs.yard.cloudformation.requests import Intent, intent_of, stack_name
 from jobs.yard.cloudformation.rollback import Rollback
@@ -24,7 +23,7 @@ def create_stack(call: Call) -> Answer:
     intent = intent_of(call, stack)
     checks.refuse_properties(intent.blueprint)
     stack.is_protected = bool(call.get("EnableTerminationProtection"))
-    stack.policy = call.get("StackPolicyBody")
+    stack.policy = _policy(call)
     operation = call.operation("CREATE_STACK")
     with stack.lock:
         call.engine.register(stack)
@@ -46,10 +45,15 @@ def update_stack(call: Call) -> Answer:
         checks.refuse_properties(intent.blueprint)
         if not has_changes(stack, intent):
             raise ApiError("ValidationError", "No updates are to be performed.")
-        stack.policy = call.get("StackPolicyBody", stack.policy)
+        stack.policy = _policy(call) or stack.policy
         call.engine.deploy(stack, intent.blueprint, intent.settings, operation)
     call.engine.wait(stack)
     return {"StackId": stack.stack_id, "OperationId": operation.operation_id}
+
+
+def _policy(call: Call) -> str | None:
+    body = call.get("StackPolicyBody")
+    return None if body is None else stack_policy.check(str(body))
 
 
 def has_changes(stack: Stack, intent: Intent) -> bool:
@@ -182,15 +186,9 @@ def update_termination_protection(call: Call) -> Answer:
 
 def set_stack_policy(call: Call) -> Answer:
     stack = call.stack()
-    body = str(call.get("StackPolicyBody", ""))
-    try:
-        json.loads(body)
-    except json.JSONDecodeError as error:
-        raise ApiError(
-            "ValidationError", f"Error validating stack policy: Invalid stack policy: {error}"
-        ) from error
+    policy = stack_policy.check(str(call.get("StackPolicyBody", "")))
     with stack.lock:
-        stack.policy = body
+        stack.policy = policy
     return {}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.yard.cloudformation import changes, reasons
+from jobs.yard.cloudformation import changes, reasons, stack_policy
 from jobs.yard.cloudformation.blueprint import Blueprint, Planned, present_outputs
 from jobs.yard.cloudformation.resolution import evaluated_output, resolve, scope_of
 from jobs.yard.cloudformation.rollback import Rollback
@@ -37,6 +37,7 @@ class Deployment:
 
     def run(self) -> None:
         try:
+            self._refuse_removals()
             for planned in self.blueprint.resources.values():
                 self._stop_if_cancelled()
                 self._provision(planned)
@@ -52,6 +53,17 @@ class Deployment:
     def _stop_if_cancelled(self) -> None:
         if self.stack.is_cancelled:
             raise ApiError("ValidationError", "User Initiated")
+
+    def _refuse_removals(self) -> None:
+        for name, record in self.stack.records.items():
+            if name not in self.blueprint.resources and self._is_denied("Update:Delete", record):
+                raise ApiError("ValidationError", _denied("Update:Delete", name))
+
+    def _is_denied(self, action: str, record: Record) -> bool:
+        if self.verb == "CREATE":
+            return False
+        policy = self.stack.settings.policy_during_update or self.stack.policy
+        return stack_policy.denies(policy, action, record.logical_id, record.type)
 
     def _provision(self, planned: Planned) -> None:
         name = planned.declared.logical_id
@@ -77,7 +89,11 @@ class Deployment:
                 deletion_policy=declared.deletion_policy,
                 update_replace_policy=declared.update_replace_policy,
             )
-        if changes.recreation(current.type, current.properties, properties) != changes.ALWAYS:
+        needed = changes.recreation(current.type, current.properties, properties)
+        action = "Update:Replace" if needed == changes.ALWAYS else "Update:Modify"
+        if self._is_denied(action, current):
+            raise self.steps.refuse(planned, "update", _denied(action, current.logical_id))
+        if needed != changes.ALWAYS:
             return self.steps.update(current, planned, properties)
         if self.stack.settings.disable_rollback:
             raise self.steps.refuse(planned, "update", NO_REPLACEMENT)
@@ -138,3 +154,7 @@ class Deployment:
             )
             rollback.announce(reason)
             rollback.run()
+
+
+def _denied(action: str, name: str) -> str:
+    return f"Action denied by stack policy: no statement allows [{action}] for resource [{name}]"

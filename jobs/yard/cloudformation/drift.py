@@ -72,11 +72,30 @@ def compare(stack: Stack, record: Record, surroundings: Surroundings) -> Resourc
         return ResourceDrift(record=record, status="UNKNOWN", reason=handler_reason(error))
     if actual is None:
         return ResourceDrift(record=record, status="DELETED")
-    live = schemas.coerce(record.type, {key: actual[key] for key in record.properties if key in actual})
+    live = schemas.coerce(record.type, _asked(record.properties, _without_system_tags(actual)))
     found = tuple(_differences(record.properties, live))
     return ResourceDrift(
         record=record, status="MODIFIED" if found else "IN_SYNC", actual=live, differences=found
     )
+
+
+def _asked(expected: Any, actual: Any) -> Any:
+    """Only what the template sets, at any depth: defaults that a service fills in are no drift."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return {key: _asked(item, actual[key]) for key, item in expected.items() if key in actual}
+    if isinstance(expected, list) and isinstance(actual, list):
+        known = [_asked(one, other) for one, other in zip(expected, actual, strict=False)]
+        return known + actual[len(known) :]
+    return actual
+
+
+def _without_system_tags(actual: Mapping[str, Any]) -> dict[str, Any]:
+    """Tags whose keys begin with aws: come from services, not from people."""
+    tags = actual.get("Tags")
+    if not isinstance(tags, list):
+        return dict(actual)
+    kept = [tag for tag in tags if not str(dict(tag).get("Key", "")).startswith("aws:")]
+    return {**actual, "Tags": kept}
 
 
 def _differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[PropertyDifference]:

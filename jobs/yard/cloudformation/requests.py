@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.yard.cloudformation import blueprint, checks, parameters, sources
+from jobs.yard.cloudformation import blueprint, checks, parameters, sources, stack_policy
 from jobs.yard.cloudformation.blueprint import Blueprint, Place
 from jobs.yard.cloudformation.engine import Call
 from jobs.yard.cloudformation.stack import Settings, Stack
@@ -98,6 +98,7 @@ def _settings(given: Mapping[str, Any], previous: Settings) -> Settings:
     arns = given.get("NotificationARNs")
     rollback = given.get("RollbackConfiguration")
     disable_rollback = bool(given.get("DisableRollback") or deployment.get("DisableRollback"))
+    override = given.get("StackPolicyDuringUpdateBody")
     on_failure = given.get("OnFailure") or given.get("OnStackFailure")
     if given.get("OnFailure") and given.get("DisableRollback") is not None:
         raise ApiError("ValidationError", "Only one of DisableRollback and OnFailure may be specified.")
@@ -111,6 +112,7 @@ def _settings(given: Mapping[str, Any], previous: Settings) -> Settings:
         disable_rollback=disable_rollback,
         on_failure=on_failure or "ROLLBACK",
         retain_except_on_create=bool(given.get("RetainExceptOnCreate")),
+        policy_during_update=stack_policy.check(override) if override else None,
     )
 
 

@@ -86,6 +86,7 @@ class Settings:
     disable_rollback: bool = False
     on_failure: str = "ROLLBACK"
     retain_except_on_create: bool = False
+    policy_during_update: str | None = None  # instead of the stack's own, for one update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections.abc import Callable, Mapping
@@ -79,7 +80,7 @@ class FakeProvider:
         self.cloud.enter("create", context.logical_id)
         physical_id = self.cloud.next_id(self.type)
         self.cloud.live[physical_id] = Live(
-            self.type, context.logical_id, context.stack_name, dict(properties)
+            self.type, context.logical_id, context.stack_name, copy.deepcopy(dict(properties))
         )
         return self._resource(physical_id, properties)
 
@@ -87,9 +88,9 @@ class FakeProvider:
         live = self.cloud.live[resource.physical_id]
         half_done = self.cloud.failures.get(("update", context.logical_id), 0)
         if half_done:
-            live.properties = dict(new)  # a real update, too, may fail after it has begun
+            live.properties = copy.deepcopy(dict(new))  # a real update, too, may fail after it has begun
         self.cloud.enter("update", context.logical_id)
-        live.properties = dict(new)
+        live.properties = copy.deepcopy(dict(new))
         return self._resource(resource.physical_id, new)
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:

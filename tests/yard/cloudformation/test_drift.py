@@ -31,7 +31,7 @@ def test_a_changed_and_a_deleted_resource_are_told_apart(cfn: Cfn) -> None:
     bodies["T"]["Properties"] = {"Tags": tags}
     cfn.create("s", bodies)
     cfn.cloud.of("A")["DisplayName"] = "elsewhere"
-    cfn.cloud.of("T")["Tags"] = list(reversed(tags))
+    cfn.cloud.of("T")["Tags"] = [*reversed(tags), {"Key": "aws:service", "Value": "x"}]
     del cfn.cloud.live[cfn.resources("s")["B"]]
     status, found = drifts(cfn)
     assert (status["StackDriftStatus"], status["DriftedStackResourceCount"]) == ("DRIFTED", 2)
@@ -47,3 +47,14 @@ def test_a_changed_and_a_deleted_resource_are_told_apart(cfn: Cfn) -> None:
     assert found["T"]["StackResourceDriftStatus"] == "IN_SYNC"
     one = cfn("DetectStackResourceDrift", StackName="s", LogicalResourceId="A")["StackResourceDrift"]
     assert one["StackResourceDriftStatus"] == "MODIFIED"
+
+
+def test_what_the_template_leaves_to_the_service_is_no_drift(cfn: Cfn) -> None:
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"LifecycleConfiguration": {"Rules": []}}}
+    cfn.create("s", {"B": bucket})
+    cfn.cloud.of("B")["LifecycleConfiguration"]["TransitionDefaultMinimumObjectSize"] = (
+        "all_storage_classes_128K"
+    )
+    assert drifts(cfn)[1]["B"]["StackResourceDriftStatus"] == "IN_SYNC"
+    cfn.cloud.of("B")["LifecycleConfiguration"]["Rules"].append({"Status": "Enabled"})
+    assert drifts(cfn)[1]["B"]["StackResourceDriftStatus"] == "MODIFIED"

@@ -1,0 +1,155 @@
+"""Creation: resources, outputs and events; and nothing left of a creation that failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.yard.cloudformation.conftest import Cfn, text
+from tests.yard.cloudformation.templates import topic
+
+REF = {"Ref": "A"}
+
+
+def test_a_created_stack_holds_its_resources_and_shows_its_outputs(cfn: Cfn) -> None:
+    body = {
+        "Resources": {"B": topic(display=REF), "A": topic(display="a")},
+        "Outputs": {
+            "Id": {"Value": REF},
+            "Arn": {"Value": {"Fn::GetAtt": ["A", "TopicArn"]}, "Description": "where"},
+        },
+    }
+    assert cfn.create("s", body) == "CREATE_COMPLETE"
+    assert cfn.cloud.of("B") == {"DisplayName": "topic-1"}
+    assert cfn.outputs("s") == {"Id": "topic-1", "Arn": "arn:aws:fake:::topic-1"}
+    assert cfn.resources("s") == {"A": "topic-1", "B": "topic-2"}
+
+
+def test_events_tell_the_whole_story_in_order(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic()}, ClientRequestToken="token")
+    assert cfn.events("s") == [
+        ("s", "CREATE_IN_PROGRESS"),
+        ("A", "CREATE_IN_PROGRESS"),
+        ("A", "CREATE_IN_PROGRESS"),
+        ("A", "CREATE_COMPLETE"),
+        ("s", "CREATE_COMPLETE"),
+    ]
+    found = cfn("DescribeStackEvents", StackName="s")["StackEvents"]
+    assert {one["ClientRequestToken"] for one in found} == {"token"}
+    assert len({one["EventId"] for one in found}) == len(found)
+    assert found[1]["PhysicalResourceId"] == "topic-1"
+    times = [one["Timestamp"].isoformat(timespec="milliseconds") for one in found]
+    assert times == sorted(set(times), reverse=True)
+
+
+def test_a_failed_create_removes_everything_and_names_what_failed(cfn: Cfn) -> None:
+    cfn.cloud.fail("create", "B")
+    assert cfn.create("s", {"A": topic(), "B": topic(display=REF)}) == "ROLLBACK_COMPLETE"
+    assert cfn.cloud.live == {}
+    assert ("B", "CREATE_FAILED") in cfn.events("s")
+    found = cfn("DescribeStackEvents", StackName="s")["StackEvents"]
+    (failed,) = [one for one in found if one["ResourceStatus"] == "CREATE_FAILED"]
+    assert 'Resource handler returned message: "no create of B today"' in failed["ResourceStatusReason"]
+    assert "HandlerErrorCode: InvalidRequest" in failed["ResourceStatusReason"]
+    (rolling,) = [one for one in found if one["ResourceStatus"] == "ROLLBACK_IN_PROGRESS"]
+    assert rolling["ResourceStatusReason"] == "The following resource(s) failed to create: [B]. "
+    assert rolling["OperationId"] != failed["OperationId"]
+
+
+def test_a_stack_whose_creation_was_rolled_back_can_only_be_deleted(cfn: Cfn) -> None:
+    cfn.cloud.fail("create", "A")
+    cfn.create("s", {"A": topic()})
+    wanted = "is in ROLLBACK_COMPLETE state and can not be updated."
+    body = text({"A": topic()})
+    assert wanted in cfn.refusal("UpdateStack", StackName="s", TemplateBody=body)
+    assert wanted in cfn.refusal("CreateChangeSet", StackName="s", ChangeSetName="c", TemplateBody=body)
+    assert cfn.delete("s") == "DELETE_COMPLETE"
+    assert cfn.create("s", {"A": topic()}) == "CREATE_COMPLETE"
+
+
+@pytest.mark.parametrize("how", [{"DisableRollback": True}, {"OnFailure": "DO_NOTHING"}])
+def test_without_rollback_a_failed_create_keeps_what_was_made(cfn: Cfn, how: dict[str, Any]) -> None:
+    cfn.cloud.fail("create", "B")
+    assert cfn.create("s", {"A": topic(), "B": topic(display=REF)}, **how) == "CREATE_FAILED"
+    assert cfn.cloud.names() == ["A"]
+
+
+def test_a_create_that_fails_without_rollback_can_be_taken_further_or_back(cfn: Cfn) -> None:
+    body = {"A": topic(), "B": topic(display=REF), "Gone": topic()}
+    cfn.cloud.fail("create", "B", times=2)
+    cfn.create("s", body, DisableRollback=True)
+    refused = cfn.refusal("UpdateStack", StackName="s", TemplateBody=text(body))
+    assert "use the disable-rollback parameter with update-stack API" in refused
+    del body["Gone"]
+    assert cfn.update("s", body, DisableRollback=True) == "UPDATE_FAILED"
+    assert cfn.update("s", body, DisableRollback=True) == "UPDATE_COMPLETE"
+    assert cfn.cloud.names() == ["A", "B"]
+
+    cfn.cloud.fail("create", "B")
+    cfn.create("t", body, DisableRollback=True)
+    cfn("RollbackStack", StackName="t")
+    assert cfn.settled("t") == "ROLLBACK_COMPLETE"
+    assert cfn.cloud.names() == ["A", "B"]
+
+
+def test_on_failure_delete_leaves_no_stack_behind(cfn: Cfn) -> None:
+    cfn.cloud.fail("create", "B")
+    cfn("CreateStack", StackName="s", TemplateBody=text({"A": topic(), "B": topic(REF)}), OnFailure="DELETE")
+    (stack,) = cfn.engine.stacks("eu-west-1")
+    assert cfn.settled(stack.stack_id) == "DELETE_COMPLETE"
+    assert cfn.cloud.live == {}
+
+
+@pytest.mark.parametrize(("policy", "left"), [("Retain", ["A"]), ("RetainExceptOnCreate", [])])
+def test_a_rolled_back_create_keeps_only_what_is_retained_always(
+    cfn: Cfn, policy: str, left: list[str]
+) -> None:
+    cfn.cloud.fail("create", "B")
+    cfn.create("s", {"A": topic(DeletionPolicy=policy), "B": topic(REF)})
+    assert cfn.cloud.names() == left
+
+
+def test_a_bug_in_a_provider_fails_its_resource_and_not_the_stack_for_ever(cfn: Cfn) -> None:
+    def break_down(verb: str, name: str) -> None:
+        raise KeyError("ServiceRole")
+
+    cfn.cloud.hook = break_down
+    assert cfn.create("s", {"A": topic()}) == "ROLLBACK_COMPLETE"
+    assert any("KeyError: 'ServiceRole'" in reason for reason in cfn.reasons("s"))
+
+
+def test_a_repeated_request_with_the_same_token_changes_nothing(cfn: Cfn) -> None:
+    body = text({"A": topic()})
+    first = cfn("CreateStack", StackName="s", TemplateBody=body, ClientRequestToken="t")
+    assert cfn("CreateStack", StackName="s", TemplateBody=body, ClientRequestToken="t") == first
+    cfn.settled("s")
+    assert cfn.cloud.names() == ["A"]
+
+
+def test_a_property_that_turns_out_wrong_fails_its_resource(cfn: Cfn) -> None:
+    group = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": REF}}
+    assert cfn.create("s", {"A": topic(), "G": group}) == "ROLLBACK_COMPLETE"
+    assert cfn.cloud.live == {}
+    assert ("G", "CREATE_FAILED") in cfn.events("s")
+
+
+def test_dynamic_references_are_resolved_when_a_resource_is_made(cfn: Cfn) -> None:
+    cfn.lookups.parameters["/name"] = "found"
+    cfn.lookups.secrets["arn:aws:secretsmanager:eu-west-1:1:secret:s-1"] = '{"user": "me"}'
+    secret = "{{resolve:secretsmanager:arn:aws:secretsmanager:eu-west-1:1:secret:s-1:SecretString:user}}"
+    cfn.create("s", {"A": topic("x-{{resolve:ssm:/name}}"), "B": topic(secret)})
+    assert cfn.cloud.of("A") == {"DisplayName": "x-found"}
+    assert cfn.cloud.of("B") == {"DisplayName": "me"}
+    assert cfn.create("t", {"A": topic("{{resolve:ssm:/absent}}")}) == "ROLLBACK_COMPLETE"
+
+
+def test_values_reach_a_resource_in_the_types_of_its_schema(cfn: Cfn) -> None:
+    body = {
+        "Parameters": {"Days": {"Type": "Number", "Default": 30}},
+        "Resources": {
+            "G": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": {"Ref": "Days"}}}
+        },
+    }
+    cfn.create("s", body)
+    assert cfn.cloud.of("G") == {"RetentionInDays": 30}
