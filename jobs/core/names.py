@@ -13,20 +13,13 @@ from hashlib import sha256
 CLUSTER_TAG = "slipway:cluster"
 
 # What stands behind the cluster's name in a derived one.
-PARTS = frozenset({"network", "storage", "images", "observability", "data", "build", "nodes"})
+PARTS = frozenset({"network", "storage", "images", "observability"})
 
 # The longest name that AWS takes, from each service's API reference.
 LIMITS: Mapping[str, int] = {
     "stack": 128,
-    "role": 64,
-    "bucket": 63,
-    "security-group": 255,
-    "repository": 256,
     "batch": 128,  # compute environments, job queues, job definitions
-    "log-group": 512,
-    "alarm": 255,
     "build-project": 150,
-    "budget": 100,
     "dashboard": 255,
 }
 

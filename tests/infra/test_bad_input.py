@@ -15,7 +15,7 @@ from infra.checks.clusters import all_problems
 from infra.config import Market
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig
-from jobs.core.names import derived_name
+from jobs.core.names import stack_name
 from tests.infra.test_config import SOUND
 
 SECRET = "AKIA" + "Q" * 16
@@ -165,7 +165,7 @@ def test_a_bad_context_is_refused_in_the_right_words(row: str, context: dict[str
 def test_row_bi_077_two_long_clusters_with_one_beginning_keep_names_of_their_own() -> None:
     first, second = ("a" * 59 + end for end in "xy")
     assert all_problems([replace(SOUND, name=first), replace(SOUND, name=second)]) == ()
-    assert derived_name("bucket", first, "data") != derived_name("bucket", second, "data")
+    assert stack_name(first, "storage") != stack_name(second, "storage")
 
 
 def test_row_bi_082_letters_of_any_language_are_taken_in_tags() -> None:
