@@ -31,7 +31,9 @@ class AlertTopicProps:
 class AlertTopic(Construct):
     def __init__(self, scope: Construct, id: str, *, props: AlertTopicProps) -> None:
         super().__init__(scope, id)
-        self.topic = sns.Topic(self, "Resource", master_key=props.key, enforce_ssl=True)
+        # By its ARN, or the CDK would widen the key's policy, which allows the services already.
+        key = kms.Key.from_key_arn(self, "Key", props.key.key_arn)
+        self.topic = sns.Topic(self, "Resource", master_key=key, enforce_ssl=True)
         self.topic.add_subscription(subscriptions.EmailSubscription(props.email))
 
 
@@ -63,7 +65,6 @@ def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm
             dimensions_map={"RuleName": _stuck_job_events(scope, props).rule_name},
             statistic="Sum",
             period=Duration.minutes(5),
-            label="Stuck jobs",
         ),
         threshold=1,
         evaluation_periods=1,

@@ -18,5 +18,4 @@ def idle_metric(cluster: str) -> cloudwatch.Metric:
         dimensions_map={CLUSTER_DIMENSION: cluster},
         statistic="Sum",
         period=Duration.minutes(REPORT_EVERY_MINUTES),
-        label="Idle nodes",
     )

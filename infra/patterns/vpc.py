@@ -75,9 +75,9 @@ def subnet_cidrs(vpc_cidr: str, egress: Egress) -> tuple[str, str | None]:
     if network.prefixlen >= _LONGEST_SUBNET_PREFIX:
         if egress is Egress.NAT:
             raise SlipwayError(
-                f"vpc_cidr {vpc_cidr} is too small for a public subnet, which egress NAT needs; a subnet is "
-                f"at most a /{_LONGEST_SUBNET_PREFIX}",
-                hint=f"use a VPC of at most /{_LONGEST_SUBNET_PREFIX - 1}, or Egress.ENDPOINTS",
+                f"vpc_cidr is {vpc_cidr}, too small for the second subnet that egress NAT needs; the "
+                f"smallest subnet is a /{_LONGEST_SUBNET_PREFIX}",
+                hint=f"use a /{_LONGEST_SUBNET_PREFIX - 1} or larger, or Egress.ENDPOINTS",
             )
         return vpc_cidr, None
     lower, upper = network.subnets(prefixlen_diff=1)

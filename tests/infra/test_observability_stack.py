@@ -1,0 +1,100 @@
+"""A cluster's owner hears of stuck jobs, idle nodes and money spent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.infra.synthesis import Properties, as_text, of_type, only, templates_of
+
+
+def alarm(beginning: str) -> Properties:
+    alarms = of_type(templates_of().observability, "AWS::CloudWatch::Alarm")
+    (found,) = [each for name, each in alarms.items() if name.startswith(beginning)]
+    return found
+
+
+def test_a_job_that_blocks_the_queue_of_this_cluster_is_mailed_with_its_reason() -> None:
+    rule = only(templates_of().observability, "AWS::Events::Rule")
+    assert rule["EventPattern"]["detail-type"] == ["Batch Job Queue Blocked"]
+    (queue,) = rule["EventPattern"]["detail"]["jobQueue"]
+    assert as_text(queue) == "arn:aws:batch:us-east-1:<…>:job-queue/dl1"
+    (target,) = rule["Targets"]
+    (topic,) = of_type(templates_of().observability, "AWS::SNS::Topic")
+    assert target["Arn"] == {"Ref": topic}
+    assert "$.detail.statusReason" in target["InputTransformer"]["InputPathsMap"].values()
+
+
+def test_the_queue_that_is_watched_is_the_queue_that_jobs_enter() -> None:
+    assert only(templates_of().batch, "AWS::Batch::JobQueue")["JobQueueName"] == "dl1"
+
+
+def test_one_stuck_job_raises_the_alarm() -> None:
+    found = alarm("AlarmsStuckJobs")
+    (rule,) = of_type(templates_of().observability, "AWS::Events::Rule")
+    assert found["Dimensions"] == [{"Name": "RuleName", "Value": {"Ref": rule}}]
+    assert (found["Threshold"], found["EvaluationPeriods"]) == (1, 1)
+
+
+def test_half_an_hour_of_idle_nodes_raises_the_alarm() -> None:
+    found = alarm("AlarmsIdleNodes")
+    assert found["Dimensions"] == [{"Name": "Cluster", "Value": "dl1"}]
+    assert found["Period"] * found["EvaluationPeriods"] == 30 * 60
+    assert found["TreatMissingData"] == "notBreaching"
+
+
+def test_nodes_report_to_the_metric_that_the_alarm_reads() -> None:
+    found = alarm("AlarmsIdleNodes")
+    data = only(templates_of().batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    report = _parameters(as_text(data["UserData"]))["idle_report"]
+    assert (report["namespace"], report["metric"]) == (found["Namespace"], found["MetricName"])
+    assert report["dimension"] == found["Dimensions"][0]["Name"]
+    assert report["every_minutes"] * 60 == found["Period"]
+
+
+def test_alarms_reach_the_declared_address_through_an_encrypted_topic() -> None:
+    template = templates_of().observability
+    (topic,) = of_type(template, "AWS::SNS::Topic")
+    assert "KmsMasterKeyId" in only(template, "AWS::SNS::Topic")
+    subscription = only(template, "AWS::SNS::Subscription")
+    assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "team@example.org")
+    for each in of_type(template, "AWS::CloudWatch::Alarm").values():
+        assert each["AlarmActions"] == [{"Ref": topic}]
+
+
+def test_the_budget_counts_this_cluster_and_mails_before_it_is_spent() -> None:
+    budget = only(templates_of(budget_usd_per_month=700).observability, "AWS::Budgets::Budget")
+    assert budget["Budget"]["BudgetLimit"] == {"Amount": 700, "Unit": "USD"}
+    assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:slipway:cluster$dl1"]}
+    notifications = {
+        (each["Notification"]["NotificationType"], each["Notification"]["Threshold"])
+        for each in budget["NotificationsWithSubscribers"]
+    }
+    assert notifications == {("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)}
+
+
+def test_what_costs_most_carries_the_tag_that_the_budget_counts() -> None:
+    template = templates_of().batch
+    pool = only(template, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
+    assert pool["Tags"]["slipway:cluster"] == "dl1"
+    (volumes,) = only(template, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["TagSpecifications"]
+    assert {"Key": "slipway:cluster", "Value": "dl1"} in volumes["Tags"]
+
+
+def test_the_dashboard_shows_alarms_and_the_output_of_jobs() -> None:
+    body = as_text(only(templates_of().observability, "AWS::CloudWatch::Dashboard")["DashboardBody"])
+    for expected in ("IdleNodes", "TriggeredRules", "@message"):
+        assert expected in body
+
+
+def test_logs_end_when_declared_and_are_encrypted() -> None:
+    groups = of_type(templates_of(log_retention_days=30).observability, "AWS::Logs::LogGroup").values()
+    assert {each["RetentionInDays"] for each in groups} == {30}
+    assert all("KmsKeyId" in each for each in groups)
+
+
+def _parameters(user_data: str) -> dict[str, Any]:
+    (line,) = [line.strip() for line in user_data.splitlines() if line.strip().startswith('{"cluster"')]
+    found = json.loads(line)
+    assert isinstance(found, dict)
+    return found
