@@ -39,7 +39,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::IAM::InstanceProfile": ("iam", MOTO),
     "AWS::IAM::ServiceLinkedRole": ("iam", MOTO),
     "AWS::S3::Bucket": ("s3", MOTO),
-    "AWS::S3::BucketPolicy": ("s3", RECORDED),
+    "AWS::S3::BucketPolicy": ("s3_policy", RECORDED),
     "AWS::KMS::Key": ("kms", MOTO),
     "AWS::KMS::Alias": ("kms", MOTO),
     "AWS::ECR::Repository": ("ecr", MOTO),

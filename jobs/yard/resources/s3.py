@@ -9,13 +9,12 @@ from typing import Any
 from jobs.yard.errors import ApiError
 from jobs.yard.resources.api import ApiResource, Setting, call, find, setting
 from jobs.yard.resources.names import Name
-from jobs.yard.resources.provider import Context, Fidelity, Properties, Provider, Resource
-from jobs.yard.resources.recorded import Record, forget, keep, recall
+from jobs.yard.resources.provider import Provider
+from jobs.yard.resources.s3_lifecycle import lifecycle_rule, renamed
+from jobs.yard.resources.s3_policy import write_policy
 from jobs.yard.resources.scope import ID, Expression, Scope, is_gone, pick, prop, text
 from jobs.yard.resources.shapes import like
 from jobs.yard.resources.tags import as_map
-
-POLICY_TYPE = "AWS::S3::BucketPolicy"
 
 
 def create_bucket(scope: Scope) -> dict[str, Any]:
@@ -34,47 +33,49 @@ def lifecycle_rules(scope: Scope) -> dict[str, Any]:
     return {"Rules": [lifecycle_rule(rule) for rule in scope.properties["LifecycleConfiguration"]["Rules"]]}
 
 
-def lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """CloudFormation flattens what S3's own request nests."""
-    expiration = {
-        "Days": rule.get("ExpirationInDays"),
-        "Date": rule.get("ExpirationDate"),
-        "ExpiredObjectDeleteMarker": rule.get("ExpiredObjectDeleteMarker"),
-    }
-    noncurrent_days = rule.get("NoncurrentVersionExpirationInDays")
-    nested = {
-        "ID": rule.get("Id"),
-        "Status": rule["Status"],
-        "Filter": lifecycle_filter(rule),
-        "Expiration": _present(expiration),
-        "Transitions": _transitions(rule, "Transition", days="Days"),
-        "NoncurrentVersionTransitions": _transitions(
-            rule, "NoncurrentVersionTransition", days="NoncurrentDays"
-        ),
-        "NoncurrentVersionExpiration": rule.get("NoncurrentVersionExpiration")
-        or _present({"NoncurrentDays": noncurrent_days}),
-        "AbortIncompleteMultipartUpload": rule.get("AbortIncompleteMultipartUpload"),
-    }
-    return {name: value for name, value in nested.items() if value}
-
-
-def lifecycle_filter(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """S3 takes one condition as it is and several under And."""
-    conditions = _present(
-        {name: rule.get(name) for name in ("Prefix", "ObjectSizeGreaterThan", "ObjectSizeLessThan")}
-    )
-    tags = [dict(tag) for tag in rule.get("TagFilters") or []]
-    if len(conditions) + len(tags) > 1:
-        return {"And": {**conditions, **({"Tags": tags} if tags else {})}}
-    return conditions or ({"Tag": tags[0]} if tags else {"Prefix": ""})
-
-
 def logging_status(scope: Scope) -> dict[str, Any]:
     given = scope.properties.get("LoggingConfiguration")
     if not given:
         return {}
     target = given.get("DestinationBucketName", scope.id)
     return {"LoggingEnabled": {"TargetBucket": target, "TargetPrefix": given.get("LogFilePrefix", "")}}
+
+
+def put_logging(scope: Scope) -> None:
+    """moto wants the logging service permitted beforehand; S3 does not.
+
+    A policy that permits it for one bucket, as the CDK writes it, can only come after that bucket: so it is
+    permitted for the length of the call.
+    """
+    status = logging_status(scope)
+    target = status.get("LoggingEnabled", {}).get("TargetBucket")
+    policy = current_policy(scope, target) if target else None
+    if target:
+        write_policy(scope, target, permit_logging(target))
+    try:
+        scope.send("put_bucket_logging", Bucket=scope.id, BucketLoggingStatus=status)
+    finally:
+        if target:
+            write_policy(scope, target, policy)
+
+
+def current_policy(scope: Scope, bucket: str) -> str | None:
+    try:
+        return str(scope.send("get_bucket_policy", Bucket=bucket)["Policy"])
+    except ApiError as error:
+        if error.code == "NoSuchBucketPolicy":
+            return None
+        raise
+
+
+def permit_logging(bucket: str) -> dict[str, Any]:
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "logging.s3.amazonaws.com"},
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+    }
+    return {"Version": "2012-10-17", "Statement": [statement]}
 
 
 def notifications(scope: Scope) -> dict[str, Any]:
@@ -147,10 +148,6 @@ def read_encryption(scope: Scope) -> dict[str, Any]:
     return dict(like(given, {"ServerSideEncryptionConfiguration": [renamed(rule, words) for rule in rules]}))
 
 
-def renamed(item: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
-    return {words.get(name, name): value for name, value in item.items()}
-
-
 ENCRYPTION_WORDS = {"ServerSideEncryptionByDefault": "ApplyServerSideEncryptionByDefault"}
 
 BUCKET = ApiResource(
@@ -193,10 +190,7 @@ BUCKET = ApiResource(
             OwnershipControls=prop("OwnershipControls"),
         ),
         setting("AccessControl", put=put_acl),
-        setting(
-            "LoggingConfiguration",
-            put=call("put_bucket_logging", Bucket=ID, BucketLoggingStatus=logging_status),
-        ),
+        setting("LoggingConfiguration", put=put_logging),
         setting(
             "NotificationConfiguration",
             put=call(
@@ -225,65 +219,4 @@ BUCKET = ApiResource(
 )
 
 
-class BucketPolicy:
-    """moto applies a Deny without reading its Condition, so a TLS-only policy would lock everyone out.
-
-    Such statements are recorded only; the others go to the bucket, where moto's access logging wants them.
-    """
-
-    fidelity = Fidelity.RECORDED
-
-    def create(self, context: Context, properties: Properties) -> Resource:
-        bucket = str(properties["Bucket"])
-        enforceable = without_conditional_denies(properties["PolicyDocument"])
-        scope = Scope(context=context, service="s3", id=bucket)
-        scope.send("head_bucket", Bucket=bucket)
-        if enforceable["Statement"]:
-            scope.send("put_bucket_policy", Bucket=bucket, Policy=enforceable)
-        else:
-            scope.send("delete_bucket_policy", Bucket=bucket)
-        keep(
-            Record(
-                region=context.region,
-                type=POLICY_TYPE,
-                physical_id=bucket,
-                properties=properties,
-                attributes={},
-            )
-        )
-        return Resource(physical_id=bucket)
-
-    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        return self.create(context, new)
-
-    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
-        forget(context.region, POLICY_TYPE, resource.physical_id)
-        try:
-            scope = Scope(context=context, service="s3")
-            scope.send("delete_bucket_policy", Bucket=resource.physical_id)
-        except ApiError as error:
-            if not is_gone(error):
-                raise
-
-    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        kept = recall(context.region, POLICY_TYPE, resource.physical_id)
-        return kept.properties if kept else None
-
-
-def without_conditional_denies(policy: Mapping[str, Any]) -> dict[str, Any]:
-    listed = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
-    kept = [item for item in listed if not (item["Effect"] == "Deny" and item.get("Condition"))]
-    return {**policy, "Statement": kept}
-
-
-PROVIDERS: Mapping[str, Provider] = {"AWS::S3::Bucket": BUCKET, POLICY_TYPE: BucketPolicy()}
-
-
-def _present(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _transitions(rule: Mapping[str, Any], name: str, *, days: str) -> list[dict[str, Any]]:
-    single = [rule[name]] if rule.get(name) else []
-    words = {"TransitionInDays": days, "TransitionDate": "Date"}
-    return [renamed(item, words) for item in [*(rule.get(f"{name}s") or []), *single]]
+PROVIDERS: Mapping[str, Provider] = {"AWS::S3::Bucket": BUCKET}

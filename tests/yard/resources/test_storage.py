@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.yard.resources.recorded import records
-from jobs.yard.resources.s3 import lifecycle_rule
+from jobs.yard.resources.s3_lifecycle import lifecycle_rule
 from tests.yard.resources.world import World
 
 
@@ -42,11 +42,11 @@ def test_the_whole_policy_is_recorded_and_goes_with_its_resource(world: World) -
     assert not [record for record in records("AWS::S3::BucketPolicy") if record.physical_id == bucket]
 
 
-def test_access_logs_are_delivered_to_a_bucket_whose_policy_asks_for_tls(world: World) -> None:
+def test_access_logs_may_be_asked_for_before_the_policy_that_permits_them(world: World) -> None:
     target = world.bucket()
-    world.make("AWS::S3::BucketPolicy", Bucket=target, PolicyDocument=tls_only(target))
     logging = {"DestinationBucketName": target, "LogFilePrefix": "access/"}
     source = world.make("AWS::S3::Bucket", LoggingConfiguration=logging)
+    world.make("AWS::S3::BucketPolicy", Bucket=target, PolicyDocument=tls_only(target))
     said = world.client("s3").get_bucket_logging(Bucket=source.id)["LoggingEnabled"]
     assert (said["TargetBucket"], said["TargetPrefix"]) == (target, "access/")
     source.update(LoggingConfiguration=None)
