@@ -14,6 +14,16 @@ from jobs.yard.resources.shapes import like
 from jobs.yard.resources.tags import tags
 
 
+# Batch takes it with an update, and never shows it.
+UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
+
+
+def first_resources(scope: Scope) -> dict[str, Any] | None:
+    """Without what speaks of updates alone."""
+    given = scope.properties.get("ComputeResources")
+    return given and {name: value for name, value in given.items() if name not in UPDATE_ONLY}
+
+
 def changed_resources(scope: Scope) -> dict[str, Any] | None:
     """What UpdateComputeEnvironment takes of the compute resources; the rest cannot change in place."""
     given = scope.properties.get("ComputeResources")
@@ -71,13 +81,17 @@ def read_retries(scope: Scope) -> Any:
 
 
 def read_resources(scope: Scope) -> Any:
-    return like(scope.properties["ComputeResources"], scope.live["computeResources"])
+    given = scope.properties["ComputeResources"]
+    unseen = {name: value for name, value in given.items() if name in UPDATE_ONLY}
+    return {**like(given, scope.live["computeResources"]), **unseen}
 
 
 COMPUTE_ENVIRONMENT = ApiResource(
     service="batch",
     name=Name(property="ComputeEnvironmentName", limit=128),
-    create_call=shaped("create_compute_environment", state=prop("State", "ENABLED")),
+    create_call=shaped(
+        "create_compute_environment", computeResources=first_resources, state=prop("State", "ENABLED")
+    ),
     identity=response("computeEnvironmentArn"),
     describe=find("describe_compute_environments", "computeEnvironments.0", computeEnvironments=[ID]),
     attributes={"ComputeEnvironmentArn": ID},

@@ -623,7 +623,8 @@ def compute_environment(world: World) -> Case:
         properties={
             "Type": "MANAGED",
             "ReplaceComputeEnvironment": False,
-            "ComputeResources": world.compute_resources(),
+            "UpdatePolicy": {"TerminateJobsOnUpdate": False, "JobExecutionTimeoutMinutes": 60},
+            "ComputeResources": {**world.compute_resources(), "UpdateToLatestImageVersion": False},
             "Tags": TAG_MAP,
         },
         change={"State": "DISABLED"},
