@@ -1,6 +1,6 @@
 """What would change between two blueprints: computed before anything is touched, shown by change sets.
 
-The engine asks `recreation` too, so that what a change set announces is what happens.
+The engine asks `needs_replacement`, so that what a change set announces is what happens.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from jobs.yard.cloudformation.blueprint import Blueprint, Planned
 from jobs.yard.cloudformation.references import Reference
 from jobs.yard.cloudformation.scope import Pending, waits_for
 from jobs.yard.cloudformation.stack import Record
+from jobs.yard.resources import conditional
 
 NEVER, CONDITIONALLY, ALWAYS = "Never", "Conditionally", "Always"
 ABSENT = object()
@@ -50,24 +51,29 @@ class Change:
     after: Mapping[str, Any] | None = None
 
 
-def recreation(resource_type: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Whether going from the old properties to the new ones needs a new resource."""
-    return _recreation(resource_type, tuple(differences(old, new)))
+def needs_replacement(resource_type: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether going from the old properties to the new ones takes a new resource."""
+    paths = tuple(differences(old, new))
+    answer, patterns = _recreation(resource_type, paths)
+    if answer != CONDITIONALLY:
+        return answer == ALWAYS
+    return any(conditional.replaces(resource_type, pattern, old, new) for pattern in patterns)
 
 
-def _recreation(resource_type: str, paths: tuple[Path, ...]) -> str:
+def _recreation(resource_type: str, paths: tuple[Path, ...]) -> tuple[str, tuple[str, ...]]:
+    """What changes at the paths ask for, and the properties of the schema that ask for it."""
     if not paths:
-        return NEVER
+        return NEVER, ()
     if not schemas.is_updatable(resource_type):
-        return ALWAYS
+        return ALWAYS, ()
     for answer, listed in (
         (ALWAYS, schemas.create_only(resource_type)),
         (CONDITIONALLY, schemas.conditional_create_only(resource_type)),
     ):
-        patterns = [tuple(pattern.split("/")) for pattern in listed]
-        if any(_covers(pattern, path) for pattern in patterns for path in paths):
-            return answer
-    return NEVER
+        patterns = tuple(one for one in listed if any(_covers(tuple(one.split("/")), path) for path in paths))
+        if patterns:
+            return answer, patterns
+    return NEVER, ()
 
 
 def _covers(pattern: Path, path: Path) -> bool:
@@ -161,7 +167,7 @@ def _static(before: Planned, after: Planned) -> Iterator[Detail]:
                 attribute="Properties",
                 name=name,
                 path="/Properties/" + "/".join(path),
-                recreation=_recreation(after.declared.type, (path,)),
+                recreation=_recreation(after.declared.type, (path,))[0],
                 before=value_at(old, path),
                 after=value_at(new, path),
             )
@@ -196,7 +202,7 @@ def _dynamic(after: Planned, changes: Mapping[str, Change]) -> Iterator[Detail]:
                     attribute="Properties",
                     name=path[0],
                     path="/Properties/" + "/".join(path),
-                    recreation=_recreation(after.declared.type, (path,)),
+                    recreation=_recreation(after.declared.type, (path,))[0],
                     is_dynamic=True,
                     source="ResourceAttribute" if reference.attribute else "ResourceReference",
                     cause=".".join(filter(None, (reference.logical_id, reference.attribute))),

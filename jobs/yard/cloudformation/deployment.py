@@ -89,11 +89,11 @@ class Deployment:
                 deletion_policy=declared.deletion_policy,
                 update_replace_policy=declared.update_replace_policy,
             )
-        needed = changes.recreation(current.type, current.properties, properties)
-        action = "Update:Replace" if needed == changes.ALWAYS else "Update:Modify"
+        replaces = changes.needs_replacement(current.type, current.properties, properties)
+        action = "Update:Replace" if replaces else "Update:Modify"
         if self._is_denied(action, current):
             raise self.steps.refuse(planned, "update", _denied(action, current.logical_id))
-        if needed != changes.ALWAYS:
+        if not replaces:
             return self.steps.update(current, planned, properties)
         if self.stack.settings.disable_rollback:
             raise self.steps.refuse(planned, "update", NO_REPLACEMENT)
@@ -122,8 +122,8 @@ class Deployment:
         assert self.stack.base is not None
         records = self.stack.records
         undeclared = [record for name, record in records.items() if name not in self.blueprint.resources]
-        held = {record.key for record in records.values()}
-        replaced = [record for record in self.stack.base.records.values() if record.key not in held]
+        held = {record.identity for record in records.values()}
+        replaced = [one for one in self.stack.base.records.values() if one.identity not in held]
         left = []
         for record in removal_order([*undeclared, *replaced]):
             successor = records.get(record.logical_id) if record in replaced else None

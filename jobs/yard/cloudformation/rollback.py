@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.yard.cloudformation import reasons
 from jobs.yard.cloudformation.blueprint import Planned
 from jobs.yard.cloudformation.resolution import resolve, scope_of
+from jobs.yard.cloudformation.scope import waits_for
 from jobs.yard.cloudformation.stack import Operation, Record, Snapshot, Stack, removal_order
 from jobs.yard.cloudformation.steps import StepFailed, Steps, Surroundings, subject_of
 from jobs.yard.errors import ApiError
@@ -97,16 +98,16 @@ class Rollback:
     def _restore_one(self, base: Snapshot, planned: Planned) -> None:
         name = planned.declared.logical_id
         old, current = base.records[name], self.stack.records[name]
-        if old.key != current.key:
+        if old.identity != current.identity:
             self.stack.doomed.append(current)
-            record = old
             self.stack.note(self.operation, subject_of(old), "UPDATE_COMPLETE")
-        elif old.properties == current.properties and name not in self.stack.dirty:
-            # Its attributes may be others by now, where this rollback is the second attempt.
-            record = replace(old, resource=current.resource)
+            current = old
+        properties = self._properties_of(base, planned, old)
+        if properties == current.properties and name not in self.stack.dirty:
+            record = replace(old, resource=current.resource, properties=properties)
             self._forget_failure(record)
         else:
-            record = self.steps.update(current, planned, self._properties_of(base, planned))
+            record = self.steps.update(current, planned, properties)
         with self.stack.lock:
             self.stack.records[name] = record
 
@@ -115,9 +116,12 @@ class Rollback:
         if last is not None and last.status.endswith("_FAILED"):
             self.stack.note(self.operation, subject_of(record), "UPDATE_COMPLETE")
 
-    def _properties_of(self, base: Snapshot, planned: Planned) -> dict[str, Any]:
-        """Evaluated again: an attribute of a restored resource, such as a version, may be another now."""
+    def _properties_of(self, base: Snapshot, planned: Planned, old: Record) -> Mapping[str, Any]:
+        """What speaks of other resources is evaluated again: the version or revision of one that was restored
+        is another than before, even where this resource was not touched yet."""
         assert base.blueprint is not None
+        if not waits_for(dict(planned.properties)):
+            return old.properties
         return resolve(planned, scope_of(self.stack, base.blueprint, self.surroundings))
 
     def _remove_new(self, base: Snapshot) -> list[str]:

@@ -37,10 +37,9 @@ class Record:
     deletion_policy: str
     update_replace_policy: str
     default_name: str
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.logical_id, self.resource.physical_id
+    # Tells a resource from its replacement. The physical id does not: that of a job definition, which is the
+    # ARN of its newest revision, changes in place.
+    identity: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +151,15 @@ class Stack:
     ) -> None:
         """An event of one resource; `subject` is its logical id, physical id and type."""
         with self.lock:
-            self.latest[subject[0]] = self._append(operation, subject, status, reason, properties)
+            event = self._append(operation, subject, status, reason, properties)
+            # The end of a replaced resource says nothing of the one that took its place.
+            current = self.records.get(subject[0])
+            if (
+                not status.startswith("DELETE")
+                or current is None
+                or subject[1] == current.resource.physical_id
+            ):
+                self.latest[subject[0]] = event
 
     def _append(
         self,
@@ -199,8 +206,8 @@ class Stack:
     def everything(self) -> tuple[Sequence[Record], ...]:
         """Every resource that may exist, in groups that are removed one after the other."""
         older = self.base.records if self.base else {}
-        held = {record.key for record in (*self.records.values(), *self.doomed)}
-        left = [record for record in older.values() if record.key not in held]
+        held = {record.identity for record in (*self.records.values(), *self.doomed)}
+        left = [record for record in older.values() if record.identity not in held]
         return removal_order(self.records.values()), removal_order(self.doomed), removal_order(left)
 
 

@@ -6,7 +6,7 @@ import secrets
 import string
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs.yard import schemas
@@ -75,7 +75,8 @@ class Steps:
         with self._failing(subject_of(old), "update"):
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
-        record = self._kept(planned, properties, resource, old.default_name)
+        kept = self._kept(planned, properties, resource, old.default_name)
+        record = replace(kept, identity=old.identity)
         self._record(record, "UPDATE_COMPLETE")
         return record
 

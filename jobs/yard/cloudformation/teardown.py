@@ -84,5 +84,6 @@ class Teardown:
             if record in self.stack.doomed:
                 self.stack.doomed.remove(record)
             if self.stack.base is not None:
-                kept = {name: one for name, one in self.stack.base.records.items() if one.key != record.key}
+                older = self.stack.base.records.items()
+                kept = {name: one for name, one in older if one.identity != record.identity}
                 self.stack.base = replace(self.stack.base, records=kept)

@@ -91,7 +91,11 @@ class FakeProvider:
             live.properties = copy.deepcopy(dict(new))  # a real update, too, may fail after it has begun
         self.cloud.enter("update", context.logical_id)
         live.properties = copy.deepcopy(dict(new))
-        return self._resource(resource.physical_id, new)
+        physical_id = resource.physical_id
+        if self.type == "AWS::Batch::JobDefinition":  # each change is a new revision with an id of its own
+            physical_id = self.cloud.next_id(self.type)
+            self.cloud.live[physical_id] = self.cloud.live.pop(resource.physical_id)
+        return self._resource(physical_id, new)
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
         self.cloud.enter("delete", context.logical_id)

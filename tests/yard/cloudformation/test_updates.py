@@ -61,6 +61,41 @@ def test_a_failed_update_restores_in_place_changes(cfn: Cfn) -> None:
     assert (cfn.cloud.of("A"), cfn.cloud.of("B")) == ({"DisplayName": "one"}, {"DisplayName": "b1"})
 
 
+def job(image: str) -> dict[str, Any]:
+    properties = {"Type": "container", "ContainerProperties": {"Image": image}}
+    return {"Type": "AWS::Batch::JobDefinition", "Properties": properties}
+
+
+def test_a_resource_whose_id_changes_in_place_is_updated_and_restored_as_one(cfn: Cfn) -> None:
+    """A job definition's id is its newest revision: what speaks of it follows, on the way back, too."""
+    users = {"User": topic({"Ref": "Job"}), "Late": topic({"Fn::Sub": "${Job}-${User}"})}
+    cfn.create("s", {"Job": job("one"), **users})
+    assert cfn.update("s", {"Job": job("two"), **users}) == "UPDATE_COMPLETE"
+    assert ("delete", "Job") not in cfn.cloud.calls
+    assert cfn.cloud.of("User")["DisplayName"] == cfn.resources("s")["Job"]
+    cfn.cloud.fail("update", "User")
+    assert cfn.update("s", {"Job": job("three"), **users}) == "UPDATE_ROLLBACK_COMPLETE"
+    assert cfn.cloud.of("Job")["ContainerProperties"] == {"Image": "two"}
+    job_id, user_id = cfn.resources("s")["Job"], cfn.resources("s")["User"]
+    assert cfn.cloud.of("User")["DisplayName"] == job_id
+    assert cfn.cloud.of("Late")["DisplayName"] == f"{job_id}-{user_id}"
+    assert cfn.cloud.names() == ["Job", "Late", "User"]
+
+
+def test_a_conditional_change_replaces_where_cloudformation_says_so(cfn: Cfn) -> None:
+    def environment(kind: str, **how: Any) -> dict[str, Any]:
+        compute = {"Type": "EC2", "MaxvCpus": 1, "Subnets": ["s"], "InstanceTypes": [kind]}
+        properties = {"Type": "MANAGED", "ComputeResources": compute, **how}
+        return {"E": {"Type": "AWS::Batch::ComputeEnvironment", "Properties": properties}}
+
+    cfn.create("s", environment("dl1.24xlarge"))
+    first = cfn.resources("s")["E"]
+    cfn.update("s", environment("p4d.24xlarge", ReplaceComputeEnvironment=False))
+    assert cfn.resources("s")["E"] == first
+    cfn.update("s", environment("p5.48xlarge", ReplaceComputeEnvironment=True))
+    assert cfn.resources("s")["E"] != first
+
+
 def test_a_rollback_that_fails_can_be_continued(cfn: Cfn) -> None:
     cfn.create("s", {"A": topic("one"), "B": topic("b")})
     cfn.cloud.fail("create", "C")
