@@ -13,7 +13,6 @@ from jobs.yard.resources.scope import ID, Scope, input_shape, prop, response
 from jobs.yard.resources.shapes import like
 from jobs.yard.resources.tags import tags
 
-
 # Batch takes it with an update, and never shows it.
 UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
 
