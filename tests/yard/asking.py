@@ -1,0 +1,49 @@
+"""Ways to ask the yard: what boto3 is refused, and requests that no SDK would send."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+
+from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from tests.yard.conftest import REGION, RunningYard
+
+
+def refusal(call: Any, **parameters: Any) -> dict[str, Any]:
+    """Code, Message and HTTP status of the error that the call must end in."""
+    with pytest.raises(ClientError) as caught:
+        call(**parameters)
+    response: dict[str, Any] = caught.value.response
+    return {**response["Error"], "status": response["ResponseMetadata"]["HTTPStatusCode"]}
+
+
+def send(
+    method: str, url: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
+    """Status and body of a plain HTTP request."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
+    try:
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        connection.request(method, path, body, dict(headers or {}))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def send_signed(
+    yard: RunningYard, service: str, path: str, body: bytes, headers: Mapping[str, str]
+) -> tuple[int, str]:
+    request = AWSRequest(method="POST", url=yard.endpoint + path, data=body, headers=dict(headers))
+    SigV4Auth(Credentials(ACCESS_KEY_ID, SECRET_ACCESS_KEY), service, REGION).add_auth(request)
+    status, answer = send("POST", yard.endpoint + path, body, dict(request.headers))
+    return status, answer.decode()
