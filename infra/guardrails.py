@@ -6,7 +6,7 @@ infra/rules/ looks at the same templates for what cdk-nag does not know.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -100,13 +100,13 @@ def guard(app: cdk.App) -> None:
     cdk.Validations.of(app).add_plugins(Guard(app))
 
 
-def is_accepted(finding: str, construct_path: str) -> bool:
+def is_accepted(finding: str, construct_path: str, accepted: Sequence[Accepted] = ACCEPTED) -> bool:
     """`finding` as cdk-nag prints it: AwsSolutions-IAM5[Resource::*]. The path begins with the stack."""
     rule, _, detail = finding.removeprefix("AwsSolutions-").partition("[")
     path = construct_path.partition("/")[2]
     return any(
         each.rule == rule and each.path == path and re.fullmatch(each.detail, detail.removesuffix("]"))
-        for each in ACCEPTED
+        for each in accepted
     )
 
 

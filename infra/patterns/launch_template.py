@@ -41,7 +41,7 @@ class NodeTemplate(Construct):
                 monitoring=ec2.CfnLaunchTemplate.MonitoringProperty(enabled=False),  # jobs measure themselves
                 capacity_reservation_specification=props.purchase.reservation,
                 instance_market_options=props.purchase.market_options,
-                user_data=node_user_data(self, props.boot_parameters),
+                user_data=node_user_data(props.boot_parameters),
                 tag_specifications=_volume_tags(props.tags),
             ),
         )

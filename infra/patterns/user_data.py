@@ -7,12 +7,12 @@ them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Fn, Stack
-from constructs import Construct
+from aws_cdk import Fn
 
 MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a kilobyte
 
@@ -28,9 +28,9 @@ class BootFile:
     content: str
 
 
-def node_user_data(scope: Construct, parameters: Mapping[str, object]) -> str:
-    """Base64, as a launch template wants it. The values may be tokens."""
-    document = Stack.of(scope).to_json_string(dict(parameters))
+def node_user_data(parameters: Mapping[str, object]) -> str:
+    """Base64, as a launch template wants it. Values may be tokens of ids: those need no escapes in JSON."""
+    document = json.dumps(parameters)  # ASCII only: cloud-init reads the message as text and spoils the rest
     return Fn.base64(mime_document(files=boot_files(document), script=_script("boot_node.sh")))
 
 

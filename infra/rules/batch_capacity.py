@@ -1,4 +1,4 @@
-"""Queues and compute environments of AWS Batch: capacity for multi-node jobs, and no queue blocked for good."""
+"""Queues and compute environments of AWS Batch: capacity for multi-node jobs, no queue blocked for good."""
 
 from __future__ import annotations
 

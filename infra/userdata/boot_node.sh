@@ -2,7 +2,7 @@
 # First boot of a node: report idleness, stripe the local disks, mount the shared files. It installs
 # nothing: what it calls is baked into the machine image. Every value comes from the JSON file; none is part
 # of this text.
-set -euo pipefail
+set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
 
 readonly PARAMETERS="${SLIPWAY_PARAMETERS:-/etc/slipway/node.json}"
 readonly REPORT=/usr/local/sbin/slipway-report-idle

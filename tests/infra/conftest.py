@@ -1,14 +1,8 @@
-"""The CDK's own validator costs seconds a synthesis; here it is off, and infra.gates runs it once."""
+"""The CDK's own validator costs seconds a synthesis; here it is off, and test_gates.py runs it once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
 
-import pytest
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _without_the_slow_validator() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CDK_VALIDATION", "false")
-        yield
+# When this file is read, and not in a fixture: the CDK's process starts as soon as a test imports aws_cdk.
+os.environ["CDK_VALIDATION"] = "false"
