@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import logging
+import re
 import threading
 import uuid
 import zipfile
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
+_REGISTRY = re.compile(r"^\d{12}\.dkr\.ecr\.[\w.-]+/")
 
 
 class BuildFailed(Exception):
@@ -168,8 +170,9 @@ def _pass_over(_build: Build) -> str:
 
 
 def _push(build: Build) -> str:
-    repository, tag = build.variable("REPOSITORY").split("/", 1)[-1], build.variable("TAG")
+    repository, tag = _REGISTRY.sub("", build.variable("REPOSITORY")), build.variable("TAG")
     client = own_client("ecr", build.region)
+    client.describe_repositories(repositoryNames=[repository])  # moto's PutImage crashes where there is none
     try:
         client.put_image(
             repositoryName=repository,
