@@ -153,3 +153,24 @@ def test_values_reach_a_resource_in_the_types_of_its_schema(cfn: Cfn) -> None:
     }
     cfn.create("s", body)
     assert cfn.cloud.of("G") == {"RetentionInDays": 30}
+
+
+def test_a_rollback_that_cannot_remove_everything_says_what_is_left(cfn: Cfn) -> None:
+    cfn.cloud.fail("create", "C")
+    cfn.cloud.fail("delete", "B")
+    assert cfn.create("s", {"A": topic(), "B": topic(REF), "C": topic({"Ref": "B"})}) == "ROLLBACK_FAILED"
+    assert cfn.reason("s") == "The following resource(s) failed to delete: [B, A]. "
+    assert cfn.cloud.names() == ["A", "B"]
+    assert cfn.delete("s") == "DELETE_COMPLETE"
+    assert cfn.cloud.live == {}
+
+
+def test_an_operation_that_breaks_in_the_yard_itself_still_ends(cfn: Cfn) -> None:
+    def broken(name: str) -> str:
+        raise RuntimeError("no such thing")
+
+    cfn.lookups.parameter = broken  # type: ignore[method-assign]  # stands for a bug of the yard
+    assert cfn.create("s", {"A": topic(), "B": topic("{{resolve:ssm:/x}}")}) == "CREATE_FAILED"
+    assert "Internal failure of the yard: RuntimeError('no such thing')" in cfn.reason("s")
+    assert cfn.delete("s") == "DELETE_COMPLETE"
+    assert cfn.cloud.live == {}

@@ -50,3 +50,23 @@ def test_a_protected_stack_is_not_deleted(cfn: Cfn) -> None:
     assert "TerminationProtection is enabled" in cfn.refusal("DeleteStack", StackName="s")
     cfn("UpdateTerminationProtection", StackName="s", EnableTerminationProtection=False)
     assert cfn.delete("s") == "DELETE_COMPLETE"
+
+
+def test_a_stack_whose_rollback_failed_is_deleted_with_all_it_made(cfn: Cfn) -> None:
+    """The old resource, its replacement, and what the update added."""
+
+    def fail_on_the_way_back(verb: str, name: str) -> None:
+        if (verb, name) == ("create", "New"):
+            cfn.cloud.fail("create", "New")
+            cfn.cloud.fail("update", "B")
+
+    cfn.create("s", {"A": topic(name="one"), "B": topic({"Ref": "A"})})
+    cfn.cloud.hook = fail_on_the_way_back
+    after = {"A": topic(name="two"), "B": topic({"Ref": "A"}), "New": topic({"Ref": "B"})}
+    assert cfn.update("s", after) == "UPDATE_ROLLBACK_FAILED"
+    assert cfn.cloud.names() == ["A", "A", "B"]
+    cfn.cloud.fail("delete", "B")
+    assert cfn.delete("s") == "DELETE_FAILED"
+    assert cfn.delete("s") == "DELETE_COMPLETE"
+    assert cfn.cloud.live == {}
+    assert len([name for verb, name in cfn.cloud.calls if (verb, name) == ("delete", "A")]) == 2

@@ -68,3 +68,24 @@ def test_identity_resources_need_the_callers_consent(cfn: Cfn) -> None:
     refused = cfn.refusal("CreateStack", StackName="s", TemplateBody=text({"R": role}))
     assert refused == "InsufficientCapabilitiesException: Requires capabilities : [CAPABILITY_NAMED_IAM]"
     assert cfn.create("s", {"R": role}, Capabilities=["CAPABILITY_NAMED_IAM"]) == "CREATE_COMPLETE"
+
+
+def test_consent_to_names_is_consent_to_identity_resources_too(cfn: Cfn) -> None:
+    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}, "RoleName": "r"}}
+    refused = cfn.refusal(
+        "CreateStack", StackName="s", TemplateBody=text({"R": role}), Capabilities=["CAPABILITY_IAM"]
+    )
+    assert refused.endswith("Requires capabilities : [CAPABILITY_NAMED_IAM]")
+    nameless = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}}}
+    assert cfn.create("s", {"R": nameless}, Capabilities=["CAPABILITY_NAMED_IAM"]) == "CREATE_COMPLETE"
+
+
+def test_a_template_longer_than_aws_takes_is_refused(cfn: Cfn) -> None:
+    body = text({"A": topic("x" * 60_000)})
+    assert "length less than or equal to 51200" in cfn.refusal(
+        "CreateStack", StackName="s", TemplateBody=body
+    )
+    url = "http://127.0.0.1:5566/bucket/t.json"
+    cfn.lookups.objects = {("bucket", "t.json"): b"{}" + b" " * 1_000_000}
+    refused = cfn.refusal("CreateStack", StackName="s", TemplateURL=url)
+    assert "Template may not exceed 1000000 bytes in size." in refused

@@ -193,3 +193,26 @@ def test_a_stack_policy_keeps_updates_from_what_it_protects(cfn: Cfn) -> None:
     once = '{"Statement": {"Effect": "Allow", "Action": "Update:*", "Principal": "*", "Resource": "*"}}'
     assert cfn.update("s", replaced, StackPolicyDuringUpdateBody=once) == "UPDATE_COMPLETE"
     assert "Invalid stack policy" in cfn.refusal("SetStackPolicy", StackName="s", StackPolicyBody="{}")
+
+
+def test_a_stack_policy_that_allows_nothing_protects_everything(cfn: Cfn) -> None:
+    policy = '{"Statement": {"Effect": "Deny", "Action": "Update:*", "Resource": "LogicalResourceId/Other"}}'
+    cfn.create("s", {"A": topic("one")}, StackPolicyBody=policy)
+    assert cfn.update("s", {"A": topic("two")}) == "UPDATE_ROLLBACK_COMPLETE"
+    assert cfn.cloud.of("A") == {"DisplayName": "one"}
+
+
+def test_an_update_that_failed_without_rollback_can_be_tried_again_as_it_was(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic("one")})
+    cfn.cloud.fail("update", "A")
+    assert cfn.update("s", {"A": topic("two")}, DisableRollback=True) == "UPDATE_FAILED"
+    assert cfn.update("s", {"A": topic("two")}, DisableRollback=True) == "UPDATE_COMPLETE"
+    assert cfn.cloud.calls[-1] == ("update", "A")
+
+
+def test_what_an_update_leaves_out_stays_as_it_was(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic("one")}, Tags=[{"Key": "k", "Value": "v"}])
+    cfn.update("s", {"A": topic("two")})
+    assert cfn.describe("s")["Tags"] == [{"Key": "k", "Value": "v"}]
+    assert cfn.update("s", {"A": topic("two")}, Tags=[]) == "UPDATE_COMPLETE"
+    assert cfn.describe("s")["Tags"] == []
