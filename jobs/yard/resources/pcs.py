@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from jobs.yard.resources.api import ApiResource, call, find, mirrored, setting, shaped
@@ -12,8 +13,7 @@ from jobs.yard.resources.scope import ID, Expression, Scope, live, prop, respons
 from jobs.yard.resources.tags import tags
 
 # PCS limits the names of its three resources to this many characters.
-NODE_GROUP = "computeNodeGroup"
-NAME = {"cluster": 40, NODE_GROUP: 25, "queue": 25}
+NAME = {"cluster": 40, "computeNodeGroup": 25, "queue": 25}
 
 
 def key(scope: Scope) -> str:
@@ -38,20 +38,28 @@ def scheduler_version(scope: Scope) -> dict[str, str] | None:
     return None if old == new else {"version": new["Version"]}
 
 
-def pcs_resource(kind: str, *changeable: str) -> ApiResource:
-    """`kind` is what PCS's calls and answers call it; `changeable` is what its update call takes."""
+IN_CLUSTER: Mapping[str, Expression] = {"clusterIdentifier": prop("ClusterId")}
+
+
+def pcs_resource(
+    kind: str,
+    *changeable: str,
+    parent: Mapping[str, Expression] = IN_CLUSTER,
+    written: Mapping[str, Expression] | None = None,
+    changed: Mapping[str, Expression] | None = None,
+) -> ApiResource:
+    """`kind` is what PCS's calls and answers call it; `changeable` is what its update call takes.
+
+    `written`: parameters in words of their own, for both calls; `changed`: those of the update call alone.
+    """
     operation = snake(kind)
-    identifier = f"{kind}Identifier"
-    parent: dict[str, Expression] = {} if kind == "cluster" else {"clusterIdentifier": prop("ClusterId")}
-    which: dict[str, Any] = {**parent, identifier: key}
-    written: dict[str, Any] = {"customLaunchTemplate": launch_template} if kind == NODE_GROUP else {}
-    reads = {"CustomLaunchTemplate": read_launch_template} if kind == NODE_GROUP else {}
-    changed: dict[str, Any] = {"scheduler": scheduler_version} if kind == "cluster" else {}
-    update = shaped(f"update_{operation}", **which, **written, **changed)
+    which: dict[str, Any] = {**parent, f"{kind}Identifier": key}
+    own: dict[str, Any] = dict(written or {})
+    updated: dict[str, Any] = {**which, **own, **(changed or {})}
     return ApiResource(
         service="pcs",
         name=Name(property="Name", limit=NAME[kind]),
-        create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **written),
+        create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **own),
         identity=response(f"{kind}.arn"),
         describe=find(f"get_{operation}", kind, **which),
         attributes={
@@ -59,31 +67,40 @@ def pcs_resource(kind: str, *changeable: str) -> ApiResource:
             "Id": live("id"),
             "Status": live("status"),
             "ErrorInfo": live("errorInfo", []),
-            **({"Endpoints": live("endpoints", [])} if kind == "cluster" else {}),
         },
         settings=(
-            setting(*changeable, put=update, on_create=False),
+            setting(*changeable, put=shaped(f"update_{operation}", **updated), on_create=False),
             tags(resourceArn=ID),
         ),
         delete_call=call(f"delete_{operation}", **which),
-        reads={**mirrored(*changeable), **reads},
+        reads=mirrored(*changeable),
         accepts=frozenset({"ClusterId"} if parent else ()),
     )
 
 
+CLUSTER = pcs_resource(
+    "cluster", "Scheduler", "SlurmConfiguration", parent={}, changed={"scheduler": scheduler_version}
+)
+NODE_GROUP = pcs_resource(
+    "computeNodeGroup",
+    "AmiId",
+    "CustomLaunchTemplate",
+    "IamInstanceProfileArn",
+    "NodeLifecycleActions",
+    "PurchaseOption",
+    "ScalingConfiguration",
+    "SlurmConfiguration",
+    "SpotOptions",
+    "SubnetIds",
+    written={"customLaunchTemplate": launch_template},
+)
+
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::PCS::Cluster": pcs_resource("cluster", "Scheduler", "SlurmConfiguration"),
-    "AWS::PCS::ComputeNodeGroup": pcs_resource(
-        NODE_GROUP,
-        "AmiId",
-        "CustomLaunchTemplate",
-        "IamInstanceProfileArn",
-        "NodeLifecycleActions",
-        "PurchaseOption",
-        "ScalingConfiguration",
-        "SlurmConfiguration",
-        "SpotOptions",
-        "SubnetIds",
+    "AWS::PCS::Cluster": replace(
+        CLUSTER, attributes={**CLUSTER.attributes, "Endpoints": live("endpoints", [])}
+    ),
+    "AWS::PCS::ComputeNodeGroup": replace(
+        NODE_GROUP, reads={**NODE_GROUP.reads, "CustomLaunchTemplate": read_launch_template}
     ),
     "AWS::PCS::Queue": pcs_resource("queue", "ComputeNodeGroupConfigurations", "SlurmConfiguration"),
 }

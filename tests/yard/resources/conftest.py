@@ -1,3 +1,5 @@
+"""The yard that the providers are tried against."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

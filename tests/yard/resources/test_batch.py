@@ -1,3 +1,5 @@
+"""What a DL1 cluster asks of Batch's resources."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -37,7 +39,6 @@ def test_the_launch_template_keeps_its_explicit_version(world: World) -> None:
     assert template == {"launchTemplateId": world.launch_template().id, "version": "1"}
 
 
-@awaits_batch
 def test_security_groups_may_come_from_the_launch_template_alone(world: World) -> None:
     resources = {
         name: value for name, value in world.compute_resources().items() if name != "SecurityGroupIds"

@@ -1,3 +1,5 @@
+"""When a conditionally create-only property replaces its resource."""
+
 from __future__ import annotations
 
 from typing import Any

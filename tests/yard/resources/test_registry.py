@@ -1,3 +1,5 @@
+"""The list of types: complete, cheap, and plain about what is not in it."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,3 +1,5 @@
+"""Rules change in place and one by one, and drift tells whose they are."""
+
 from __future__ import annotations
 
 from typing import Any

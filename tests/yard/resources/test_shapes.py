@@ -1,3 +1,5 @@
+"""The two translations between a template's words and an API's."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Buckets, their policies, and Lustre."""
+
 from __future__ import annotations
 
 import pytest
