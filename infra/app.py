@@ -27,7 +27,7 @@ def main() -> int:
     try:
         build(app, load(app.node.get_all_context()))
     except SlipwayError as error:
-        print(_in_lines(error), file=sys.stderr)
+        print(in_lines(error), file=sys.stderr)
         return error.exit_code
     app.synth()
     return 0
@@ -39,7 +39,7 @@ def build(app: cdk.App, clusters: Sequence[BatchCluster]) -> None:
     guard(app)
 
 
-def _in_lines(error: SlipwayError) -> str:
+def in_lines(error: SlipwayError) -> str:
     lines = [f"error: {line}" for line in error.message.splitlines()]
     return "\n".join([*lines, f"hint: {error.hint}"] if error.hint else lines)
 

@@ -23,11 +23,13 @@ _NOT_A_FINDING = ("I1022",)
 def main(arguments: Sequence[str]) -> int:
     if arguments:
         return report(Path(arguments[0]))
+    from infra.app import in_lines
+
     with TemporaryDirectory() as folder:
         try:
             synthesize(Path(folder))
         except SlipwayError as error:
-            print(f"error: {error.message}", file=sys.stderr)
+            print(in_lines(error), file=sys.stderr)
             return error.exit_code
         return report(Path(folder))
 

@@ -13,7 +13,8 @@ def logs_end_and_are_encrypted(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::Logs::LogGroup"):
         missing = [each for each in ("RetentionInDays", "KmsKeyId") if each not in properties]
         if missing:
-            yield Finding(where=name, message=f"has no {' and no '.join(missing)}")
+            message = f"has no {' and no '.join(missing)}; logs end some day, and are encrypted with our key"
+            yield Finding(where=name, message=message)
 
 
 def tags_never_move(template: Template) -> Iterator[Finding]:
@@ -46,7 +47,7 @@ def lustre_comes_in_steps(template: Template) -> Iterator[Finding]:
 def files_are_encrypted(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::FSx::FileSystem", "AWS::EFS::FileSystem"):
         if "KmsKeyId" not in properties:
-            yield Finding(where=name, message="has no KmsKeyId of ours")
+            yield Finding(where=name, message="has no KmsKeyId; files are encrypted with our key")
 
 
 def buckets_refuse_the_public(template: Template) -> Iterator[Finding]:

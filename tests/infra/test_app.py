@@ -1,0 +1,118 @@
+"""The app: every declared cluster, nothing asked of anybody, and mistakes told in one line each."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+
+from infra.app import BUILDERS, build
+from infra.clusters import CLUSTERS
+from infra.gates import cdk_context
+from tests.infra.synthesis import CLUSTER, of_type, templates_of
+
+ROOT = Path(__file__).parents[2]
+STACKS = {"dl1-network", "dl1-storage", "dl1-observability", "dl1-images", "dl1"}
+
+
+def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[str]:
+    """As the CDK's command line runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", "infra.app"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "CDK_OUTDIR": str(folder),
+            "CDK_CONTEXT_JSON": json.dumps({**cdk_context(), **context}),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def app_of(**changes: object) -> cdk.App:
+    app = cdk.App(context=dict(cdk_context()))
+    build(app, [replace(CLUSTER, **changes)])  # type: ignore[arg-type]  # settings of any type
+    return app
+
+
+def test_the_command_line_gets_five_stacks_of_the_cluster(tmp_path: Path) -> None:
+    done = synthesized(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == STACKS
+
+
+def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:
+    assert synthesized(tmp_path, **{"dl1.max_nodes": "4"}).returncode == 0
+    template = json.loads((tmp_path / "dl1.template.json").read_text(encoding="utf-8"))
+    (pool,) = of_type(template, "AWS::Batch::ComputeEnvironment").values()
+    assert pool["ComputeResources"]["MaxvCpus"] == 4 * 96
+
+
+def test_every_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:
+    wrong = {"dl1.max_nodez": "4", "dl1.instance_type": "dl1.24xlage"}
+    done = synthesized(tmp_path, **wrong)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 2
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("*.template.json"))
+
+
+def test_deploying_the_cluster_brings_along_what_it_stands_on() -> None:
+    compute = app_of().synth().get_stack_by_name("dl1")
+    below = {each.id for each in compute.dependencies if not each.id.endswith(".assets")}
+    assert below == STACKS - {"dl1"}
+
+
+def test_a_stack_is_in_the_declared_region_and_in_any_account_unless_one_is_declared() -> None:
+    for account in (None, "123456789012"):
+        for stack in app_of(account=account).node.children:
+            assert isinstance(stack, cdk.Stack)
+            assert stack.region == "us-east-1"
+            assert (stack.account == account) == (account is not None)
+
+
+def test_synthesis_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("synthesis opened a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(variable, raising=False)
+    app_of().synth()
+
+
+def test_every_taggable_resource_carries_the_cluster_and_the_users_tags() -> None:
+    app = cdk.App(context=dict(cdk_context()))
+    build(app, [replace(CLUSTER, tags={"team": "größe 東京"})])
+    templates = [each.template for each in app.synth().stacks]
+    vpc, *_ = [each for template in templates for each in of_type(template, "AWS::EC2::VPC").values()]
+    tags = {tag["Key"]: tag["Value"] for tag in vpc["Tags"]}
+    assert tags["slipway:cluster"] == "dl1"
+    assert tags["team"] == "größe 東京"
+
+
+def test_no_cluster_needs_a_lambda() -> None:
+    for template in templates_of(keep_data=False).all():
+        types = {each["Type"] for each in template["Resources"].values()}
+        assert not any(each.startswith(("AWS::Lambda::", "Custom::")) for each in types)
+
+
+def test_every_declared_cluster_has_a_builder() -> None:
+    assert {type(cluster) for cluster in CLUSTERS} <= set(BUILDERS)
+
+
+def test_two_clusters_stand_side_by_side() -> None:
+    app = cdk.App(context=dict(cdk_context()))
+    build(app, [CLUSTER, replace(CLUSTER, name="second", vpc_cidr="10.30.0.0/16")])
+    names = [each.stack_name for each in app.synth().stacks]
+    assert len(names) == len(set(names)) == 10
