@@ -60,13 +60,14 @@ def test_a_stack_whose_rollback_failed_is_deleted_with_all_it_made(cfn: Cfn) -> 
             cfn.cloud.fail("create", "New")
             cfn.cloud.fail("update", "B")
 
-    cfn.create("s", {"A": topic(name="one"), "B": topic({"Ref": "A"})})
+    cfn.create("s", {"A": topic(name="one"), "B": topic({"Ref": "A"}), "C": topic()})
     cfn.cloud.hook = fail_on_the_way_back
-    after = {"A": topic(name="two"), "B": topic({"Ref": "A"}), "New": topic({"Ref": "B"})}
+    after = {"A": topic(name="two"), "B": topic({"Ref": "A"}), "C": topic(), "New": topic({"Ref": "B"})}
     assert cfn.update("s", after) == "UPDATE_ROLLBACK_FAILED"
-    assert cfn.cloud.names() == ["A", "A", "B"]
-    cfn.cloud.fail("delete", "B")
+    assert cfn.cloud.names() == ["A", "A", "B", "C"]
+    cfn.cloud.fail("delete", "C")
     assert cfn.delete("s") == "DELETE_FAILED"
+    assert cfn.cloud.names() == ["C"]
     assert cfn.delete("s") == "DELETE_COMPLETE"
     assert cfn.cloud.live == {}
     assert len([name for verb, name in cfn.cloud.calls if (verb, name) == ("delete", "A")]) == 2

@@ -77,6 +77,8 @@ def test_consent_to_names_is_consent_to_identity_resources_too(cfn: Cfn) -> None
     )
     assert refused.endswith("Requires capabilities : [CAPABILITY_NAMED_IAM]")
     nameless = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}}}
+    body = text({"R": nameless})
+    assert "[CAPABILITY_IAM]" in cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
     assert cfn.create("s", {"R": nameless}, Capabilities=["CAPABILITY_NAMED_IAM"]) == "CREATE_COMPLETE"
 
 
