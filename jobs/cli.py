@@ -21,6 +21,7 @@ COMMANDS = {
     "build": "Build an image in the cloud and push it under its tag",
     "clusters": "List the declared clusters: what runs, and its price per hour",
     "completion": "Print a script that completes commands in your shell",
+    "empty": "Delete what the bucket of a throw-away cluster holds",
     "instances": "List the instance types we know: devices, memory, network, price",
     "preflight": "Check all that a deployment needs, each with its fix",
     "targets": "List what got deployed and can be submitted to",

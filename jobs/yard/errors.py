@@ -1,4 +1,4 @@
-"""An error as AWS would answer it. Every service of the yard raises this one; wire.py puts it into the protocol."""
+"""An error as AWS would answer it. Every service of the yard raises it; wire.py puts it into the protocol."""
 
 from __future__ import annotations
 

@@ -78,3 +78,8 @@ def _engine() -> Engine:
     from jobs.yard.resources.registry import provider
 
     return Engine(providers=provider, lookups=YardLookups, account=ACCOUNT, patience_seconds=PATIENCE_SECONDS)
+
+
+def reset() -> None:
+    """Forget every stack, and leave what they made to whoever forgets that."""
+    _engine.cache_clear()

@@ -1,0 +1,34 @@
+"""`slipway empty`: deletes what a throw-away cluster's bucket holds, so that the cluster can be destroyed."""
+
+from __future__ import annotations
+
+import click
+
+from jobs.commands.output import progress, say
+from jobs.core.errors import SlipwayError
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--yes", is_flag=True, help="Do not ask. There is no way back.")
+def command(cluster: str, yes: bool) -> None:
+    """Delete every object in the bucket of a deployed CLUSTER, old versions too.
+
+    Only of one that was deployed with keep_data=false: `cdk destroy` takes its bucket with it, and S3 deletes
+    no bucket that holds anything.
+
+    \b
+    slipway empty dl1 --yes
+    """
+    from jobs.deployed import find_targets
+    from jobs.emptying import empty, refuse_kept
+
+    target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
+    if target is None:
+        raise SlipwayError(f"no deployed cluster is called '{cluster}'", hint="slipway targets lists them")
+    refuse_kept(target)
+    if not yes:
+        click.confirm(f"Delete everything in {target.bucket} for ever?", abort=True, err=True)
+    with progress(f"emptying {target.bucket}") as now:
+        deleted = empty(target, lambda count: now(f"{count} versions deleted"))
+    say(f"{deleted} versions deleted")

@@ -1,0 +1,70 @@
+"""`slipway empty`: a throw-away cluster's bucket is emptied to the last version; a kept one is left alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from jobs.core.targets import encode_target, parameter_name
+from tests.jobs.conftest import Slipway
+from tests.jobs.core.test_targets import TARGET
+from tests.yard.conftest import RunningYard
+
+BUCKET = "dl1-storage-throw-away"
+
+
+def deploy(yard: RunningYard, deletion_policy: str) -> None:
+    """The storage stack and the target record, as infra makes them, with two versions of one object."""
+    bucket = {
+        "Type": "AWS::S3::Bucket",
+        "DeletionPolicy": deletion_policy,
+        "UpdateReplacePolicy": deletion_policy,
+        "Properties": {"BucketName": BUCKET, "VersioningConfiguration": {"Status": "Enabled"}},
+    }
+    cloudformation = yard.client("cloudformation")
+    template = json.dumps({"Resources": {"Data": bucket}})
+    cloudformation.create_stack(StackName="dl1-storage", TemplateBody=template)
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 200}
+    )
+    for text in (b"first", b"second"):
+        yard.client("s3").put_object(Bucket=BUCKET, Key="runs/a b/π", Body=text)
+    target = replace(TARGET, name="dl1", bucket=BUCKET, account="123456789012", region="us-east-1")
+    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=encode_target(target), Type="String")
+
+
+def versions(yard: RunningYard) -> int:
+    return len(yard.client("s3").list_object_versions(Bucket=BUCKET).get("Versions", []))
+
+
+def test_every_version_is_deleted_and_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Delete")
+    code, out, err = slipway("empty", "dl1", "--yes")
+    assert (code, out) == (0, "")
+    assert "2 versions deleted" in err
+    assert versions(yard_shell) == 0
+
+
+def test_data_that_is_kept_is_not_touched(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Retain")
+    code, _, err = slipway("empty", "dl1", "--yes")
+    assert code == 1
+    assert "error: the data of dl1 is kept" in err
+    assert "-c dl1.keep_data=false" in err
+    assert versions(yard_shell) == 2
+
+
+def test_nobody_is_taken_to_have_said_yes(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Delete")
+    code, _, _ = slipway("empty", "dl1")
+    assert code != 0
+    assert versions(yard_shell) == 2
+
+
+@pytest.mark.usefixtures("yard_shell")
+def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
+    code, _, err = slipway("empty", "dl2", "--yes")
+    assert code == 1
+    assert "no deployed cluster is called 'dl2'" in err
