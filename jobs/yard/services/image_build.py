@@ -171,17 +171,17 @@ def _pass_over(_build: Build) -> str:
 
 def _push(build: Build) -> str:
     repository, tag = _REGISTRY.sub("", build.variable("REPOSITORY")), build.variable("TAG")
-    client = own_client("ecr", build.region)
-    client.describe_repositories(repositoryNames=[repository])  # moto's PutImage crashes where there is none
-    try:
-        client.put_image(
-            repositoryName=repository,
-            imageManifest=_manifest(build.source),
-            imageManifestMediaType=MANIFEST_TYPE,
-            imageTag=tag,
-        )
-    except client.exceptions.ImageAlreadyExistsException:
+    client, manifest = own_client("ecr", build.region), _manifest(build.source)
+    there = client.batch_get_image(repositoryName=repository, imageIds=[{"imageTag": tag}])["images"]
+    if there and there[0]["imageManifest"] == manifest:
         return f"{repository}:{tag} is there already, with the same content"
+    client.put_image(
+        repositoryName=repository,
+        imageManifest=manifest,
+        imageManifestMediaType=MANIFEST_TYPE,
+        imageDigest=f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}",
+        imageTag=tag,
+    )
     return f"pushed {repository}:{tag}"
 
 

@@ -1,0 +1,184 @@
+"""CodeBuild of the yard: what it fetches, finds and pushes is real; what it imitates is the build between."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from tests.yard.asking import refusal
+from tests.yard.conftest import RunningYard
+
+ROLE = "arn:aws:iam::123456789012:role/build"
+GROUP = "/slipway/build"
+STEPS = [
+    "SUBMITTED",
+    "QUEUED",
+    "PROVISIONING",
+    "DOWNLOAD_SOURCE",
+    "INSTALL",
+    "PRE_BUILD",
+    "BUILD",
+    "POST_BUILD",
+    "UPLOAD_ARTIFACTS",
+    "FINALIZING",
+    "COMPLETED",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """A project, a bucket with a source and a repository."""
+
+    yard: RunningYard
+
+    def client(self, service: str) -> Any:
+        return self.yard.client(service)
+
+    def upload(self, *names: str, key: str = "source.zip") -> None:
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as packed:
+            for name in names:
+                packed.writestr(name, "FROM scratch\n")
+        self.client("s3").put_object(Bucket="source", Key=key, Body=archive.getvalue())
+
+    def build(self, **variables: str) -> dict[str, Any]:
+        """One build, followed to its end."""
+        given = {"IMAGE": "gaudi", "TAG": "0123456789abcdef", "REPOSITORY": "slipway/gaudi", **variables}
+        overrides = [{"name": name, "value": value} for name, value in given.items() if value]
+        started = self.client("codebuild").start_build(
+            projectName="build",
+            sourceTypeOverride="S3",
+            sourceLocationOverride="source/source.zip",
+            environmentVariablesOverride=overrides,
+        )["build"]
+        assert (started["buildStatus"], started["buildComplete"]) == ("IN_PROGRESS", False)
+        while True:
+            (found,) = self.client("codebuild").batch_get_builds(ids=[started["id"]])["builds"]
+            if found["buildComplete"]:
+                return dict(found)
+
+    def images(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.client("ecr").list_images(repositoryName="slipway/gaudi")[
+            "imageIds"
+        ]
+        return found
+
+
+@pytest.fixture
+def workshop(yard: RunningYard) -> Workshop:
+    yard.client("s3").create_bucket(Bucket="source")
+    yard.client("ecr").create_repository(repositoryName="slipway/gaudi", imageTagMutability="IMMUTABLE")
+    yard.client("codebuild").create_project(
+        name="build",
+        source={"type": "NO_SOURCE", "buildspec": "version: 0.2"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={
+            "type": "LINUX_CONTAINER",
+            "image": "aws/codebuild/standard:7.0",
+            "computeType": "BUILD_GENERAL1_LARGE",
+            "privilegedMode": True,
+        },
+        serviceRole=ROLE,
+        logsConfig={"cloudWatchLogs": {"status": "ENABLED", "groupName": GROUP}},
+    )
+    return Workshop(yard=yard)
+
+
+def failure(build: dict[str, Any]) -> tuple[str, str]:
+    """The phase in which a build failed, and why."""
+    assert build["buildStatus"] == "FAILED"
+    (phase,) = [phase for phase in build["phases"] if phase.get("phaseStatus") == "FAILED"]
+    return phase["phaseType"], phase["contexts"][0]["message"]
+
+
+def test_a_build_puts_the_image_into_the_repository_under_its_tag(workshop: Workshop) -> None:
+    workshop.upload("images/gaudi/Dockerfile", "runtime/launch.py")
+    build = workshop.build()
+    assert build["buildStatus"] == "SUCCEEDED", [phase.get("contexts") for phase in build["phases"]]
+    assert [phase["phaseType"] for phase in build["phases"]] == STEPS
+    (image,) = workshop.images()
+    assert image["imageTag"] == "0123456789abcdef"
+    (got,) = workshop.client("ecr").batch_get_image(repositoryName="slipway/gaudi", imageIds=[image])[
+        "images"
+    ]
+    assert json.loads(got["imageManifest"])["schemaVersion"] == 2
+    assert image["imageDigest"] == f"sha256:{sha256(got['imageManifest'].encode()).hexdigest()}"
+
+
+def test_the_repository_may_be_given_with_its_registry(workshop: Workshop) -> None:
+    workshop.upload("containers/images/gaudi/Dockerfile")
+    registry = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
+    assert workshop.build(REPOSITORY=f"{registry}/slipway/gaudi")["buildStatus"] == "SUCCEEDED"
+    assert len(workshop.images()) == 1
+
+
+def test_the_log_of_a_build_is_where_the_build_says(workshop: Workshop) -> None:
+    workshop.upload("images/gaudi/Dockerfile")
+    where = workshop.build()["logs"]
+    assert where["groupName"] == GROUP
+    events = workshop.client("logs").get_log_events(
+        logGroupName=where["groupName"], logStreamName=where["streamName"], startFromHead=True
+    )["events"]
+    said = "\n".join(event["message"] for event in events)
+    assert "found images/gaudi/Dockerfile" in said
+    assert "the yard does not build the image" in said
+
+
+def test_the_same_source_again_is_the_same_image_and_another_breaks_the_tag(workshop: Workshop) -> None:
+    workshop.upload("images/gaudi/Dockerfile")
+    workshop.build()
+    assert workshop.build()["buildStatus"] == "SUCCEEDED"
+    workshop.upload("images/gaudi/Dockerfile", "another.py")
+    phase, why = failure(workshop.build())
+    assert phase == "POST_BUILD"
+    assert "already exists" in why
+    assert len(workshop.images()) == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "phase", "why"),
+    [
+        ({"IMAGE": "trainium"}, "PRE_BUILD", "no images/trainium/Dockerfile among the 1 files"),
+        ({"IMAGE": ""}, "PRE_BUILD", "no environment variable IMAGE"),
+        ({"TAG": ""}, "POST_BUILD", "no environment variable TAG"),
+        ({"REPOSITORY": "none"}, "POST_BUILD", "RepositoryNotFoundException"),
+    ],
+)
+def test_a_build_that_cannot_succeed_fails_where_it_would_and_says_why(
+    workshop: Workshop, variables: dict[str, str], phase: str, why: str
+) -> None:
+    workshop.upload("images/gaudi/Dockerfile")
+    failed_in, said = failure(workshop.build(**variables))
+    assert failed_in == phase
+    assert why in said
+    assert workshop.images() == []
+
+
+def test_a_build_without_its_source_fails_to_download_it(workshop: Workshop) -> None:
+    phase, why = failure(workshop.build())
+    assert (phase, "NoSuchKey" in why) == ("DOWNLOAD_SOURCE", True)
+
+
+def test_a_source_that_is_no_archive_fails(workshop: Workshop) -> None:
+    workshop.client("s3").put_object(Bucket="source", Key="source.zip", Body=b"text")
+    phase, why = failure(workshop.build())
+    assert (phase, "no zip archive" in why) == ("PRE_BUILD", True)
+
+
+def test_a_project_is_updated_found_and_deleted(workshop: Workshop) -> None:
+    codebuild = workshop.client("codebuild")
+    codebuild.update_project(name="build", timeoutInMinutes=30)
+    asked = codebuild.batch_get_projects(names=["build", "none"])
+    (project,) = asked["projects"]
+    assert (project["timeoutInMinutes"], project["serviceRole"]) == (30, ROLE)
+    assert asked["projectsNotFound"] == ["none"]
+    assert codebuild.list_projects()["projects"] == ["build"]
+    codebuild.delete_project(name="build")
+    refused = refusal(codebuild.start_build, projectName="build")
+    assert refused["Code"] == "ResourceNotFoundException"
