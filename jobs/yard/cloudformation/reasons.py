@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
+from jobs.yard import schemas
 from jobs.yard.errors import ApiError
 
 LOG = logging.getLogger(__name__)
@@ -27,12 +29,22 @@ HANDLER_CODES = (
 )
 
 
-def handler_reason(error: Exception) -> str:
-    """The reason of a *_FAILED event."""
+def handler_reason(error: Exception, *, existing: str | None = None) -> str:
+    """The reason of a *_FAILED event; `existing` describes the resource, should another be in its place."""
     code, message = _code_and_message(error)
     handler_code = next((word for part, word in HANDLER_CODES if part in code), "GeneralServiceException")
+    if handler_code == "AlreadyExists" and existing:
+        message = f"{existing} already exists."
     details = f"(RequestToken: {uuid.uuid4()}, HandlerErrorCode: {handler_code})"
     return f'Resource handler returned message: "{message}" {details}'
+
+
+def identified(resource_type: str, properties: Mapping[str, Any]) -> str | None:
+    """The resource by the name that its template gives it, in CloudFormation's words."""
+    names = [properties.get(key) for key in schemas.primary_identifier(resource_type)]
+    if not names or None in names:
+        return None
+    return f"Resource of type '{resource_type}' with identifier '{'|'.join(map(str, names))}'"
 
 
 def _code_and_message(error: Exception) -> tuple[str, str]:

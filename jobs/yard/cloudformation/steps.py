@@ -13,7 +13,7 @@ from jobs.yard import schemas
 from jobs.yard.cloudformation.blueprint import Planned
 from jobs.yard.cloudformation.exports import ExportTable
 from jobs.yard.cloudformation.lookups import Lookups
-from jobs.yard.cloudformation.reasons import handler_reason
+from jobs.yard.cloudformation.reasons import handler_reason, identified
 from jobs.yard.cloudformation.stack import Operation, Record, Stack
 from jobs.yard.resources.provider import Context, Provider, Resource
 
@@ -112,7 +112,8 @@ class Steps:
 
     def _make(self, planned: Planned, properties: Mapping[str, Any], name: str, *, verb: str) -> Record:
         declared = planned.declared
-        with self._failing((declared.logical_id, "", declared.type), verb):
+        existing = identified(declared.type, properties)
+        with self._failing((declared.logical_id, "", declared.type), verb, existing):
             provider = self.surroundings.providers(declared.type)
             resource = provider.create(self._context(declared.logical_id, name), properties)
         record = self._kept(planned, properties, resource, name)
@@ -151,12 +152,12 @@ class Steps:
         return context_of(self.stack, self.surroundings, logical_id, name)
 
     @contextmanager
-    def _failing(self, subject: Subject, verb: str) -> Iterator[None]:
+    def _failing(self, subject: Subject, verb: str, existing: str | None = None) -> Iterator[None]:
         """Whatever goes wrong inside fails the step: with a bug of a provider, too, a stack has to end."""
         try:
             yield
         except Exception as error:
-            reason = handler_reason(error)
+            reason = handler_reason(error, existing=existing)
             self._note(subject, f"{verb.upper()}_FAILED", reason)
             raise StepFailed(subject[0], verb, reason) from error
 

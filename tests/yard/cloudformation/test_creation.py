@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.yard.errors import ApiError
 from tests.yard.cloudformation.conftest import Cfn, text
 from tests.yard.cloudformation.templates import topic
 
@@ -163,6 +164,17 @@ def test_a_rollback_that_cannot_remove_everything_says_what_is_left(cfn: Cfn) ->
     assert cfn.cloud.names() == ["A", "B"]
     assert cfn.delete("s") == "DELETE_COMPLETE"
     assert cfn.cloud.live == {}
+
+
+def test_a_name_that_is_taken_is_named(cfn: Cfn) -> None:
+    def refuse(verb: str, name: str) -> None:
+        raise ApiError("ParameterAlreadyExists", "The parameter already exists.")
+
+    cfn.cloud.hook = refuse
+    properties = {"Name": "/taken", "Type": "String", "Value": "v"}
+    cfn.create("s", {"P": {"Type": "AWS::SSM::Parameter", "Properties": properties}})
+    wanted = "Resource of type 'AWS::SSM::Parameter' with identifier '/taken' already exists."
+    assert any(wanted in reason and "AlreadyExists)" in reason for reason in cfn.reasons("s"))
 
 
 def test_an_operation_that_breaks_in_the_yard_itself_still_ends(cfn: Cfn) -> None:
