@@ -31,6 +31,11 @@ def _wildcard(path: str, resource: str, reason: str) -> Accepted:
 
 
 ACCEPTED = (
+    Accepted(
+        rule="S1",
+        path="Data/Resource/Resource",
+        reason="with keep_data=False only: access logs keep coming, and their bucket could never be deleted",
+    ),
     _wildcard("FlowLogs/Role/Policy/Resource", _STREAMS, "streams of one log group, named by the VPC"),
     _wildcard("Project/Role/Policy/Resource", _STREAMS, "streams of one log group, named by CodeBuild"),
     _wildcard(

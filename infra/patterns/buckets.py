@@ -1,4 +1,4 @@
-"""A bucket for data: TLS only, encrypted, versioned, never public, and its accesses logged."""
+"""A bucket for data: TLS only, encrypted, versioned, never public, and its accesses logged if it is kept."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ class DataBucketProps:
 
 
 class DataBucket(Construct):
-    """Not emptied when it goes: that would take a Lambda, so a bucket with objects is kept by S3 itself."""
+    """Not emptied when it goes: that would take a Lambda, so S3 itself keeps a bucket that holds objects.
+
+    For the same reason a bucket that goes with its stack has no access logs: they keep coming.
+    """
 
     def __init__(self, scope: Construct, id: str, *, props: DataBucketProps) -> None:
         super().__init__(scope, id)
-        logs = _access_logs(self, props)
+        logs = _access_logs(self, props) if props.keep else None
         self.bucket = s3.Bucket(
             self,
             "Resource",
@@ -40,7 +43,7 @@ class DataBucket(Construct):
             enforce_ssl=True,
             minimum_tls_version=_TLS,
             server_access_logs_bucket=logs,
-            server_access_logs_prefix="data/",
+            server_access_logs_prefix="data/" if logs else None,
             lifecycle_rules=list(_DATA_LIFECYCLE),
             removal_policy=removal_policy(props.keep),
         )

@@ -122,11 +122,11 @@ def _add_nat(vpc: Vpc, public_cidr: str, zone: str) -> ec2.CfnRouteTable:
         destination_cidr_block=_ANYWHERE,
         gateway_id=gateway.ref,
     )
-    to_internet.add_dependency(attachment)
+    to_internet.add_resource_dependency(attachment)
     address = ec2.CfnEIP(vpc, "NatAddress", domain="vpc")
-    address.add_dependency(attachment)
+    address.add_resource_dependency(attachment)
     nat = ec2.CfnNatGateway(vpc, "Nat", subnet_id=subnet.ref, allocation_id=address.attr_allocation_id)
-    nat.add_dependency(to_internet)
+    nat.add_resource_dependency(to_internet)
     ec2.CfnRoute(
         vpc,
         "PrivateDefaultRoute",

@@ -62,6 +62,11 @@ def test_the_bucket_is_encrypted_versioned_and_its_accesses_are_logged() -> None
     assert "DestinationBucketName" in bucket["LoggingConfiguration"]
 
 
+def test_a_bucket_that_goes_with_its_stack_leaves_no_log_bucket_behind() -> None:
+    assert len(of_type(templates_of(keep_data=False).storage, "AWS::S3::Bucket")) == 1
+    assert "LoggingConfiguration" not in data_bucket(keep_data=False)
+
+
 def test_no_bucket_answers_without_tls_1_2_or_to_the_public() -> None:
     template = templates_of().storage
     policies = of_type(template, "AWS::S3::BucketPolicy").values()
