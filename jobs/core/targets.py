@@ -43,6 +43,8 @@ class BatchTarget:
     image_tag: str  # what the job definition names; `slipway build` pushes it
     repository_uri: str
     build_project: str  # the CodeBuild project that `slipway build` starts
+    job_timeout_seconds: int  # of one attempt; a job may ask for less
+    job_attempts: int
     file_system_id: str | None  # None: the cluster shares no files
     file_system_mount: str | None  # where containers find it
 

@@ -31,6 +31,8 @@ TARGET = BatchTarget(
     image_tag="1.18.0-0123456789ab",
     repository_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/slipway/gaudi",
     build_project="slipway-dl1-build",
+    job_timeout_seconds=48 * 3600,
+    job_attempts=3,
     file_system_id="fs-0123456789abcdef0",
     file_system_mount="/mnt/shared",
 )
