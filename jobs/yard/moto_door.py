@@ -26,12 +26,17 @@ Headers = list[tuple[str, str]]
 
 
 def configure() -> None:
-    """Before the first service is loaded: no containers, and the policies that AWS itself manages."""
+    """Before the first request: no containers, the policies that AWS itself manages, no access logs.
+
+    S3 delivers access logs hours later; moto would at once, into a bucket that then could not be deleted.
+    """
     from moto.core.config import default_user_config
+    from moto.s3.models import S3Backend
 
     default_user_config["batch"] = {"use_docker": False}
     default_user_config["lambda"] = {"use_docker": False}
     default_user_config["iam"] = {"load_aws_managed_policies": True}
+    S3Backend.log_incoming_request = lambda *_: None
 
 
 def reset() -> None:
