@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ REGION = "us-east-1"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningYard:
     endpoint: str
+    home: Path  # where it keeps its state
 
     def client(self, service: str, region: str = REGION) -> Any:
         """boto3, unmodified, with the yard's own key; it never repeats a request."""
@@ -27,10 +29,10 @@ class RunningYard:
 @pytest.fixture(scope="session")
 def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
     """One yard for all tests of this process."""
-    folder = tmp_path_factory.mktemp("yard") / "home"
-    started = process.up(folder=folder)
-    yield RunningYard(endpoint=started.state.endpoint)
-    process.down(folder=folder)
+    home = tmp_path_factory.mktemp("yard") / "home"
+    started = process.up(folder=home)
+    yield RunningYard(endpoint=started.state.endpoint, home=home)
+    process.down(folder=home)
 
 
 @pytest.fixture
