@@ -20,6 +20,7 @@ SHORT_FORMS = [
     "FindInMap",
     "GetAtt",
     "GetAZs",
+    "GetStackOutput",
     "If",
     "ImportValue",
     "Join",

@@ -62,6 +62,18 @@ def _import(argument: Any, scope: Scope) -> str:
     return scope.imported(to_text(argument))
 
 
+def _stack_output(argument: Any, scope: Scope) -> str:
+    """An output of another stack, read as it is now: what `cdk init` makes of references between stacks."""
+    unknown = argument.keys() - {"StackName", "OutputName", "Region", "RoleArn"}
+    if unknown:
+        raise ValueError(f"it has no {', '.join(sorted(unknown))}")
+    stack, output = str(argument["StackName"]), str(argument["OutputName"])
+    try:
+        return scope.lookups.stack_output(stack, output, argument.get("Region"))
+    except KeyError:
+        fail(f"Template error: stack {stack} has no output {output}: deploy it first")
+
+
 def _cidr(argument: Any, scope: Scope) -> list[str]:
     block, count, *rest = argument
     network = ipaddress.ip_network(block)
@@ -91,6 +103,7 @@ FUNCTIONS: dict[str, Callable[[Any, Scope], Any]] = {
     "Fn::Split": _split,
     "Fn::Base64": _base64,
     "Fn::GetAZs": _zones,
+    "Fn::GetStackOutput": _stack_output,
     "Fn::FindInMap": _find_in_map,
     "Fn::ImportValue": _import,
     "Fn::Cidr": _cidr,

@@ -28,6 +28,10 @@ class Lookups(Protocol):
         """An object of S3; KeyError when there is none."""
         ...
 
+    def stack_output(self, stack: str, output: str, region: str | None) -> str:
+        """An output of a deployed stack; KeyError when there is none."""
+        ...
+
 
 class YardLookups:
     """The answers of the running yard."""
@@ -67,6 +71,14 @@ class YardLookups:
             return bytes(client.get_object(Bucket=bucket, Key=key, **chosen)["Body"].read())
         except client.exceptions.ClientError as error:
             raise KeyError(f"{bucket}/{key}") from error
+
+    def stack_output(self, stack: str, output: str, region: str | None) -> str:
+        client = self._client("cloudformation", region)
+        try:
+            outputs = client.describe_stacks(StackName=stack)["Stacks"][0].get("Outputs", [])
+        except client.exceptions.ClientError as error:
+            raise KeyError(stack) from error
+        return {each["OutputKey"]: str(each["OutputValue"]) for each in outputs}[output]
 
 
 def resolve_dynamic(text: str, lookups: Lookups) -> str:

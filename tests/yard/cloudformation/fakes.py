@@ -119,6 +119,7 @@ class FakeLookups:
     parameters: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
     objects: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
+    outputs: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("net", "Vpc"): "vpc-9"})
 
     def parameter(self, name: str) -> str:
         return self.parameters[name]
@@ -131,3 +132,6 @@ class FakeLookups:
 
     def stored_object(self, bucket: str, key: str, version: str | None) -> bytes:
         return self.objects[bucket, key]
+
+    def stack_output(self, stack: str, output: str, region: str | None) -> str:
+        return self.outputs[stack, output]

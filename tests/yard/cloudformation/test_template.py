@@ -61,6 +61,7 @@ def refusal(body: Any, **given: str) -> str:
         ({"Fn::Select": [2, {"Fn::GetAZs": {"Ref": "AWS::Region"}}]}, "eu-west-1c"),
         ({"Fn::Base64": "héllo"}, base64.b64encode("héllo".encode()).decode()),
         ({"Fn::ImportValue": {"Fn::Sub": "vpc"}}, "vpc-1"),
+        ({"Fn::GetStackOutput": {"StackName": "net", "OutputName": "Vpc", "Region": "eu-west-1"}}, "vpc-9"),
         ({"Fn::FindInMap": ["M", {"Ref": "AWS::Region"}, "k"]}, "mapped"),
         ({"Fn::If": ["Yes", "then", {"Ref": "AWS::NoValue"}]}, "then"),
         ({"Fn::If": ["No", "then", {"Fn::If": ["Nested", "deep", "x"]}]}, "deep"),
@@ -186,6 +187,7 @@ def test_a_template_that_aws_would_refuse_is_refused_in_its_words(body: Any, mes
     [
         ({"Fn::FindInMap": ["M", "a", "b"]}, "Template error: Unable to get mapping for M::a::b"),
         ({"Fn::ImportValue": "absent"}, "No export named absent found"),
+        ({"Fn::GetStackOutput": {"StackName": "net", "OutputName": "x"}}, "stack net has no output x"),
         ({"Fn::Select": [3, ["a"]]}, "Fn::Select cannot select nonexistent value at index 3"),
         ({"Fn::Transform": {"Name": "x"}}, "the yard runs none"),
         ({"Fn::Nope": 1}, "the yard does not know Fn::Nope"),
