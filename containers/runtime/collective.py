@@ -1,0 +1,23 @@
+"""What the ranks tell each other about a checkpoint. The framework brings the wire: see tensors.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """`gather` takes one small value of every rank and gives all of them, in order of rank, to every rank.
+
+    It raises when a peer is gone: its wire needs a timeout.
+    """
+
+    rank: int
+    world: int
+    gather: Callable[[Json], list[Json]]
+
+
+ALONE = Collective(rank=0, world=1, gather=lambda value: [value])

@@ -1,0 +1,133 @@
+"""Files that survive a crash: written whole, synced, and only then given a name that anyone looks for.
+
+Everything goes through `os`, one call after the other, so that the tests can end the process before each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from containers.runtime.errors import Refusal
+from containers.runtime.values import shown
+
+CHUNK_BYTES = 8 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_OLD = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    bytes: int
+    sha256: str
+
+
+def write_new(path: Path, parts: Iterable[bytes | memoryview]) -> Digest:
+    """The digest is of what was meant: if the disk keeps anything else, reading finds out."""
+    running, total = hashlib.sha256(), 0
+    descriptor = os.open(path, _NEW, 0o644)
+    try:
+        for part in parts:
+            running.update(part)
+            total += len(part)
+            _write_all(descriptor, part)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return Digest(bytes=total, sha256=running.hexdigest())
+
+
+def replace_file(path: Path, content: bytes, *, token: str) -> None:
+    """Readers find the old content or the new, never a part."""
+    fresh = path.with_name(f"{path.name}.{token}")
+    with suppress(FileNotFoundError):
+        fresh.unlink()
+    write_new(fresh, [content])
+    fresh.replace(path)
+    sync_folder(path.parent)
+
+
+def create_whole(path: Path, content: bytes, *, token: str) -> None:
+    """Only one of several creators succeeds, the others get FileExistsError; nobody finds it half written."""
+    fresh = path.with_name(f"{path.name}.{token}")
+    write_new(fresh, [content])
+    try:
+        os.link(fresh, path)
+    except PermissionError:  # a file system without hard links
+        write_new(path, [content])
+    finally:
+        fresh.unlink()
+    sync_folder(path.parent)
+
+
+def digest(path: Path) -> Digest:
+    running, total = hashlib.sha256(), 0
+    descriptor = os.open(path, _OLD)
+    try:
+        while part := os.read(descriptor, CHUNK_BYTES):
+            running.update(part)
+            total += len(part)
+    finally:
+        os.close(descriptor)
+    return Digest(bytes=total, sha256=running.hexdigest())
+
+
+def read_bounded(path: Path, most_bytes: int) -> bytes:
+    descriptor = os.open(path, _OLD)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > most_bytes:
+            raise Refusal(f"{path} has {size} bytes, and at most {most_bytes} are read")
+        return b"".join(iter(lambda: os.read(descriptor, CHUNK_BYTES), b""))
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """A new name is only as durable as the folder that holds it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_existing(path: Path) -> FileIO:
+    """Follows no link: a name in our folder is that file and no other."""
+    return FileIO(os.open(path, _OLD))
+
+
+def is_real_folder(path: Path) -> bool:
+    return stat.S_ISDIR(path.lstat().st_mode)
+
+
+def discard_folder(path: Path, trash: Path) -> None:
+    """Out of sight in one step, so that whoever still writes there loses it whole; deleted at leisure."""
+    with suppress(FileNotFoundError):
+        path.rename(trash)
+    shutil.rmtree(trash, ignore_errors=True)
+
+
+def folder_within(root: str, *names: str) -> Path:
+    """A folder below `root` for names that a user chose; refused if they lead anywhere else."""
+    base = Path(root).resolve()
+    for name in names:
+        if not name or "/" in name or "\0" in name or name in (".", ".."):
+            raise Refusal(f"{shown(name)} cannot name a folder below {base}", hint="use one plain name")
+    below = base.joinpath(*names)
+    if not below.resolve().is_relative_to(base):
+        raise Refusal(f"{below} leads out of {base}", hint="remove the symbolic link")
+    return below
+
+
+def _write_all(descriptor: int, part: bytes | memoryview) -> None:
+    rest = memoryview(part)
+    while rest:
+        rest = rest[os.write(descriptor, rest[:CHUNK_BYTES]) :]

@@ -1,0 +1,114 @@
+"""Small trainings for the checkpoint tests: what a step holds is a function of the step and the rank."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from containers.runtime.checkpoint import Checkpoints, Resumed, Training
+from containers.runtime.collective import ALONE, Collective, Json
+from containers.runtime.tensor_file import TensorData
+
+WRONG, FAILED, NONE = 200, 201, 0
+
+
+def training(attempt: int = 1, **changes: object) -> Training:
+    config: dict[str, Json] = {"hidden": 8, "layers": 2}
+    return Training(**{"job": "bert", "run": "r1", "attempt": attempt, "config": config, **changes})  # type: ignore[arg-type]  # tests change single fields
+
+
+def weights(step: int, rank: int = 0, count: int = 1000) -> dict[str, TensorData]:
+    values = array("f", (step * 1000.0 + rank * 100.0 + index for index in range(count)))
+    half = array("h", [step, rank, -1])
+    return {
+        "layer.weight": TensorData(dtype="F32", shape=(count // 4, 4), data=memoryview(values).cast("B")),
+        "layer.count": TensorData(dtype="I16", shape=(3,), data=memoryview(half).cast("B")),
+    }
+
+
+def is_right(found: Resumed, rank: int = 0, count: int = 1000) -> bool:
+    wanted = weights(found.step, rank, count)
+    read = found.tensors(rank)
+    same = {name: bytes(tensor.data) for name, tensor in read.items()} == {
+        name: bytes(tensor.data) for name, tensor in wanted.items()
+    }
+    return (
+        same and found.state(rank) == {"rng": [rank, found.step]} and found.manifest.cursor == found.step * 64
+    )
+
+
+def save(checkpoints: Checkpoints, step: int, rank: int = 0, count: int = 1000) -> None:
+    checkpoints.save(step, weights(step, rank, count), state={"rng": [rank, step]}, cursor=step * 64)
+
+
+def saved(folder: Path, *steps: int, attempt: int = 1, **options: object) -> None:
+    with Checkpoints(folder, training(attempt), say=quiet, **options) as checkpoints:  # type: ignore[arg-type]  # passed through
+        for step in steps:
+            save(checkpoints, step)
+
+
+def resumed(folder: Path, attempt: int = 9) -> Resumed | None:
+    with Checkpoints(folder, training(attempt), say=quiet) as checkpoints:
+        return checkpoints.resume("auto")
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+def in_processes(world: int, body: Callable[[Collective], int]) -> list[int]:
+    """Runs `body` in one real process a rank, joined by sockets; gives their exit statuses."""
+    pairs = [socket.socketpair() for _ in range(world)]
+    pids = []
+    for rank in range(world):
+        if (pid := os.fork()) == 0:
+            os._exit(_as_rank(rank, world, pairs, body))
+        pids.append(pid)
+    for pair in pairs:
+        pair[0].close()
+        pair[1].close()
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def _as_rank(
+    rank: int, world: int, pairs: list[tuple[socket.socket, socket.socket]], body: Callable[[Collective], int]
+) -> int:
+    for other, (main, child) in enumerate(pairs):
+        if rank != 0:
+            main.close()
+        if other != rank or rank == 0:
+            child.close()
+    if world == 1:
+        return body(ALONE)
+    ends = [main for main, _ in pairs[1:]] if rank == 0 else [pairs[rank][1]]
+    wires = [end.makefile("rw") for end in ends]
+
+    def gather(value: Json) -> list[Json]:
+        if rank != 0:
+            _send(wires[0], value)
+            told = _receive(wires[0])
+            assert isinstance(told, list)
+            return told
+        values = [value, *(_receive(wire) for wire in wires)]
+        for wire in wires:
+            _send(wire, values)
+        return values
+
+    return body(Collective(rank=rank, world=world, gather=gather))
+
+
+def _send(wire: TextIO, value: Json) -> None:
+    wire.write(json.dumps(value) + "\n")
+    wire.flush()
+
+
+def _receive(wire: TextIO) -> Json:
+    line = wire.readline()
+    if not line:
+        raise ConnectionError("a peer is gone")
+    return json.loads(line)  # type: ignore[no-any-return]  # JSON it is

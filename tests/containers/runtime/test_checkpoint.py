@@ -1,0 +1,420 @@
+"""What a training is promised about its checkpoints: saved or not, found again, refused or fenced."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from containers.runtime import disk, manifest
+from containers.runtime.checkpoint import Checkpoints, SaveFailed
+from containers.runtime.collective import Collective
+from containers.runtime.errors import Refusal
+from containers.runtime.lease import Fenced, FolderInUse, Lease, this_process
+from containers.runtime.manifest import DamagedCheckpoint
+from containers.runtime.resume import NoCheckpoint, NoGoodCheckpoint, OtherTraining
+from tests.containers.runtime.saving import (
+    FAILED,
+    in_processes,
+    is_right,
+    quiet,
+    resumed,
+    save,
+    saved,
+    training,
+    weights,
+)
+
+
+def steps(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def flip(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0x10
+    path.write_bytes(content)
+
+
+def test_the_newest_checkpoint_comes_back_whole(tmp_path: Path) -> None:
+    saved(tmp_path, 5, 10)
+    found = resumed(tmp_path)
+    assert found is not None
+    assert found.step == 10
+    assert is_right(found)
+
+
+def test_the_last_n_good_ones_are_kept_and_nothing_else_is_left(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2, 3, 4, 5, keep=3)
+    assert steps(tmp_path) == ["step-0000000003", "step-0000000004", "step-0000000005"]
+
+
+def test_a_damaged_one_does_not_count_among_those_kept(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2)
+    flip(tmp_path / "step-0000000002" / "rank-00000.safetensors", 500)
+    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+        checkpoints.resume()
+        save(checkpoints, 3)
+    assert "step-0000000001" in steps(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [1, 0, -1])
+def test_keeping_fewer_than_two_is_refused(tmp_path: Path, keep: int) -> None:
+    """BI-073"""
+    with pytest.raises(Refusal, match="at least 2"):
+        Checkpoints(tmp_path, training(), keep=keep)
+
+
+@pytest.mark.parametrize("name", ["rank-00000.safetensors", "MANIFEST.json"])
+def test_any_flipped_bit_is_found_and_the_older_one_taken(tmp_path: Path, name: str) -> None:
+    """F20"""
+    saved(tmp_path, 1, 2)
+    path = tmp_path / "step-0000000002" / name
+    whole = path.read_bytes()
+    for offset in range(0, len(whole), max(1, len(whole) // 40)):
+        flip(path, offset)
+        found = resumed(tmp_path)
+        assert found is not None, offset
+        assert found.step == 1, offset
+        assert is_right(found), offset
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 8, 200, -1])
+def test_a_truncated_file_is_found_and_the_older_one_taken(tmp_path: Path, kept: int) -> None:
+    saved(tmp_path, 1, 2)
+    path = tmp_path / "step-0000000002" / "rank-00000.safetensors"
+    path.write_bytes(path.read_bytes()[:kept])
+    found = resumed(tmp_path)
+    assert found is not None
+    assert found.step == 1
+
+
+def test_every_checkpoint_passed_over_is_named_with_its_reason(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2, 3, keep=3)
+    flip(tmp_path / "step-0000000003" / "rank-00000.safetensors", 100)
+    (tmp_path / "step-0000000002" / "MANIFEST.json").unlink()
+    lines: list[str] = []
+    with Checkpoints(tmp_path, training(2), say=lines.append) as checkpoints:
+        found = checkpoints.resume("required")
+    assert found is not None
+    assert found.step == 1
+    assert any("step-0000000003" in line and "sha256" in line and "rank 0" in line for line in lines)
+    assert any("step-0000000002" in line and "no MANIFEST.json" in line for line in lines)
+
+
+def test_only_bad_checkpoints_are_a_failure_and_never_a_silent_fresh_start(tmp_path: Path) -> None:
+    """F23"""
+    saved(tmp_path, 1, 2)
+    for folder in tmp_path.iterdir():
+        flip(folder / "rank-00000.safetensors", -1)
+    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+        with pytest.raises(NoGoodCheckpoint, match=r"step-0000000002.*step-0000000001") as refused:
+            checkpoints.resume("auto")
+        assert "\n" not in str(refused.value)
+
+
+def test_a_fresh_start_is_said_aloud_or_refused_as_the_caller_chose(tmp_path: Path) -> None:
+    """BI-163"""
+    lines: list[str] = []
+    with Checkpoints(tmp_path, training(), say=lines.append) as checkpoints:
+        assert checkpoints.resume("auto") is None
+        assert "from the beginning" in lines[-1]
+        assert checkpoints.resume("never") is None
+        with pytest.raises(NoCheckpoint):
+            checkpoints.resume("required")
+        save(checkpoints, 1)
+        with pytest.raises(Refusal, match="resume is never"):
+            checkpoints.resume("never")
+        with pytest.raises(Refusal, match="auto, required or never"):
+            checkpoints.resume("always")  # type: ignore[arg-type]  # a user's typing mistake
+
+
+def test_a_pointer_to_the_latest_is_ignored(tmp_path: Path) -> None:
+    """BI-160: DeepSpeed's `latest` names a step whose shard never came."""
+    saved(tmp_path, 1)
+    (tmp_path / "latest").write_text("global_step2")
+    (tmp_path / "step-0000000002").mkdir()
+    found = resumed(tmp_path)
+    assert found is not None
+    assert found.step == 1
+
+
+def test_another_configuration_or_world_is_refused_with_the_difference(tmp_path: Path) -> None:
+    """F21, BI-161"""
+    saved(tmp_path, 1)
+    other = training(2, config={"hidden": 16, "layers": 2, "vocabulary": 9}, topology={"data": 1})
+    with (
+        Checkpoints(tmp_path, other, say=quiet) as checkpoints,
+        pytest.raises(OtherTraining) as refused,
+    ):
+        checkpoints.resume("auto", reshard=True)
+    for part in ("config.hidden: saved '8', now '16'", "config.vocabulary: saved absent", "topology.data"):
+        assert part in str(refused.value)
+
+
+def test_two_ranks_resume_on_one_only_when_resharding_is_asked(tmp_path: Path) -> None:
+    def body(collective: Collective) -> int:
+        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+            save(checkpoints, 7, collective.rank)
+        return 0
+
+    assert in_processes(2, body) == [0, 0]
+    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+        with pytest.raises(OtherTraining, match="world: saved 2, now 1; ask for resharding"):
+            checkpoints.resume("auto")
+        found = checkpoints.resume("auto", reshard=True)
+        assert found is not None
+        assert found.manifest.world == 2
+        assert is_right(found, 0)
+        assert is_right(found, 1)
+
+
+def test_what_one_rank_cannot_read_no_rank_resumes_from(tmp_path: Path) -> None:
+    def saving(collective: Collective) -> int:
+        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+            save(checkpoints, 1, collective.rank)
+            save(checkpoints, 2, collective.rank)
+        return 0
+
+    def resuming(collective: Collective) -> int:
+        with Checkpoints(tmp_path, training(2), collective=collective, say=quiet) as checkpoints:
+            found = checkpoints.resume("required")
+        return found.step if found is not None and is_right(found, collective.rank) else FAILED
+
+    in_processes(3, saving)
+    flip(tmp_path / "step-0000000002" / "rank-00002.safetensors", 300)
+    assert in_processes(3, resuming) == [1, 1, 1]
+
+
+def test_a_rank_that_cannot_write_fails_the_save_on_all_and_leaves_the_older_one(tmp_path: Path) -> None:
+    def body(collective: Collective) -> int:
+        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+            save(checkpoints, 1, collective.rank)
+            if collective.rank == 1:
+                _limit_files(1000)
+            try:
+                save(checkpoints, 2, collective.rank)
+            except SaveFailed as refused:
+                return 50 if "rank 1" in str(refused) else FAILED
+        return 0
+
+    assert in_processes(2, body) == [50, 50]
+    assert steps(tmp_path) == ["step-0000000001"]
+
+
+def _limit_files(most_bytes: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small disk here: {mounted.stderr.decode().strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_leaves_the_older_checkpoint_and_one_clear_line(tmp_path: Path) -> None:
+    """F15, BI: the disk fills while saving, training goes on, and saves again when there is room."""
+    folder = tmp_path / "small"
+    with small_disk(folder), Checkpoints(folder, training(), say=quiet) as checkpoints:
+        save(checkpoints, 1)
+        filler = folder / "filler"
+        with suppress(OSError):
+            filler.write_bytes(bytes(1 << 20))
+        with pytest.raises(SaveFailed, match="No space left on device") as refused:
+            save(checkpoints, 2, count=20_000)
+        assert "\n" not in str(refused.value)
+        assert steps(folder) == ["LEASE.json", "filler", "step-0000000001"]
+        filler.unlink()
+        save(checkpoints, 2)
+        found = checkpoints.resume("required")
+        assert found is not None
+        assert found.step == 2
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["fsync", "rename", "write"])
+def test_a_failing_disk_leaves_the_older_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    """F16"""
+    saved(tmp_path, 1)
+
+    def failing(*arguments: object, **options: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+        with monkeypatch.context() as broken:
+            broken.setattr(os, call, failing)
+            with pytest.raises(SaveFailed, match=os.strerror(code)):
+                save(checkpoints, 2)
+        found = checkpoints.resume("required")
+        assert found is not None
+        assert found.step == 1
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SaveFailed, match="cannot be used: Not a directory"):
+        Checkpoints(tmp_path / "file" / "below", training()).__enter__()
+
+
+def test_a_stale_attempt_cannot_publish(tmp_path: Path) -> None:
+    """F11, F12: the cut-off attempt still runs when its successor has taken over."""
+    with Checkpoints(tmp_path, training(1), say=quiet) as stale:
+        save(stale, 1)
+        with Checkpoints(tmp_path, training(2), say=quiet) as fresh:
+            with pytest.raises(Fenced, match="attempt 2"):
+                save(stale, 2)
+            assert steps(tmp_path) == ["LEASE.json", "step-0000000001"]
+            save(fresh, 3)
+    found = resumed(tmp_path)
+    assert found is not None
+    assert found.step == 3
+
+
+def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process stopped right after its check, and continued after a takeover, publishes nothing."""
+    with Checkpoints(tmp_path, training(1), say=quiet) as stale:
+        real = Lease.check
+
+        def check_then_sleep_long(lease: Lease) -> None:
+            real(lease)
+            with Checkpoints(tmp_path, training(2), say=quiet):
+                pass
+
+        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        with pytest.raises(SaveFailed):
+            save(stale, 2)
+    assert not [name for name in steps(tmp_path) if name.startswith("step")]
+
+
+def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
+    with Checkpoints(tmp_path, training(3), say=quiet), pytest.raises(Fenced, match="this is attempt 2"):
+        Checkpoints(tmp_path, training(2), say=quiet).__enter__()
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_two_jobs_on_one_folder_are_refused(tmp_path: Path, attempt: int) -> None:
+    """BI-127"""
+    with (
+        Checkpoints(tmp_path, training(1), say=quiet, lease_seconds=0.5),
+        pytest.raises(FolderInUse, match="run r1, attempt 1"),
+    ):
+        Checkpoints(tmp_path, training(attempt, run="r2"), say=quiet).__enter__()
+
+
+def test_the_lease_of_a_dead_process_is_taken_at_once(tmp_path: Path) -> None:
+    def body(collective: Collective) -> int:
+        Checkpoints(tmp_path, training(1), say=quiet).__enter__()
+        return 0
+
+    assert in_processes(1, body) == [0]
+    assert (tmp_path / "LEASE.json").exists()
+    saved(tmp_path, 1)
+
+
+def test_the_lease_of_a_dead_host_is_taken_when_nobody_renews_it(tmp_path: Path) -> None:
+    gone = {
+        "run": "r0",
+        "attempt": 4,
+        "nonce": "x",
+        "seconds": 0.2,
+        "host": "elsewhere",
+        "processes": "pid:[1]",
+        "pid": 1,
+    }
+    (tmp_path / "LEASE.json").write_text(json.dumps(gone))
+    saved(tmp_path, 1)
+    assert resumed(tmp_path) is not None
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b"[" * 5000])
+def test_a_lease_that_nobody_can_read_is_taken_when_nobody_renews_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "LEASE.json").write_bytes(content)
+    saved(tmp_path, 1, lease_seconds=0.2)
+    assert steps(tmp_path) == ["step-0000000001"]
+
+
+def test_a_release_does_not_take_the_lease_of_the_next_holder(tmp_path: Path) -> None:
+    older = Lease(tmp_path, this_process("r1", 1))
+    newer = Lease(tmp_path, this_process("r1", 2))
+    older.release()
+    newer.check()
+    newer.release()
+    assert steps(tmp_path) == []
+
+
+def test_saving_a_step_again_keeps_a_good_one_and_replaces_a_bad_one(tmp_path: Path) -> None:
+    saved(tmp_path, 1, 2)
+    flip(tmp_path / "step-0000000002" / "rank-00000.safetensors", 50)
+    saved(tmp_path, 1, 2, attempt=2)
+    found = resumed(tmp_path)
+    assert found is not None
+    assert (found.step, found.manifest.attempt) == (2, 2)
+    assert manifest.read_manifest(tmp_path / "step-0000000001").attempt == 1
+
+
+def test_a_link_in_place_of_a_checkpoint_is_not_followed(tmp_path: Path) -> None:
+    saved(tmp_path / "other", 9)
+    saved(tmp_path / "own", 1)
+    (tmp_path / "own" / "step-0000000009").symlink_to(tmp_path / "other" / "step-0000000009")
+    found = resumed(tmp_path / "own")
+    assert found is not None
+    assert found.step == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["../../secret", "/etc/passwd", "rank-00001.safetensors", "rank-00000.pt", 7]
+)
+def test_a_manifest_cannot_name_a_file_elsewhere(tmp_path: Path, name: object) -> None:
+    saved(tmp_path, 1)
+    path = tmp_path / "step-0000000001" / "MANIFEST.json"
+    record = manifest.decode(path.read_bytes())
+    forged = json.loads(manifest.encode(record))
+    forged["ranks"][0]["name"] = name
+    del forged["sha256"]
+    forged["sha256"] = manifest.digest_of(forged)
+    with pytest.raises(DamagedCheckpoint, match="as the file of rank 0"):
+        manifest.decode(json.dumps(forged).encode())
+
+
+@pytest.mark.parametrize("names", [("..",), ("a", "../.."), ("/etc",), ("",), ("a\0b",), (".",)])
+def test_a_folder_that_climbs_out_of_its_root_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    with pytest.raises(Refusal, match="use one plain name"):
+        disk.folder_within(str(tmp_path), *names)
+
+
+def test_a_folder_that_leaves_its_root_by_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "job").symlink_to("/etc")
+    with pytest.raises(Refusal, match="leads out"):
+        disk.folder_within(str(tmp_path / "root"), "job")
+    assert disk.folder_within(str(tmp_path / "root"), "bert é") == tmp_path / "root" / "bert é"
+
+
+@pytest.mark.parametrize("step", [-1, 10**10, True, 1.0, "1"])
+def test_a_step_that_is_none_is_refused(tmp_path: Path, step: object) -> None:
+    with (
+        Checkpoints(tmp_path, training(), say=quiet) as checkpoints,
+        pytest.raises(Refusal, match="whole number"),
+    ):
+        checkpoints.save(step, weights(1))  # type: ignore[arg-type]  # hostile on purpose
