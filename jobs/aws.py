@@ -36,6 +36,14 @@ def endpoint() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL") or None
 
 
+def own_region() -> str | None:
+    """The one that the user's own settings name."""
+    import boto3
+
+    named = _region(None) or boto3.Session().region_name
+    return str(named) if named else None
+
+
 def is_loopback(url: str) -> bool:
     host = urlparse(url).hostname or ""
     if host == "localhost":

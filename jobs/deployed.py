@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
-from jobs.aws import Unanswered, ask, ask_all, reader
+from jobs.aws import Unanswered, ask, ask_all, own_region, reader
+from jobs.core.errors import SlipwayError
 from jobs.core.names import CLUSTER_TAG, PARTS, stack_name
 from jobs.core.targets import PARAMETER_ROOT, BatchTarget, DamagedTarget, decode_target, parameter_name
 from jobs.declared import NoCheckout, declared_clusters
@@ -35,7 +37,27 @@ def find_targets(region: str | None) -> tuple[list[BatchTarget], list[DamagedTar
     return found, damaged
 
 
-def find_target(cluster: str, region: str) -> BatchTarget | Unanswered | None:
+def find_target_by_name(cluster: str, region: str | None) -> BatchTarget:
+    """In that region; without one first in your own, and then where clusters are declared."""
+    answers = (find_target(cluster, each) for each in ([region] if region else _likely_regions()))
+    said: list[Unanswered] = []
+    for answer in answers:
+        if isinstance(answer, BatchTarget):
+            return answer
+        if answer is not None:
+            said.append(answer)
+    if said:
+        raise SlipwayError(
+            f"{said[0].action} gave no answer: {said[0].code}, {said[0].message[:200]}",
+            hint=f"allow {said[0].action} to your role" if said[0].is_denied else "slipway targets",
+        )
+    raise SlipwayError(
+        f"no target is called '{cluster}'{f' in {region}' if region else ''}",
+        hint=_suggest(cluster, region),
+    )
+
+
+def find_target(cluster: str, region: str | None) -> BatchTarget | Unanswered | None:
     answer = ask(reader("ssm", region), "GetParameter", Name=parameter_name(cluster))
     if isinstance(answer, Unanswered):
         return None if answer.code == "ParameterNotFound" else answer
@@ -92,6 +114,22 @@ def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int] | Non
         return None
     existing = [each for each in answer if each["ResourceStatus"] != _GONE]
     return dict(sorted(Counter(each["ResourceType"] for each in existing).items()))
+
+
+def _likely_regions() -> Iterator[str | None]:
+    """Reading the declarations starts a process of their own: only where the nearest place has no answer."""
+    own = own_region()
+    if own:
+        yield own
+    yield from (each for each in _regions() if each and each != own)
+
+
+def _suggest(cluster: str, region: str | None) -> str:
+    names = [target.name for target in find_targets(region)[0]]
+    close = get_close_matches(cluster, names, n=1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"deployed are {', '.join(names)}" if names else "deploy a cluster first: cdk deploy --all"
 
 
 def _regions() -> Sequence[str | None]:

@@ -5,13 +5,14 @@ L1: the L2 renders a closed range, and then no job can ask for another number of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from aws_cdk import aws_batch as batch
 from constructs import Construct
 
 from infra.patterns.accelerators import ContainerNeeds
 from jobs.core.instances import InstanceType
+from jobs.core.retries import RETRY_RULES
 
 _Definition = batch.CfnJobDefinition
 
@@ -22,9 +23,6 @@ _REGISTERED_SHARE = 0.96
 _SHARED_MEMORY_MIB = 64000  # data loaders and collectives; Docker's own 64 MiB ends in a bus error
 _SHARED_MEMORY_SHARE = 0.25  # on small nodes
 _EVERY_PERMISSION = ("READ", "WRITE", "MKNOD")
-
-# A process that ends with this asks for another attempt; everything else is final.
-RETRY_EXIT_CODE = 85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +63,11 @@ class MultiNodeJob(Construct):
                 ],
             ),
             retry_strategy=_Definition.RetryStrategyProperty(
-                attempts=props.attempts, evaluate_on_exit=list(_EVALUATE_ON_EXIT)
+                attempts=props.attempts, evaluate_on_exit=_evaluate_on_exit()
             ),
             timeout=_Definition.TimeoutProperty(attempt_duration_seconds=props.timeout_seconds),
             propagate_tags=True,
         )
-
-
-# In order; without the last rule whatever matches none is tried again, a wrong configuration included.
-_EVALUATE_ON_EXIT = (
-    _Definition.EvaluateOnExitProperty(action="RETRY", on_exit_code=str(RETRY_EXIT_CODE)),
-    _Definition.EvaluateOnExitProperty(action="RETRY", on_status_reason="Host EC2*"),  # the machine went away
-    _Definition.EvaluateOnExitProperty(action="EXIT", on_reason="*"),
-)
 
 
 def job_memory_mib(instance_type: InstanceType) -> int:
@@ -126,6 +116,10 @@ def _container(props: MultiNodeJobProps) -> batch.CfnJobDefinition.ContainerProp
             },
         ),
     )
+
+
+def _evaluate_on_exit() -> list[batch.CfnJobDefinition.EvaluateOnExitProperty]:
+    return [_Definition.EvaluateOnExitProperty(**asdict(rule)) for rule in RETRY_RULES]
 
 
 def _linux(props: MultiNodeJobProps) -> batch.CfnJobDefinition.LinuxParametersProperty:

@@ -1,0 +1,82 @@
+"""The recipes that can be submitted. A new one is a folder of containers/recipes and one line of RECIPES.
+
+Only recipe.py of a recipe is read here, which needs the standard library alone: a laptop has no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from jobs.core.errors import Problem, SlipwayError
+from jobs.core.instances import InstanceType
+from jobs.core.job import DoesNotFit, InvalidJob
+
+RECIPES: Mapping[str, str] = {
+    "bert_pretrain": "containers.recipes.bert_pretrain.recipe",
+}
+
+# The first word of an accelerator's name in the catalogue, and what recipes call it.
+_ACCELERATORS: Mapping[str, str] = {
+    "Habana": "gaudi",
+    "NVIDIA": "cuda",
+    "Trainium1": "neuron",
+    "Trainium2": "neuron",
+}
+_NO_ACCELERATOR = "cpu"
+
+
+class UnknownRecipe(SlipwayError):
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    name: str
+    module: str  # what every process runs; it takes --set key=value
+    accelerators: tuple[str, ...]
+    config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
+
+
+def find_recipe(name: str) -> Recipe:
+    if name not in RECIPES:
+        close = get_close_matches(name, RECIPES, n=1)
+        raise UnknownRecipe(
+            f"there is no recipe '{name}'",
+            hint=f"did you mean {close[0]}?" if close else f"there are {', '.join(RECIPES)}",
+        )
+    module = import_module(RECIPES[name])
+    return Recipe(name=name, module=module.MODULE, accelerators=tuple(module.ACCELERATORS), config=module)
+
+
+def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:
+    """The recipe's own reading, before a node is paid for."""
+    from containers.runtime.errors import Refusal
+
+    try:
+        recipe.config.decode_arguments([f"{name}={value}" for name, value in settings.items()])
+    except Refusal as refusal:
+        mistakes = getattr(refusal, "mistakes", (str(refusal),))
+        raise InvalidJob([Problem(where="--set", message=str(mistake)) for mistake in mistakes]) from None
+
+
+def refuse_hardware(recipe: Recipe, instance_type: InstanceType) -> None:
+    accelerator = accelerator_of(instance_type)
+    if accelerator not in recipe.accelerators:
+        raise DoesNotFit(
+            f"recipe '{recipe.name}' cannot train on {accelerator}, which is what {instance_type.name} has; "
+            f"it can on {', '.join(recipe.accelerators)}",
+            hint="submit it to another target: slipway targets",
+        )
+
+
+def accelerator_of(instance_type: InstanceType) -> str:
+    """What the processes of a node of this type train on, in the recipes' words."""
+    if instance_type.accelerator is None:
+        return _NO_ACCELERATOR
+    maker = instance_type.accelerator.name.split()[0]
+    assert maker in _ACCELERATORS, f"jobs/recipes.py has no word for {instance_type.accelerator.name}"
+    return _ACCELERATORS[maker]

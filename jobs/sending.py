@@ -1,0 +1,142 @@
+"""Sends a request that must not be carried out twice: again only when it certainly was not the first time.
+
+Throttled: it was refused, so it is sent again after a pause. No answer, or 5xx: nobody knows, so the platform
+is asked what it has. Everything else is final. botocore itself never repeats (jobs/aws.py, `client`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from jobs.backends.batch import BatchRequest, send
+from jobs.core.errors import SlipwayError
+
+DEADLINE_SECONDS = 120.0
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 20.0
+# What AWS lists may lag behind what it took.
+LOOKS = 3
+LOOK_PAUSE_SECONDS = 2.0
+
+_THROTTLED = frozenset(
+    {
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+_TOO_MANY_REQUESTS = 429
+_SERVER_ERROR = 500
+
+
+class NotSubmitted(SlipwayError):
+    """Certainly not: the platform would not take it in time."""
+
+
+class Unsettled(SlipwayError):
+    """Perhaps: the answer was lost, and the platform does not list the job."""
+
+
+class Outcome(Enum):
+    THROTTLED = auto()
+    UNCERTAIN = auto()
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The clock and the chance, so that tests need neither."""
+
+    pause: Callable[[float], None]
+    now: Callable[[], float]
+    share: Callable[[], float]  # of the pause that is due, from 0 to 1
+
+
+def send_once(
+    request: BatchRequest,
+    client: Any,
+    *,
+    find: Callable[[], str | None],
+    refused: Callable[[], None],
+    waiting: Waiting,
+) -> str:
+    """The id of the job. `find` asks the platform for it by name; `refused` is told when there is none."""
+    deadline = waiting.now() + DEADLINE_SECONDS
+    due, is_uncertain = FIRST_PAUSE_SECONDS, False
+    while True:
+        answer = _try(request, client)
+        if isinstance(answer, str):
+            return answer
+        outcome = outcome_of(answer)
+        if outcome is Outcome.UNCERTAIN:
+            is_uncertain = True
+            if found := _look(request, find, answer, waiting):
+                return found
+        is_late = waiting.now() + due > deadline
+        if (outcome is Outcome.REFUSED or is_late) and not is_uncertain:
+            refused()
+        if outcome is Outcome.REFUSED:
+            raise answer
+        if is_late:
+            raise _given_up(request, answer, is_uncertain) from answer
+        waiting.pause(due * waiting.share())
+        due = min(due * 2, LONGEST_PAUSE_SECONDS)
+
+
+def outcome_of(error: Exception) -> Outcome:
+    from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, HTTPClientError | ResponseParserError | IncompleteReadError):
+        return Outcome.UNCERTAIN
+    if not isinstance(error, ClientError):
+        return Outcome.REFUSED  # before it left this machine: no credentials, no connection
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if error.response.get("Error", {}).get("Code") in _THROTTLED or status == _TOO_MANY_REQUESTS:
+        return Outcome.THROTTLED
+    return Outcome.UNCERTAIN if status >= _SERVER_ERROR else Outcome.REFUSED
+
+
+def _try(request: BatchRequest, client: Any) -> str | Exception:
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    try:
+        return send(request, client)
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
+        failed: Exception = error
+        return failed
+
+
+def _look(
+    request: BatchRequest, find: Callable[[], str | None], answer: Exception, waiting: Waiting
+) -> str | None:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    for look in range(LOOKS):
+        if look:
+            waiting.pause(LOOK_PAUSE_SECONDS)
+        try:
+            found = find()
+        except (BotoCoreError, ClientError):
+            raise _given_up(request, answer, is_uncertain=True) from answer
+        if found:
+            return found
+    return None
+
+
+def _given_up(request: BatchRequest, error: Exception, is_uncertain: bool) -> SlipwayError:
+    if is_uncertain:
+        return Unsettled(
+            f"it is not known whether AWS Batch took job '{request.name}': {error}",
+            hint="run the same command again: it looks for the job before it sends anything",
+        )
+    return NotSubmitted(
+        f"AWS Batch did not take job '{request.name}' within {DEADLINE_SECONDS:.0f} s: {error}",
+        hint="nothing was submitted; run the same command again later",
+    )

@@ -1,0 +1,206 @@
+"""Submits a job exactly once: `submit(Job(name="bert", recipe="bert_pretrain", nodes=2), on="dl1")`.
+
+`prepare` decides everything and changes nothing. `submit` writes the journal, looks whether the job exists,
+and sends it as jobs/sending.py does.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from jobs import aws
+from jobs.aws import Unanswered
+from jobs.backends.batch import BatchRequest, attempts, build_request, timeout_seconds
+from jobs.core.cost import Cost, cost
+from jobs.core.errors import SlipwayError
+from jobs.core.instances import instance_type
+from jobs.core.job import Job
+from jobs.core.targets import BatchTarget
+from jobs.deployed import find_digest, find_target_by_name
+from jobs.journal import Entry, Journal, NoJournal, journal_folder
+from jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings
+from jobs.sending import Waiting, send_once
+from jobs.service_models import refuse_malformed
+
+# A job that AWS Batch took this long ago and does not know any more ended days ago, or was another yard's.
+_REMEMBERED_SECONDS = 3600
+
+Say = Callable[[str], None]
+
+
+class NoImage(SlipwayError):
+    """Every node would fail to pull it, and be paid for meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """All that is decided about one submission; a dry run prints it."""
+
+    job: Job
+    recipe: Recipe
+    target: BatchTarget
+    request: BatchRequest
+    image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say
+    ceiling: Cost  # if every attempt took all of its time
+    warnings: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    prepared: Prepared
+    job_id: str
+    existed: bool  # it was submitted before, and nothing was sent now
+
+
+def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
+    recipe = find_recipe(job.recipe)
+    refuse_settings(recipe, job.settings)
+    target = find_target_by_name(on, region)
+    refuse_hardware(recipe, instance_type(target.instance_type))
+    build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
+    digest = find_digest(target, target.image_tag)
+    return _decide(
+        job, recipe, target, digest if isinstance(digest, str) else None, _warnings(target, digest)
+    )
+
+
+def submit(
+    job: Job, on: str, region: str | None = None, *, again: bool = False, say: Say = lambda _: None
+) -> Submitted:
+    """The same job once more is the one that exists already, unless `again`."""
+    return submit_prepared(prepare(job, on, region), again=again, say=say)
+
+
+def submit_prepared(
+    prepared: Prepared, *, again: bool = False, say: Say = lambda _: None, waiting: Waiting | None = None
+) -> Submitted:
+    target = prepared.target
+    _refuse_missing_image(prepared)
+    journal = Journal(folder=journal_folder(target, aws.endpoint()))
+    if again:
+        prepared = _next_repeat(prepared, journal)
+    with journal.locked(
+        prepared.name, lambda: say(f"another slipway submits {prepared.name}; waiting for it")
+    ):
+        existing = _noted(journal, prepared) or find_job_id(prepared.name, target)
+        job_id = existing or _send(prepared, journal, waiting)
+        _note(journal, prepared, job_id, say)
+    return Submitted(prepared=prepared, job_id=job_id, existed=existing is not None)
+
+
+def find_job_id(name: str, target: BatchTarget) -> str | None:
+    """By name, whoever sent it and from wherever. Batch compares names without their case."""
+    filters = [{"name": "JOB_NAME", "values": [name]}]
+    batch = aws.reader("batch", target.region)
+    pages = batch.get_paginator("list_jobs").paginate(jobQueue=target.queue_arn, filters=filters)
+    found = [each for page in pages for each in page.get("jobSummaryList", []) if each.get("jobName") == name]
+    found.sort(key=lambda each: (each.get("createdAt", 0), each["jobId"]))
+    return str(found[0]["jobId"]) if found else None
+
+
+def _decide(
+    job: Job, recipe: Recipe, target: BatchTarget, digest: str | None, warnings: Sequence[str]
+) -> Prepared:
+    request = build_request(job, target, module=recipe.module, image_digest=digest)
+    refuse_malformed("batch", "SubmitJob", request.submit)
+    seconds = timeout_seconds(job, target) * attempts(job, target)
+    return Prepared(
+        job=job,
+        recipe=recipe,
+        target=target,
+        request=request,
+        image_digest=digest,
+        ceiling=cost(job.nodes, seconds, instance_type(target.instance_type).price),
+        warnings=tuple(warnings),
+    )
+
+
+def _warnings(target: BatchTarget, digest: str | Unanswered | None) -> list[str]:
+    image = f"image {target.image}:{target.image_tag}"
+    warnings = []
+    if isinstance(digest, Unanswered):
+        warnings.append(f"whether {image} is pushed is not known: {digest.action} said {digest.code}")
+    elif digest is None:
+        warnings.append(f"{image} is not pushed: slipway build {target.image} --on {target.name}")
+    if target.file_system_mount is None:
+        warnings.append(
+            f"the nodes of {target.name} share no files: what one saves is lost when the attempt ends"
+        )
+    return warnings
+
+
+def _refuse_missing_image(prepared: Prepared) -> None:
+    """In the yard this checkout runs in the image's place."""
+    endpoint, target = aws.endpoint(), prepared.target
+    if prepared.image_digest or (endpoint and aws.is_loopback(endpoint)):
+        return
+    raise NoImage(
+        f"image {target.image}:{target.image_tag}, which '{target.name}' runs, is not in its repository",
+        hint=f"slipway build {target.image} --on {target.name}",
+    )
+
+
+def _next_repeat(prepared: Prepared, journal: Journal) -> Prepared:
+    """The first that is not known to exist; one that was cut short is finished rather than passed over."""
+    for repeat in count():
+        job = replace(prepared.job, repeat=repeat)
+        other = _decide(job, prepared.recipe, prepared.target, prepared.image_digest, prepared.warnings)
+        entry = journal.read(other.name)
+        is_free = entry is None and find_job_id(other.name, prepared.target) is None
+        if is_free or (entry is not None and entry.job_id is None):
+            return other
+    raise AssertionError("unreachable: repeats are not limited")
+
+
+def _noted(journal: Journal, prepared: Prepared) -> str | None:
+    """The job that the journal knows, where the platform knows it too or may be slow to."""
+    entry = journal.read(prepared.name)
+    if entry is None or entry.job_id is None:
+        return None
+    described = aws.reader("batch", prepared.target.region).describe_jobs(jobs=[entry.job_id])
+    is_known = bool(described.get("jobs"))
+    is_fresh = time.time() - entry.written_at < _REMEMBERED_SECONDS
+    endpoint = aws.endpoint()
+    is_yard = bool(endpoint and aws.is_loopback(endpoint))
+    return entry.job_id if is_known or (is_fresh and not is_yard) else None
+
+
+def _send(prepared: Prepared, journal: Journal, waiting: Waiting | None) -> str:
+    target = prepared.target
+    journal.write(_entry(prepared, None))
+    return send_once(
+        prepared.request,
+        aws.client("batch", target.region),
+        find=lambda: find_job_id(prepared.name, target),
+        refused=lambda: journal.remove(prepared.name),
+        waiting=waiting or Waiting(pause=time.sleep, now=time.monotonic, share=random.random),
+    )
+
+
+def _note(journal: Journal, prepared: Prepared, job_id: str, say: Say) -> None:
+    """The job runs now whatever becomes of the note: the next look finds it by its name."""
+    try:
+        journal.write(_entry(prepared, job_id))
+    except NoJournal as error:
+        say(f"{prepared.name} was submitted as {job_id}, but {error.message}")
+
+
+def _entry(prepared: Prepared, job_id: str | None) -> Entry:
+    return Entry(
+        name=prepared.name,
+        target=prepared.target.name,
+        recipe=prepared.job.recipe,
+        nodes=prepared.job.nodes,
+        image=f"{prepared.target.image}:{prepared.target.image_tag}",
+        image_digest=prepared.image_digest,
+        written_at=int(time.time()),
+        job_id=job_id,
+    )
