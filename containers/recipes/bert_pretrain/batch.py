@@ -1,0 +1,50 @@
+"""How a global batch is shared: its micro-batches are the same whatever the number of ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from containers.recipes.bert_pretrain.config import BertConfig
+from containers.runtime.errors import Refusal
+
+
+class IndivisibleBatch(Refusal):
+    """The global batch is no whole number of micro-batches on every rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    micro_batch: int
+    accumulation_steps: int
+    world: int
+
+    @property
+    def global_batch(self) -> int:
+        return self.micro_batch * self.accumulation_steps * self.world
+
+    @property
+    def micro_batches(self) -> int:
+        """Of one step, on all ranks."""
+        return self.accumulation_steps * self.world
+
+    def number(self, step: int, rank: int, position: int) -> int:
+        """Of a micro-batch since training began: rank 0 takes the first of a step, as the loader deals."""
+        return step * self.micro_batches + rank * self.accumulation_steps + position
+
+
+def plan_batch(config: BertConfig, world: int) -> BatchPlan:
+    each = config.micro_batch * world
+    if config.global_batch is None:
+        assert config.accumulation_steps is not None, "the config has one of both"
+        accumulation_steps = config.accumulation_steps
+    elif config.global_batch % each:
+        below = config.global_batch // each * each
+        nearest = f"{below} or {below + each}" if below else f"{each}"
+        raise IndivisibleBatch(
+            f"a global batch of {config.global_batch} is no multiple of {each} "
+            f"(micro_batch {config.micro_batch} × {world} ranks)",
+            hint=f"set global_batch={nearest}, or another micro_batch",
+        )
+    else:
+        accumulation_steps = config.global_batch // each
+    return BatchPlan(micro_batch=config.micro_batch, accumulation_steps=accumulation_steps, world=world)

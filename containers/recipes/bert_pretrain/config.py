@@ -1,0 +1,197 @@
+"""What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
+
+A new setting is one field of BertConfig, one row of SETTINGS, and one default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+
+from containers.recipes.bert_pretrain.defaults import (
+    ARTICLE_ACCUMULATION_STEPS,
+    BY_SIZE,
+    EVERY_SIZE,
+    SECOND_PHASE,
+)
+from containers.recipes.bert_pretrain.kinds import Choice, Kind, Number, RelativePath, Whole
+from containers.runtime.errors import Refusal
+from containers.runtime.values import shown
+
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+
+
+class InvalidSettings(Refusal):
+    """Everything that is wrong with the settings, found before a device is touched."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        several = f"{len(mistakes)} settings are wrong:\n  " + "\n  ".join(mistakes)
+        super().__init__(several if len(mistakes) > 1 else mistakes[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertConfig:
+    size: str
+    phase: int
+    dataset: str
+    start_from: str | None  # the job whose newest weights phase 2 begins with
+    micro_batch: int
+    accumulation_steps: int | None  # one of these two: the other follows from the number of ranks
+    global_batch: int | None
+    steps: int
+    optimizer: str
+    learning_rate: float | None  # None: PEAKS, scaled to the global batch
+    warmup_share: float
+    decay_power: float
+    weight_decay: float
+    clip_norm: float
+    dropout: float
+    device: str
+    precision: str
+    zero: int
+    engine: str
+    seed: int
+    on_nan: str
+    resume: str
+    checkpoint_every: int
+    keep: int
+    log_every: int
+
+    def identity(self) -> dict[str, int | float | str | None]:
+        """What must be the same for a resumed training to be the same training."""
+        return {name: value for name, value in asdict(self).items() if name not in _FREE_TO_CHANGE}
+
+
+# ZeRO and data parallelism make the same weights and the same checkpoints; the rest leaves the weights alone.
+_FREE_TO_CHANGE = frozenset(
+    {
+        "device",
+        "precision",
+        "zero",
+        "engine",
+        "resume",
+        "checkpoint_every",
+        "keep",
+        "log_every",
+        "on_nan",
+        "accumulation_steps",
+    }
+    | {
+        "global_batch",
+        "start_from",
+        "dataset",
+    }  # start.py adds batch and precision as they turn out; the cursor knows the dataset
+)
+
+_NO_LAMB_WITH_ZERO = (
+    "optimizer=lamb and zero=1: LAMB has a trust ratio per tensor, and ZeRO cuts tensors into flat shares; "
+    "set zero=0 or optimizer=adamw"
+)
+_NO_BF16_SUMS = (
+    "engine=deepspeed and zero=0: DeepSpeed would sum bf16 gradients in bf16 there; "
+    "set engine=torch, zero=1 or precision=fp32"
+)
+_NO_SKIP_WITH_DEEPSPEED = (
+    "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=torch"
+)
+
+_SIZE = Choice(tuple(BY_SIZE))
+_BATCH = Whole(1, 10_000_000)
+
+SETTINGS: Mapping[str, Kind] = {
+    "size": _SIZE,
+    "phase": Whole(1, 2),
+    "dataset": RelativePath(),
+    "start_from": RelativePath(),
+    "micro_batch": Whole(1, 65_536),
+    "accumulation_steps": Whole(1, 65_536),
+    "global_batch": _BATCH,
+    "steps": Whole(1, 100_000_000),
+    "optimizer": Choice(("lamb", "adamw")),
+    "learning_rate": Number(0.0, 1.0),
+    "warmup_share": Number(0.0, 1.0),
+    "decay_power": Number(0.0, 4.0),
+    "weight_decay": Number(0.0, 1.0),
+    "clip_norm": Number(1e-6, 1e6),
+    "dropout": Number(0.0, 0.9),
+    "device": Choice(("auto", "hpu", "cuda", "cpu")),
+    "precision": Choice(("auto", "bf16", "fp32")),
+    "zero": Whole(0, 1),
+    "engine": Choice(("auto", "torch", "deepspeed")),
+    "seed": Whole(0, 2**31 - 1),
+    "on_nan": Choice(("stop", "skip")),
+    "resume": Choice(("auto", "required", "never")),
+    "checkpoint_every": Whole(1, 1_000_000),
+    "keep": Whole(2, 1000),
+    "log_every": Whole(1, 1_000_000),
+}
+
+
+def decode_arguments(arguments: Sequence[str]) -> BertConfig:
+    """`key=value` each, as `--set` gives them."""
+    given: dict[str, str] = {}
+    mistakes = []
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals or not _KEY.fullmatch(key):
+            mistakes.append(f"{shown(argument)} is no key=value, such as micro_batch=16")
+        elif key in given:
+            mistakes.append(f"{key} is set twice, to {shown(given[key])} and {shown(value)}; set it once")
+        else:
+            given[key] = value
+    return _decode(given, mistakes)
+
+
+def decode(given: Mapping[str, str]) -> BertConfig:
+    return _decode(given, [])
+
+
+def _decode(given: Mapping[str, str], mistakes: list[str]) -> BertConfig:
+    mistakes += [_unknown(key) for key in given if key not in SETTINGS]
+    texts = {**_defaults(given), **{key: text for key, text in given.items() if key in SETTINGS}}
+    values: dict[str, int | float | str | None] = {}
+    for name in (field.name for field in fields(BertConfig)):
+        values[name] = SETTINGS[name].read(texts[name]) if name in texts else None
+        if name in texts and values[name] is None:
+            mistakes.append(f"{name} is {shown(texts[name])}, and must be {SETTINGS[name].wanted}")
+    mistakes += [reason for is_so, reason in _contradictions(values) if is_so]
+    if mistakes:
+        raise InvalidSettings(mistakes)
+    return BertConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+def _defaults(given: Mapping[str, str]) -> dict[str, str]:
+    """Of the size and phase that were asked for, or of tiny where those are mistaken."""
+    size = given.get("size", "tiny") if given.get("size", "tiny") in BY_SIZE else "tiny"
+    defaults = {**EVERY_SIZE, "size": size, **BY_SIZE[size]}
+    phase = given.get("phase", "1")
+    if phase == "2":
+        defaults |= SECOND_PHASE[size]
+    defaults["dataset"] = f"phase{2 if phase == '2' else 1}"
+    defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
+    if "global_batch" in given:
+        del defaults["accumulation_steps"]
+    return defaults
+
+
+def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
+    zero, engine = values["zero"], values["engine"]
+    sums_in_bf16 = engine == "deepspeed" and zero == 0 and values["precision"] != "fp32"
+    both_batches = values["global_batch"] is not None and values["accumulation_steps"] is not None
+    return [
+        (values["optimizer"] == "lamb" and zero == 1, _NO_LAMB_WITH_ZERO),
+        (engine == "torch" and zero == 1, "engine=torch and zero=1: ZeRO is DeepSpeed's; set zero=0"),
+        (sums_in_bf16, _NO_BF16_SUMS),
+        (values["on_nan"] == "skip" and (zero == 1 or engine == "deepspeed"), _NO_SKIP_WITH_DEEPSPEED),
+        (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),
+    ]
+
+
+def _unknown(key: str) -> str:
+    close = difflib.get_close_matches(key, SETTINGS, n=1)
+    return f"{shown(key)} is no setting; " + (
+        f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTINGS)}"
+    )

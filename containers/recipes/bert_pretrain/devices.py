@@ -1,0 +1,139 @@
+"""One device for this process: Gaudi, CUDA or the processor. A new kind is one entry of KINDS.
+
+Nothing else here or in the loop asks which kind it is. The Habana modules are imported in this file only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import resource
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from torch import distributed
+
+from containers.runtime.contract import LaunchContract
+from containers.runtime.errors import Refusal
+
+# Without one of these a processor emulates bf16: 16 times slower per step than fp32, measured on AVX2.
+_BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+
+# Dense bf16, from the vendors' data sheets; the first that begins the device's name.
+_PEAK_TFLOPS: Mapping[str, float] = {
+    "NVIDIA H200": 989,
+    "NVIDIA H100": 989,
+    "NVIDIA A100": 312,
+    "NVIDIA L40S": 362,
+    "NVIDIA A10G": 70,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    backend: str
+    is_present: Callable[[], bool]
+    has_bf16: Callable[[], bool]
+    has_fused_adam: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    kind: str
+    place: torch.device
+    precision: torch.dtype
+    backend: str
+    has_fused_adam: bool
+
+    @property
+    def name(self) -> str:
+        return torch.cuda.get_device_name(self.place) if self.kind == "cuda" else self.kind
+
+    @property
+    def peak_tflops(self) -> float | None:
+        """None where nobody wrote it down, or where fp32 runs."""
+        if self.precision is not torch.bfloat16:
+            return None
+        return next((peak for name, peak in _PEAK_TFLOPS.items() if self.name.startswith(name)), None)
+
+    def seed(self, number: int) -> None:
+        torch.manual_seed(number)
+        if self.kind == "hpu":
+            importlib.import_module("habana_frameworks.torch.hpu.random").manual_seed_all(number)
+
+    def submit(self) -> None:
+        """Gaudi's lazy mode collects operations until it is told to run them."""
+        if self.kind == "hpu":
+            importlib.import_module("habana_frameworks.torch.core").mark_step()
+
+    def memory_bytes(self) -> int:
+        """The most that was held at once."""
+        if self.kind == "cpu":
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return int(getattr(torch, self.kind).max_memory_allocated())
+
+
+def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Device:
+    """This process's own device; `auto` is the first kind that is there."""
+    present = [name for name, kind in KINDS.items() if kind.is_present()]
+    name = present[0] if kind_name == "auto" else kind_name
+    if name not in present:
+        raise Refusal(f"this machine has no {name} device", hint=f"set device=auto or {' or '.join(present)}")
+    kind = KINDS[name]
+    place = torch.device(name) if name in ("cpu", "hpu") else torch.device(name, contract.local_rank)
+    if name == "cuda":
+        torch.cuda.set_device(place)
+        torch.backends.cuda.matmul.allow_tf32 = False  # fp32 is asked for where numbers must agree
+    if precision == "auto":
+        precision = "bf16" if kind.has_bf16() else "fp32"
+    return Device(
+        kind=name,
+        place=place,
+        precision={"bf16": torch.bfloat16, "fp32": torch.float32}[precision],
+        backend=kind.backend,
+        has_fused_adam=kind.has_fused_adam,
+    )
+
+
+def join_group(device: Device, contract: LaunchContract) -> None:
+    """With the contract's timeout: torch waits for a lost peer for ten minutes or thirty by itself."""
+    distributed.init_process_group(
+        device.backend,
+        init_method=f"tcp://{contract.main_address}:{contract.main_port}",
+        rank=contract.rank,
+        world_size=contract.world,
+        timeout=timedelta(seconds=contract.collective_seconds),
+    )
+
+
+def _has_hpu() -> bool:
+    try:
+        importlib.import_module("habana_frameworks.torch.core")  # registers torch.hpu
+        importlib.import_module("habana_frameworks.torch.distributed.hccl")
+    except ImportError:
+        return False
+    return bool(torch.hpu.is_available())  # there since the import above
+
+
+def _processor_has_bf16() -> bool:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    flags = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    return not _BF16_FLAGS.isdisjoint(flags.split())
+
+
+# In order of preference.
+KINDS: Mapping[str, Kind] = {
+    "hpu": Kind(backend="hccl", is_present=_has_hpu, has_bf16=lambda: True, has_fused_adam=False),
+    "cuda": Kind(
+        backend="nccl",
+        is_present=torch.cuda.is_available,
+        has_bf16=torch.cuda.is_bf16_supported,
+        has_fused_adam=True,
+    ),
+    "cpu": Kind(backend="gloo", is_present=lambda: True, has_bf16=_processor_has_bf16, has_fused_adam=True),
+}

@@ -1,0 +1,80 @@
+"""What the loop asks of whoever spreads one model over ranks: two answers, plain data parallel and DeepSpeed.
+
+Another would be a module with a `build` like theirs, and one entry of ENGINES.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from containers.recipes.bert_pretrain.batch import BatchPlan
+from containers.recipes.bert_pretrain.config import BertConfig
+from containers.recipes.bert_pretrain.devices import Device
+from containers.recipes.bert_pretrain.model import BertForPreTraining, Losses
+from containers.recipes.bert_pretrain.state import Piece
+from containers.runtime.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineParts:
+    config: BertConfig
+    model: BertForPreTraining  # on the device, in its precision
+    device: Device
+    plan: BatchPlan
+    rank: int
+
+
+class Engine(Protocol):
+    def losses(self, inputs: Mapping[str, Tensor | None]) -> Losses: ...
+
+    def backward(self, loss: Tensor, *, is_last: bool) -> None:
+        """Of each micro-batch of a step, in order."""
+
+    def step(self, rate: float) -> float:
+        """The gradient's norm before clipping. If not finite, `torch` alone leaves the weights as they were."""
+
+    def pieces(self) -> list[Piece]:
+        """What this rank saves. All ranks' together are the training, exactly once."""
+
+    def restore(self, pieces: Iterable[Piece], steps: int) -> None:
+        """All ranks' pieces, of any number of ranks and of either engine, after so many steps."""
+
+    def start_from(self, pieces: Iterable[Piece]) -> None:
+        """Of another training's, the weights alone."""
+
+
+ENGINES: Mapping[str, str] = {
+    "torch": "containers.recipes.bert_pretrain.engine_torch",
+    "deepspeed": "containers.recipes.bert_pretrain.engine_deepspeed",
+}
+
+
+def engine_name(config: BertConfig) -> str:
+    if config.engine != "auto":
+        return config.engine
+    return "deepspeed" if config.zero else "torch"
+
+
+def build_engine(parts: EngineParts) -> Engine:
+    name = engine_name(parts.config)
+    try:
+        module = importlib.import_module(ENGINES[name])
+    except ImportError as error:
+        raise Refusal(
+            f"engine {name} needs the package {error.name!r}, which is not installed here",
+            hint="install the extra 'deepspeed', or set zero=0 and engine=torch",
+        ) from error
+    built: Engine = module.build(parts)
+    return built
+
+
+def load_weights(model: torch.nn.Module, piece: Piece) -> None:
+    """In the model's own precision; the engine's copy in fp32 is loaded apart."""
+    parameter = model.get_parameter(piece.parameter)
+    piece.copy_to(parameter.detach().view(-1), 0)

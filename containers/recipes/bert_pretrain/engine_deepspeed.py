@@ -1,0 +1,169 @@
+"""DeepSpeed, ZeRO 0 and 1. It trains; saving is ours: its own checkpoints are pickles behind a pointer.
+
+DeepSpeed keeps for each parameter where in the rank's flat fp32 share it lies (`_hp_mapping`, from which
+its own universal checkpoints are made): those stretches are our pieces.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from containers.recipes.bert_pretrain.engine import EngineParts, load_weights
+from containers.recipes.bert_pretrain.model import Losses
+from containers.recipes.bert_pretrain.optimizers import build_optimizer, decay_groups, set_rate
+from containers.recipes.bert_pretrain.state import MOMENTS, WEIGHTS, Piece
+
+_SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """A stretch of one parameter within a flat tensor that this rank's optimizer steps."""
+
+    parameter: str
+    start: int  # within the parameter
+    flat: Tensor
+    at: int  # within `flat`
+    elements: int
+
+    def of(self, tensor: Tensor) -> Tensor:
+        return tensor.detach().view(-1)[self.at : self.at + self.elements]
+
+
+class DeepSpeedEngine:
+    def __init__(self, parts: EngineParts) -> None:
+        import deepspeed
+
+        self._parts = parts
+        self._optimizer = build_optimizer(
+            parts.config.optimizer,
+            decay_groups(parts.model.parameters(), parts.config.weight_decay),
+            is_fused=parts.device.has_fused_adam,
+        )
+        with redirect_stdout(StringIO()):  # it prints its memory at every turn
+            self._engine, *_ = deepspeed.initialize(
+                model=parts.model, optimizer=self._optimizer, config=build_config(parts)
+            )
+
+    def losses(self, inputs: Mapping[str, Tensor | None]) -> Losses:
+        found: Losses = self._engine(**inputs)
+        return found
+
+    def backward(self, loss: Tensor, *, is_last: bool) -> None:
+        self._engine.backward(loss)
+        if not is_last:
+            self._engine.step()  # counts the micro-batch; the last one is for `step` below
+
+    def step(self, rate: float) -> float:
+        set_rate(self._optimizer, rate)
+        self._engine.step()
+        return float(self._engine.get_global_grad_norm() or 0.0)
+
+    def pieces(self) -> list[Piece]:
+        return [
+            Piece(
+                kind=kind, parameter=each.parameter, start=each.start, data=each.of(self._tensor(each, kind))
+            )
+            for each in self._owned()
+            for kind in (WEIGHTS, *MOMENTS)
+        ]
+
+    def restore(self, pieces: Iterable[Piece], steps: int) -> None:
+        owned = {each.parameter: each for each in self._all_owned()}
+        for piece in pieces:
+            if piece.kind == WEIGHTS:
+                load_weights(self._parts.model, piece)
+            if (mine := owned.get(piece.parameter)) is not None:
+                piece.copy_to(mine.of(self._tensor(mine, piece.kind)), mine.start)
+        for each in owned.values():
+            self._state(each.flat)["step"].fill_(steps)
+
+    def start_from(self, pieces: Iterable[Piece]) -> None:
+        owned = {each.parameter: each for each in self._all_owned()}
+        for piece in pieces:
+            if piece.kind == WEIGHTS:
+                load_weights(self._parts.model, piece)
+                if (mine := owned.get(piece.parameter)) is not None:
+                    piece.copy_to(mine.of(mine.flat), mine.start)
+
+    def _owned(self) -> Iterator[Owned]:
+        """What this rank saves."""
+        every = self._all_owned()
+        if self._parts.config.zero:
+            yield from every
+        else:
+            yield from list(every)[self._parts.rank :: self._parts.plan.world]
+
+    def _all_owned(self) -> Iterator[Owned]:
+        for name, parameter in self._parts.model.named_parameters():
+            if not self._parts.config.zero:
+                yield Owned(parameter=name, start=0, flat=parameter, at=0, elements=parameter.numel())
+            elif (mapping := parameter._hp_mapping) is not None:
+                yield self._owned_by(name, mapping)
+
+    def _owned_by(self, name: str, mapping: Any) -> Owned:
+        (flat,) = self._optimizer.param_groups[mapping.param_group_index]["params"]
+        return Owned(
+            parameter=name,
+            start=mapping.lp_fragment_address.start,
+            flat=flat,
+            at=mapping.hp_fragment_address.start,
+            elements=mapping.hp_fragment_address.numel,
+        )
+
+    def _tensor(self, owned: Owned, kind: str) -> Tensor:
+        return owned.flat if kind == WEIGHTS else self._state(owned.flat)[kind]
+
+    def _state(self, flat: Tensor) -> dict[str, Tensor]:
+        state: dict[str, Tensor] = self._optimizer.state[flat]
+        if not state:
+            place = flat.device if self._parts.device.has_fused_adam else torch.device("cpu")
+            state["step"] = torch.zeros((), dtype=torch.float32, device=place)
+            state |= {kind: torch.zeros_like(flat) for kind in MOMENTS}
+        return state
+
+
+def build_config(parts: EngineParts) -> dict[str, object]:
+    """All that DeepSpeed is told; nothing of it comes from a file or the environment."""
+    is_bf16 = parts.device.precision is torch.bfloat16
+    return {
+        "train_micro_batch_size_per_gpu": parts.plan.micro_batch,
+        "gradient_accumulation_steps": parts.plan.accumulation_steps,
+        "train_batch_size": parts.plan.global_batch,
+        "gradient_clipping": parts.config.clip_norm,
+        "zero_optimization": {"stage": parts.config.zero},
+        "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": is_bf16},
+        # Summed in bf16, 24 micro-batches lose the last ones.
+        "data_types": {"grad_accum_dtype": "fp32"},
+        "steps_per_print": 1_000_000_000,
+    }
+
+
+def build(parts: EngineParts) -> DeepSpeedEngine:
+    _prepare_deepspeed(parts.device.kind)
+    return DeepSpeedEngine(parts)
+
+
+def _prepare_deepspeed(kind: str) -> None:
+    """Without the shared-memory operation: it is for inference, yet DeepSpeed compiles it on joining a group
+    on a processor, and a build that was killed leaves a lock that all later ranks wait on for ever.
+    """
+    os.environ["DS_ACCELERATOR"] = kind  # else it guesses, and says so in every rank
+    import deepspeed
+    from deepspeed.utils import logger
+
+    logger.setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", ".*all_gather_into_tensor.*", FutureWarning)  # its to heed, not ours
+    deepspeed.ops.__compatible_ops__[_SHARED_MEMORY_OPERATION] = False
+    deepspeed.init_distributed(dist_init_required=False, verbose=False)

@@ -1,0 +1,96 @@
+"""Gradients: summed over micro-batches in fp32, then over ranks while the last one is still going back.
+
+Buffers and their order are fixed, unlike DistributedDataParallel's, which regroups after the first step: a
+resumed run then adds in another order than one that went on, and differs in the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+from torch.nn import Parameter
+
+BUFFER_ELEMENTS = 16 << 20  # 64 MB of fp32: enough to keep a network busy, small enough to start early
+
+
+class GradientSum:
+    """`views[p]` is where the gradient of parameter p adds up, in p's shape."""
+
+    def __init__(self, parameters: Iterable[Parameter], world: int) -> None:
+        self._world = world
+        self._works: list[Any] = []
+        self._is_last = False
+        self.buffers: list[Tensor] = []
+        self.views: dict[Parameter, Tensor] = {}
+        self._buffer_of: dict[Parameter, int] = {}
+        # From the last to the first, the order in which backward reaches them.
+        for number, group in enumerate(_grouped(list(parameters)[::-1])):
+            self._add_buffer(number, group)
+        self._sizes = [list(self._buffer_of.values()).count(number) for number in range(len(self.buffers))]
+        self._missing = list(self._sizes)
+
+    def begin_last(self) -> None:
+        """Of the next backward the sums are whole, and may go out."""
+        self._is_last = True
+        self._missing = list(self._sizes)
+
+    def finish(self) -> None:
+        """The mean over ranks is in the views, the same bits on each."""
+        self._is_last = False
+        if self._world > 1:
+            self._send(len(self.buffers))
+            for work in self._works:
+                work.wait()
+            self._works.clear()
+            torch._foreach_div_(self.buffers, float(self._world))
+
+    def norm(self) -> Tensor:
+        return torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(self.buffers))))
+
+    def scale(self, factor: float) -> None:
+        torch._foreach_mul_(self.buffers, factor)
+
+    def clear(self) -> None:
+        torch._foreach_zero_(self.buffers)
+
+    def _add_buffer(self, number: int, group: Sequence[Parameter]) -> None:
+        buffer = torch.zeros(sum(each.numel() for each in group), device=group[0].device)
+        self.buffers.append(buffer)
+        views = buffer.split([each.numel() for each in group])
+        for parameter, view in zip(group, views, strict=True):
+            self.views[parameter] = view.view_as(parameter)
+            self._buffer_of[parameter] = number
+            if parameter.dtype is torch.float32:
+                parameter.grad = self.views[parameter]  # autograd adds in place
+            parameter.register_post_accumulate_grad_hook(self._arrived)
+
+    def _arrived(self, parameter: Tensor) -> None:
+        assert isinstance(parameter, Parameter), "hooks are on parameters"
+        if parameter.dtype is not torch.float32:
+            assert parameter.grad is not None, "it has just arrived"
+            self.views[parameter].add_(parameter.grad)
+            parameter.grad = None
+        if self._is_last and self._world > 1:
+            self._missing[self._buffer_of[parameter]] -= 1
+            ready = next((at for at, missing in enumerate(self._missing) if missing), len(self._missing))
+            self._send(ready)
+
+    def _send(self, until: int) -> None:
+        """In order, never as they come: all ranks must send the same one first."""
+        for buffer in self.buffers[len(self._works) : until]:
+            self._works.append(distributed.all_reduce(buffer, async_op=True))
+
+
+def _grouped(parameters: Sequence[Parameter]) -> list[list[Parameter]]:
+    groups: list[list[Parameter]] = [[]]
+    elements = 0
+    for parameter in parameters:
+        if elements + parameter.numel() > BUFFER_ELEMENTS and groups[-1]:
+            groups.append([])
+            elements = 0
+        groups[-1].append(parameter)
+        elements += parameter.numel()
+    return groups

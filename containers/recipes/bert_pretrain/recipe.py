@@ -1,0 +1,13 @@
+"""BERT pre-training as the planner and the submitters see it. Standard library only: a laptop reads it."""
+
+from __future__ import annotations
+
+from containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
+
+NAME = "bert_pretrain"
+MODULE = "containers.recipes.bert_pretrain.train"
+ACCELERATORS = ("gaudi", "cuda", "cpu")
+PARALLELISMS = ("data", "zero1")
+SIZES = ("large", "1.5b", "tiny")
+
+__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "SIZES", "BertConfig", "decode_arguments"]

@@ -1,0 +1,171 @@
+"""What the loop needs: process group, data, model, checkpoints, and the step to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+import torch
+from torch import distributed
+
+from containers.data.dataset import Dataset
+from containers.data.loader import Cursor
+from containers.data.settings import PHASES
+from containers.recipes.bert_pretrain.batch import BatchPlan
+from containers.recipes.bert_pretrain.config import BertConfig
+from containers.recipes.bert_pretrain.defaults import PEAKS
+from containers.recipes.bert_pretrain.devices import Device, join_group
+from containers.recipes.bert_pretrain.engine import Engine, engine_name
+from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining, BertShape
+from containers.recipes.bert_pretrain.optimizers import Schedule
+from containers.recipes.bert_pretrain.state import read_pieces
+from containers.runtime import disk
+from containers.runtime.checkpoint import Checkpoints, Resumed, Training
+from containers.runtime.collective import Json
+from containers.runtime.contract import LaunchContract
+from containers.runtime.errors import Refusal
+from containers.runtime.manifest import read_manifest
+from containers.runtime.resume import published
+from containers.runtime.tensors import torch_collective
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """Where the loop begins: at step 0 of a fresh cursor, or where a checkpoint says."""
+
+    step: int = 0
+    cursor: Cursor | None = None
+
+
+@contextmanager
+def process_group(device: Device, contract: LaunchContract, config: BertConfig) -> Iterator[None]:
+    """DeepSpeed wants one even alone."""
+    if contract.world == 1 and engine_name(config) == "torch":
+        yield
+        return
+    join_group(device, contract)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def open_dataset(contract: LaunchContract, config: BertConfig) -> Dataset:
+    if contract.data is None:
+        raise Refusal("nobody said where the data is", hint="set SLIPWAY_DATA, which the cluster's jobs do")
+    dataset = Dataset.open(disk.folder_within(contract.data, *config.dataset.split("/")))
+    wanted, found = PHASES[config.phase].row_tokens, dataset.manifest.plan.row_tokens
+    if found != wanted:
+        raise Refusal(
+            f"{dataset.folder} has rows of {found} tokens, and phase {config.phase} trains on {wanted}",
+            hint="prepare it with that --phase, or set phase or dataset",
+        )
+    return dataset
+
+
+def build_model(config: BertConfig, device: Device, dataset: Dataset) -> BertForPreTraining:
+    """The same weights on every rank: of the seed alone, drawn in fp32 on the processor."""
+    torch.manual_seed(config.seed)
+    model = BertForPreTraining(model_shape(config, dataset))
+    return model.to(device.place, device.precision).train()
+
+
+def model_shape(config: BertConfig, dataset: Dataset) -> BertShape:
+    vocabulary = dataset.manifest.plan.vocabulary_entries
+    return replace(SIZES[config.size], vocabulary=vocabulary, dropout=config.dropout)
+
+
+def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
+    published_peak = PEAKS[config.size, config.phase].at(plan.global_batch)
+    return Schedule(
+        peak=published_peak if config.learning_rate is None else config.learning_rate,
+        steps=config.steps,
+        warmup_share=config.warmup_share,
+        decay_power=config.decay_power,
+    )
+
+
+@contextmanager
+def open_checkpoints(
+    contract: LaunchContract, config: BertConfig, identity: dict[str, Json], say: Callable[[str], None]
+) -> Iterator[Checkpoints | None]:
+    if contract.checkpoints is None:
+        say("nobody said where checkpoints go (SLIPWAY_CHECKPOINTS): nothing is saved")
+        yield None
+        return
+    training = Training.of(contract, topology={"data": contract.world}, config=identity)
+    folder = disk.folder_within(contract.checkpoints, contract.job)
+    with Checkpoints(
+        folder, training, collective=torch_collective(), keep=config.keep, say=say
+    ) as checkpoints:
+        yield checkpoints
+
+
+def training_identity(
+    config: BertConfig, plan: BatchPlan, device: Device, model: BertForPreTraining
+) -> dict[str, Json]:
+    """What must be the same on all ranks, and for a resumed training to be the same one."""
+    return {
+        **config.identity(),
+        "global_batch": plan.global_batch,
+        "vocabulary": model.shape.vocabulary,
+        "precision": str(device.precision).removeprefix("torch."),
+    }
+
+
+def check_ranks_agree(identity: dict[str, Json]) -> None:
+    first, *others = torch_collective().gather(identity)
+    for rank, other in enumerate(others, start=1):
+        if other != first:
+            assert isinstance(other, dict), "it is what a rank sent"
+            assert isinstance(first, dict), "it is what rank 0 sent"
+            name = next(name for name in first if other.get(name) != first[name])
+            raise Refusal(
+                f"rank {rank} has {name} {other.get(name)!r}, and rank 0 has {first[name]!r}",
+                hint="start all ranks with the same settings and the same image",
+            )
+
+
+def begin(
+    engine: Engine,
+    model: BertForPreTraining,
+    checkpoints: Checkpoints | None,
+    config: BertConfig,
+    contract: LaunchContract,
+) -> Beginning:
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    found = checkpoints.resume(_mode(config), reshard=True) if checkpoints else None
+    if found is not None:
+        engine.restore(read_pieces(found, sizes), found.step)
+        return Beginning(step=found.step, cursor=_cursor(found))
+    if config.start_from is not None:
+        engine.start_from(read_pieces(_newest(contract, config.start_from), sizes))
+    return Beginning()
+
+
+def _mode(config: BertConfig) -> Literal["auto", "required", "never"]:
+    return cast(Literal["auto", "required", "never"], config.resume)
+
+
+def _cursor(found: Resumed) -> Cursor:
+    saved = found.manifest.cursor
+    try:
+        return Cursor(**saved)  # type: ignore[arg-type]  # a wrong field is a TypeError, told below
+    except TypeError:
+        raise Refusal(
+            f"{found.folder} has no place in the data", hint="begin anew in another folder"
+        ) from None
+
+
+def _newest(contract: LaunchContract, job: str) -> Resumed:
+    """Of another job, whose phase 1 this one goes on from. Its digests are checked as it is read."""
+    if contract.checkpoints is None:
+        raise Refusal("start_from needs a place of checkpoints", hint="set SLIPWAY_CHECKPOINTS")
+    folder = disk.folder_within(contract.checkpoints, *job.split("/"))
+    for path in published(folder).values():
+        return Resumed(folder=path, manifest=read_manifest(path), rejected=frozenset())
+    raise Refusal(
+        f"{folder} holds no checkpoint to start from", hint="set start_from to a job that saved one"
+    )

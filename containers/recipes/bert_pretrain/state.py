@@ -1,0 +1,80 @@
+"""What a checkpoint holds, whatever the number of ranks: flat fp32 pieces of whole tensors.
+
+A piece is `kind/parameter/start`: the elements of one parameter's weights or moments from `start` on. Each
+rank saves the pieces it owns; whoever resumes takes from all of them what it needs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from containers.runtime.errors import Refusal
+from containers.runtime.resume import Resumed
+from containers.runtime.tensor_file import TensorData
+from containers.runtime.tensors import from_torch, to_torch
+from containers.runtime.values import shown
+
+WEIGHTS = "weights"
+MOMENTS = ("exp_avg", "exp_avg_sq")
+KINDS = (WEIGHTS, *MOMENTS)
+
+
+class ForeignTensors(Refusal):
+    """A sound checkpoint whose tensors are not those of this model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    kind: str
+    parameter: str
+    start: int
+    data: Tensor  # flat, fp32
+
+    @property
+    def end(self) -> int:
+        return self.start + self.data.numel()
+
+    def copy_to(self, target: Tensor, start: int) -> None:
+        """What both have of the parameter; `target` is flat and begins at its element `start`."""
+        low, high = max(self.start, start), min(self.end, start + target.numel())
+        if low < high:
+            target[low - start : high - start].copy_(self.data[low - self.start : high - self.start])
+
+
+def encode(pieces: Iterable[Piece]) -> dict[str, TensorData]:
+    return from_torch({f"{each.kind}/{each.parameter}/{each.start}": each.data for each in pieces})
+
+
+def read_pieces(found: Resumed, sizes: Mapping[str, int]) -> Iterator[Piece]:
+    """One rank's file in memory at a time. At the end every element of every kind has come exactly once."""
+    seen: dict[tuple[str, str], int] = defaultdict(int)
+    for rank in range(found.manifest.world):
+        for name, data in to_torch(found.tensors(rank)).items():
+            piece = _decode(found, name, data, sizes)
+            seen[piece.kind, piece.parameter] += piece.data.numel()
+            yield piece
+    for kind in KINDS:
+        for parameter, size in sizes.items():
+            if seen[kind, parameter] != size:
+                _refuse(found, f"holds {seen[kind, parameter]} of {size} elements of {kind}/{parameter}")
+
+
+def _decode(found: Resumed, name: str, data: Tensor, sizes: Mapping[str, int]) -> Piece:
+    kind, _, rest = name.partition("/")
+    parameter, _, start = rest.rpartition("/")
+    if kind not in KINDS or parameter not in sizes or not start.isdecimal() or not start.isascii():
+        _refuse(found, f"holds {shown(name)}, which this model does not have")
+    piece = Piece(kind=kind, parameter=parameter, start=int(start), data=data)
+    if data.dtype is not torch.float32 or data.ndim != 1 or piece.end > sizes[parameter]:
+        _refuse(found, f"holds {shown(name)} as {data.dtype} of shape {tuple(data.shape)}")
+    return piece
+
+
+def _refuse(found: Resumed, what: str) -> NoReturn:
+    raise ForeignTensors(f"{found.folder} {what}", hint="resume with the model and recipe that saved it")
