@@ -32,16 +32,8 @@ def test_no_crash_point_loses_a_checkpoint_or_gives_a_wrong_one(
     tmp_path: Path, world: int, dying: int, mode: str, older: int
 ) -> None:
     """F01, F17, F18, F19: also when one rank of two dies while both save."""
-    command = [
-        sys.executable,
-        "-m",
-        crash_points.__name__,
-        tmp_path,
-        str(world),
-        str(dying),
-        mode,
-        str(older),
-    ]
+    given = [str(tmp_path), str(world), str(dying), mode, str(older)]
+    command = [sys.executable, "-m", crash_points.__name__, *given]
     swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
     found = json.loads(swept.stdout)
     assert len(found["after_each"]) > (3 if dying else 10), "the sweep stood before too few operations"
