@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.commands.output import Column, json_option, print_record, print_table, say, warn
+from jobs.commands.output import Column, json_option, print_record, print_table, print_text, say, warn
 
 if TYPE_CHECKING:
     from jobs.aws import Unanswered
@@ -33,12 +33,13 @@ IN_FULL = (
     *LISTED,
     Column(name="zone"),
     Column(name="market"),
-    Column(name="stacks"),
-    Column(name="resources"),
     Column(name="price.usd_per_hour", title="price of a node on demand", unit="USD/h"),
     Column(name="price.source", title="source of the price"),
     Column(name="not_counted"),
 )
+
+STACKS = (Column(name="stack"), Column(name="status"))
+RESOURCES = (Column(name="service"), Column(name="count", align="right"), Column(name="resources"))
 
 # The state of a stack that needs a hand, and the next command.
 NEXT_COMMANDS: Mapping[str, str] = {
@@ -70,6 +71,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     rows = [_row(cluster) for cluster in clusters]
     if len(names) == 1:
         print_record("", IN_FULL, rows[0], as_json=as_json)
+        if not as_json:
+            _print_created(rows[0])
     else:
         print_table("clusters, prices on demand", LISTED, rows, as_json=as_json)
         _say_not_counted(rows)
@@ -117,6 +120,34 @@ def _tell(cluster: str, stacks: Sequence[Stack] | Unanswered, running: int | Una
         if stack.status in NEXT_COMMANDS:
             next_command = NEXT_COMMANDS[stack.status].format(stack=stack.name)
             warn(f"{stack.name} is {stack.status}; next: {next_command}")
+
+
+def _print_created(row: Mapping[str, object]) -> None:
+    """What stands in AWS, when anything does; a line for each service."""
+    stacks, resources = row["stacks"], row["resources"]
+    if isinstance(stacks, Mapping) and stacks:
+        print_text("")
+        print_table("", STACKS, [{"stack": name, "status": stacks[name]} for name in stacks], as_json=False)
+    if isinstance(resources, Mapping) and resources:
+        print_text("")
+        print_table("", RESOURCES, _by_service(resources), as_json=False)
+
+
+def _by_service(resources: Mapping[str, int]) -> list[Mapping[str, object]]:
+    services: dict[str, dict[str, int]] = {}
+    for type_, count in resources.items():
+        _, service, name = type_.split("::", 2)
+        services.setdefault(service, {})[name] = count
+    return [
+        {
+            "service": service,
+            "count": sum(found.values()),
+            "resources": ", ".join(
+                name if count == 1 else f"{name} × {count}" for name, count in found.items()
+            ),
+        }
+        for service, found in services.items()
+    ]
 
 
 def _say_not_counted(rows: Sequence[Mapping[str, object]]) -> None:
