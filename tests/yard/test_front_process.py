@@ -52,6 +52,10 @@ def test_up_down_and_nothing_is_left(folder: Path) -> None:
     assert not folder.exists()
 
 
+def test_ctrl_c_in_the_terminal_that_started_it_does_not_reach_the_yard(folder: Path) -> None:
+    assert os.getsid(process.up(folder=folder).state.pid) != os.getsid(0)
+
+
 def test_a_second_up_finds_the_first(folder: Path) -> None:
     first = process.up(folder=folder)
     second = process.up(folder=folder)

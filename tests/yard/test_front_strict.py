@@ -85,6 +85,14 @@ def test_a_value_outside_the_model_is_refused_by_name_value_and_constraint(
     assert said in refused["Message"]
 
 
+def test_the_longest_that_is_allowed_is_taken_and_one_more_is_refused(yard: RunningYard) -> None:
+    create = yard.client("imagebuilder").create_component
+    component = {"name": "one", "semanticVersion": "1.0.0", "platform": "Linux", "data": "phases: []"}
+    assert create(**component, description="x" * 1024)["componentBuildVersionArn"]
+    refused = refusal(create, **{**component, "name": "two"}, description="x" * 1025)
+    assert "at 'description' failed to satisfy constraint: Member must have length less" in refused["Message"]
+
+
 def test_every_mistake_is_told_at_once(yard: RunningYard) -> None:
     refused = refusal(
         yard.client("iam").create_role,
