@@ -36,7 +36,7 @@ class InvalidSettings(Refusal):
 class BertConfig:
     size: str
     phase: int
-    dataset: str
+    dataset: str | None  # below the data folder; None: that folder, or phase1 or phase2 in it
     start_from: str | None  # the job whose newest weights phase 2 begins with
     micro_batch: int
     accumulation_steps: int | None  # one of these two: the other follows from the number of ranks
@@ -167,10 +167,8 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     """Of the size and phase that were asked for, or of tiny where those are mistaken."""
     size = given.get("size", "tiny") if given.get("size", "tiny") in BY_SIZE else "tiny"
     defaults = {**EVERY_SIZE, "size": size, **BY_SIZE[size]}
-    phase = given.get("phase", "1")
-    if phase == "2":
+    if given.get("phase") == "2":
         defaults |= SECOND_PHASE[size]
-    defaults["dataset"] = f"phase{2 if phase == '2' else 1}"
     defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
     if "global_batch" in given:
         del defaults["accumulation_steps"]

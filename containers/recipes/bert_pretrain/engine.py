@@ -37,7 +37,7 @@ class Engine(Protocol):
         """Of each micro-batch of a step, in order."""
 
     def step(self, rate: float) -> float:
-        """The gradient's norm before clipping. If not finite, `torch` alone leaves the weights as they were."""
+        """The gradient's norm before clipping. If it is not finite, `torch` leaves the weights alone."""
 
     def pieces(self) -> list[Piece]:
         """What this rank saves. All ranks' together are the training, exactly once."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from containers.recipes.bert_pretrain.batch import BatchPlan
 from containers.recipes.bert_pretrain.config import BertConfig
 from containers.recipes.bert_pretrain.devices import Device
+from containers.recipes.bert_pretrain.flops import training_flops_per_token
 from containers.recipes.bert_pretrain.loop import StepReport
+from containers.recipes.bert_pretrain.model import BertShape
+from containers.runtime.telemetry import Step, Telemetry
 
 # The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed beside.
 PUBLISHED_MFU = 0.44
-
-Record = dict[str, int | float]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,20 +23,24 @@ class Reporter:
     plan: BatchPlan
     device: Device
     row_tokens: int
-    flops_per_token: float
-    record: Callable[[Record], None]
+    shape: BertShape
+    telemetry: Telemetry
     say: Callable[[str], None]
     _since: list[StepReport] = field(default_factory=list)
 
     def tell(self, report: StepReport) -> None:
         rate = self.plan.global_batch / report.seconds
-        self.record(
-            {
-                **asdict(report),
-                "sequences_per_second": rate,
-                "tokens_per_second": rate * self.row_tokens,
-                "memory_bytes": self.device.memory_bytes(),
-            }
+        self.telemetry.record(
+            Step(
+                step=report.step,
+                loss=report.loss,
+                learning_rate=report.learning_rate,
+                seconds=report.seconds,
+                gradient_norm=report.gradient_norm,
+                sequences_per_second=rate,
+                tokens_per_second=rate * self.row_tokens,
+                memory_bytes=self.device.memory_bytes(),
+            )
         )
         self._since.append(report)
         if report.step % self.config.log_every == 0 or report.step == self.config.steps:
@@ -57,7 +62,8 @@ class Reporter:
     def _mfu(self, sequences_per_second: float) -> str:
         if (peak := self.device.peak_tflops) is None:
             return ""
-        flops = sequences_per_second * self.row_tokens * self.flops_per_token / self.plan.world
+        tokens = sequences_per_second * self.row_tokens / self.plan.world
+        flops = tokens * training_flops_per_token(self.shape, self.row_tokens)
         return f"  MFU {flops / (peak * 1e12):.1%} (published best {PUBLISHED_MFU:.0%})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, cast
 
 import torch
@@ -29,6 +30,7 @@ from containers.runtime.errors import Refusal
 from containers.runtime.manifest import read_manifest
 from containers.runtime.resume import published
 from containers.runtime.tensors import torch_collective
+from containers.runtime.values import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,10 @@ def process_group(device: Device, contract: LaunchContract, config: BertConfig) 
 def open_dataset(contract: LaunchContract, config: BertConfig) -> Dataset:
     if contract.data is None:
         raise Refusal("nobody said where the data is", hint="set SLIPWAY_DATA, which the cluster's jobs do")
-    dataset = Dataset.open(disk.folder_within(contract.data, *config.dataset.split("/")))
+    root = local_folder("the data", contract.data)
+    itself = config.dataset is None and (root / "manifest.json").exists()
+    below = (config.dataset or f"phase{config.phase}").split("/")
+    dataset = Dataset.open(root if itself else disk.folder_within(str(root), *below))
     wanted, found = PHASES[config.phase].row_tokens, dataset.manifest.plan.row_tokens
     if found != wanted:
         raise Refusal(
@@ -63,6 +68,15 @@ def open_dataset(contract: LaunchContract, config: BertConfig) -> Dataset:
             hint="prepare it with that --phase, or set phase or dataset",
         )
     return dataset
+
+
+def local_folder(what: str, place: str) -> Path:
+    if "://" in place:
+        raise Refusal(
+            f"{what} are at {shown(place)}, and training reads and writes files",
+            hint="give a folder that all nodes share",
+        )
+    return Path(place)
 
 
 def build_model(config: BertConfig, device: Device, dataset: Dataset) -> BertForPreTraining:
@@ -96,7 +110,7 @@ def open_checkpoints(
         yield None
         return
     training = Training.of(contract, topology={"data": contract.world}, config=identity)
-    folder = disk.folder_within(contract.checkpoints, contract.job)
+    folder = local_folder("the checkpoints", contract.checkpoints)
     with Checkpoints(
         folder, training, collective=torch_collective(), keep=config.keep, say=say
     ) as checkpoints:
@@ -163,7 +177,8 @@ def _newest(contract: LaunchContract, job: str) -> Resumed:
     """Of another job, whose phase 1 this one goes on from. Its digests are checked as it is read."""
     if contract.checkpoints is None:
         raise Refusal("start_from needs a place of checkpoints", hint="set SLIPWAY_CHECKPOINTS")
-    folder = disk.folder_within(contract.checkpoints, *job.split("/"))
+    beside = local_folder("the checkpoints", contract.checkpoints).parent
+    folder = disk.folder_within(str(beside), *job.split("/"))
     for path in published(folder).values():
         return Resumed(folder=path, manifest=read_manifest(path), rejected=frozenset())
     raise Refusal(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import torch
@@ -19,15 +19,15 @@ from containers.data.loader import Loader, Reading
 from containers.recipes.bert_pretrain import start
 from containers.recipes.bert_pretrain.batch import BatchPlan, plan_batch
 from containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
-from containers.recipes.bert_pretrain.devices import Device, open_device
+from containers.recipes.bert_pretrain.devices import open_device
 from containers.recipes.bert_pretrain.ending import Ending
 from containers.recipes.bert_pretrain.engine import EngineParts, build_engine
-from containers.recipes.bert_pretrain.flops import training_flops_per_token
-from containers.recipes.bert_pretrain.loop import Loop, StepReport
+from containers.recipes.bert_pretrain.loop import Loop
 from containers.recipes.bert_pretrain.report import Reporter
 from containers.runtime.contract import LaunchContract
 from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
 from containers.runtime.platforms import read_contract
+from containers.runtime.telemetry import Telemetry
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: ExitStack) -> None:
+    telemetry = stack.enter_context(Telemetry.of(contract))
     ending = Ending(contract)
     device = open_device(contract, config.device, config.precision)
     dataset = start.open_dataset(contract, config)
@@ -61,18 +62,26 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
     model = start.build_model(config, device, dataset)
     identity = start.training_identity(config, plan, device, model)
     start.check_ranks_agree(identity)
-    parts = EngineParts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
-    engine = build_engine(parts)
-    say = _speaker(contract)
+    engine = build_engine(
+        EngineParts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
+    )
+    say = _say if contract.rank == 0 else _silent
     checkpoints = stack.enter_context(start.open_checkpoints(contract, config, identity, say))
     beginning = start.begin(engine, model, checkpoints, config, contract)
     reading = Reading(
         rank=contract.rank, world=contract.world, global_batch=plan.global_batch, seed=config.seed
     )
     loader = stack.enter_context(Loader(dataset, reading, beginning.cursor))
-    row_tokens = dataset.manifest.plan.row_tokens
-    flops = training_flops_per_token(model.shape, row_tokens)
-    Loop(
+    reporter = Reporter(
+        config=config,
+        plan=plan,
+        device=device,
+        row_tokens=dataset.manifest.plan.row_tokens,
+        shape=model.shape,
+        telemetry=telemetry,
+        say=_print if contract.rank == 0 else _silent,
+    )
+    loop = Loop(
         config=config,
         plan=plan,
         rank=contract.rank,
@@ -81,32 +90,14 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
         schedule=start.build_schedule(config, plan),
         ending=ending,
         checkpoints=checkpoints,
-        tell=_reporter(contract, config, plan, device, row_tokens, flops),
+        tell=reporter.tell,
         say=say,
-    ).run(iter(loader), beginning.step)
+    )
+    loop.run(iter(loader), beginning.step)
 
 
-def _reporter(
-    contract: LaunchContract,
-    config: BertConfig,
-    plan: BatchPlan,
-    device: Device,
-    row_tokens: int,
-    flops: float,
-) -> Callable[[StepReport], None]:
-    return Reporter(
-        config=config,
-        plan=plan,
-        device=device,
-        row_tokens=row_tokens,
-        flops_per_token=flops,
-        record=lambda record: None,
-        say=print if contract.rank == 0 else _silent,
-    ).tell
-
-
-def _speaker(contract: LaunchContract) -> Callable[[str], None]:
-    return _say if contract.rank == 0 else _silent
+def _print(line: str) -> None:
+    print(line, flush=True)
 
 
 def _say(line: str) -> None:
