@@ -24,6 +24,13 @@ SERVICES: Mapping[str, str] = {
 
 OPERATIONS: Mapping[tuple[str, str], str] = {
     ("batch", "CreateComputeEnvironment"): "jobs.yard.services.compute_environments",
+    ("batch", "CreateJobQueue"): "jobs.yard.services.batch_queues",
+    ("batch", "DeregisterJobDefinition"): "jobs.yard.services.batch_job_definitions",
+    ("batch", "DescribeJobDefinitions"): "jobs.yard.services.batch_job_definitions",
+    ("batch", "DescribeJobQueues"): "jobs.yard.services.batch_queues",
+    ("batch", "RegisterJobDefinition"): "jobs.yard.services.batch_job_definitions",
+    ("batch", "UpdateComputeEnvironment"): "jobs.yard.services.compute_environments",
+    ("batch", "UpdateJobQueue"): "jobs.yard.services.batch_queues",
     ("cloudtrail", "LookupEvents"): "jobs.yard.services.cloudtrail",
     ("ec2", "CancelCapacityReservation"): "jobs.yard.services.capacity_reservations",
     ("ec2", "CreateCapacityReservation"): "jobs.yard.services.capacity_reservations",

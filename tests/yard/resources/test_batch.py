@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.yard.resources.world import Made, World
-
-# The resource asks for what AWS Batch does; moto drops it. Once it is kept these fail, and the mark goes.
-awaits_batch = pytest.mark.xfail(strict=True, reason="the yard's Batch is moto's and does not keep this yet")
 
 
 def environment(world: World, **changes: Any) -> Made:
@@ -47,7 +42,6 @@ def test_security_groups_may_come_from_the_launch_template_alone(world: World) -
     assert not described(world, made)["computeResources"].get("securityGroupIds")
 
 
-@awaits_batch
 def test_more_nodes_are_allowed_in_place_and_a_rollback_takes_them_back(world: World) -> None:
     made = environment(world)
     old, before = made.properties, made.id
@@ -57,7 +51,6 @@ def test_more_nodes_are_allowed_in_place_and_a_rollback_takes_them_back(world: W
     assert described(world, made)["computeResources"]["maxvCpus"] == 96
 
 
-@awaits_batch
 def test_a_new_template_version_reaches_the_environment_in_place(world: World) -> None:
     made = environment(world)
     template = world.launch_template()
@@ -67,7 +60,6 @@ def test_a_new_template_version_reaches_the_environment_in_place(world: World) -
     assert described(world, made)["computeResources"]["launchTemplate"]["version"] == "2"
 
 
-@awaits_batch
 def test_a_queue_keeps_the_time_limits_of_job_states(world: World) -> None:
     limit = {
         "Action": "CANCEL",
@@ -97,7 +89,6 @@ def multinode(command: str) -> dict[str, Any]:
     return {"MainNode": 0, "NumNodes": 2, "NodeRangeProperties": ranges}
 
 
-@awaits_batch
 def test_a_multi_node_definition_keeps_its_open_range_of_nodes(world: World) -> None:
     made = world.make("AWS::Batch::JobDefinition", Type="multinode", NodeProperties=multinode("train"))
     (found,) = world.client("batch").describe_job_definitions(jobDefinitions=[made.id])["jobDefinitions"]
