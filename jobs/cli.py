@@ -19,11 +19,17 @@ COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 # What `slipway --help` says of each; the command's docstring is its own, longer help.
 COMMANDS = {
     "build": "Build an image in the cloud and push it under its tag",
+    "cancel": "End a job",
     "clusters": "List the declared clusters: what runs, and its price per hour",
     "completion": "Print a script that completes commands in your shell",
     "empty": "Delete what the bucket of a throw-away cluster holds",
+    "explain": "Say in a sentence why a job is not running, or why it failed",
     "instances": "List the instance types we know: devices, memory, network, price",
+    "logs": "Print what the processes of a job write",
     "preflight": "Check all that a deployment needs, each with its fix",
+    "runs": "List what ran, and what it cost",
+    "status": "List the jobs that have not ended, or show one in full",
+    "submit": "Run a recipe on a deployed cluster, exactly once",
     "targets": "List what got deployed and can be submitted to",
     "yard": "Run an AWS of your own on this machine: up, status, down, logs",
 }

@@ -185,7 +185,8 @@ def _moment(milliseconds: object) -> datetime | None:
 
 
 def _nodes(detail: Mapping[str, Any], tags: Mapping[str, str]) -> int | None:
-    said = str((detail.get("nodeProperties") or {}).get("numNodes") or tags.get(NODES_TAG, ""))
+    """What was asked for; a job that somebody else sent has no tag, and what its definition says."""
+    said = str(tags.get(NODES_TAG) or (detail.get("nodeProperties") or {}).get("numNodes", ""))
     return int(said) if said.isdecimal() else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Literal
 
 SHOWN_CHARACTERS = 2000  # foreign text may be megabytes long
@@ -31,6 +32,12 @@ def words(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={words(item)}" for key, item in value.items())
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def moment(value: object) -> str:
+    """A point in time, to the second and in one zone whoever reads it."""
+    assert isinstance(value, datetime), f"a moment is a datetime, not {type(value).__name__}"
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def terminal_columns(text: str) -> int:

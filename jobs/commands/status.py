@@ -1,0 +1,70 @@
+"""`slipway status`: the jobs that have not ended, or one job in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.commands.output import Column, json_option, print_record, print_table, say
+from jobs.core.text import moment
+
+if TYPE_CHECKING:
+    from jobs.runs import Run
+
+LISTED = (
+    Column(name="name"),
+    Column(name="id"),
+    Column(name="state"),
+    Column(name="target"),
+    Column(name="recipe"),
+    Column(name="nodes", align="right"),
+    Column(name="hours", unit="h", align="right"),
+    Column(name="reason", absent=""),
+)
+
+IN_FULL = (
+    *LISTED,
+    Column(name="status", title="AWS Batch's word"),
+    Column(name="exit_code", absent=""),
+    Column(name="tries", title="attempts that ended"),
+    Column(name="created_at", title="created", format=moment),
+    Column(name="started_at", title="started", format=moment, absent="not yet"),
+    Column(name="stopped_at", title="stopped", format=moment, absent="not yet"),
+    Column(name="instance_type"),
+    Column(name="image"),
+    Column(name="image_digest"),
+    Column(name="cost.usd", title="cost so far", unit="USD"),
+    Column(name="cost.price.date", title="price date"),
+)
+
+
+@click.command()
+@click.argument("job", required=False)
+@click.option("--on", "target", metavar="TARGET", help="Only of this cluster.")
+@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@json_option
+def command(job: str | None, target: str | None, region: str | None, as_json: bool) -> None:
+    """List the jobs that have not ended, or show JOB (its id, name, or the beginning of one) in full.
+
+    \b
+    slipway status
+    slipway status bert_pretrain --json
+    """
+    from jobs.runs import find_run, list_runs, targets_to_search
+
+    targets = targets_to_search(target, region)
+    if job is not None:
+        print_record("", IN_FULL, _row(find_run(job, targets).run), as_json=as_json)
+        return
+    runs = list_runs(targets)
+    rows = [_row(run) for run in runs if not run.state.is_final]
+    print_table("jobs that have not ended", LISTED, rows, as_json=as_json)
+    if len(rows) < len(runs):
+        say(f"{len(runs) - len(rows)} ended: slipway runs")
+
+
+def _row(run: Run) -> Mapping[str, object]:
+    return {**asdict(run), "tries": len(run.attempts)}

@@ -1,0 +1,145 @@
+"""`slipway submit`: run a recipe on a deployed cluster, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.commands.output import Column, json_option, print_json, print_record, say, warn
+
+if TYPE_CHECKING:
+    from jobs.core.job import Job
+    from jobs.submission import Prepared, Submitted
+
+_SECONDS_PER_HOUR = 3600
+
+COLUMNS = (
+    Column(name="name"),
+    Column(name="id"),
+    Column(name="state"),
+    Column(name="target"),
+    Column(name="recipe"),
+    Column(name="nodes"),
+    Column(name="image"),
+    Column(name="image_digest", absent="not pushed"),
+    Column(name="timeout_hours", title="timeout of an attempt", unit="h"),
+    Column(name="attempts", title="attempts at most"),
+    Column(name="ceiling.usd", title="costs at most", unit="USD"),
+    Column(name="ceiling.price.usd_per_hour", title="price of a node on demand", unit="USD/h"),
+    Column(name="ceiling.price.region", title="price region"),
+    Column(name="ceiling.price.date", title="price date"),
+)
+
+
+@click.command()
+@click.argument("recipe")
+@click.option("--on", "target", required=True, metavar="TARGET", help="A deployed cluster: slipway targets.")
+@click.option("--nodes", type=int, required=True, help="How many of its machines.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the recipe.")
+@click.option("--name", help="The job's name; otherwise the recipe's. A digest of the job follows it.")
+@click.option("--data", metavar="PATH", help="Where its data lie; relative to the files that nodes share.")
+@click.option("--checkpoints", metavar="PATH", help="Where it saves, and resumes from; likewise.")
+@click.option("--timeout-hours", type=float, help="Of an attempt; otherwise as the cluster says.")
+@click.option("--attempts", type=int, help="How often it may be tried; otherwise as the cluster says.")
+@click.option("--region", help="The target's; otherwise your own, then those of the declared clusters.")
+@click.option("--again", is_flag=True, help="Run the same job once more although it exists.")
+@click.option("--follow", is_flag=True, help="Print its log on stderr until it ends; fail if it fails.")
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, as JSON, and send nothing.")
+@json_option
+def command(
+    target: str, region: str | None, again: bool, follow: bool, dry_run: bool, as_json: bool, **asked: Any
+) -> None:
+    """Submit RECIPE (a folder of containers/recipes) to a deployed cluster.
+
+    The same job is submitted once, however often this runs: an interrupted or repeated command finds the job
+    that exists. Settings reach the recipe as they are typed; no shell reads them.
+
+    \b
+    slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --follow
+    slipway submit bert_pretrain --on dl1 --nodes 16 --set phase=2 --dry-run
+    """
+    from jobs.submission import prepare, submit_prepared
+
+    prepared = prepare(_job(**asked), target, region)
+    for warning in prepared.warnings:
+        warn(warning)
+    if dry_run:
+        print_json(_decided(prepared))
+        return
+    try:
+        submitted = submit_prepared(prepared, again=again, say=say)
+    except KeyboardInterrupt:
+        say("whether it was submitted is not known; the same command looks before it sends anything")
+        raise
+    if submitted.existed:
+        say(f"{submitted.prepared.name} was submitted before; --again runs it once more")
+    _end(submitted, follow=follow, as_json=as_json)
+
+
+def _job(
+    recipe: str,
+    nodes: int,
+    settings: tuple[str, ...],
+    name: str | None,
+    timeout_hours: float | None,
+    **others: Any,
+) -> Job:
+    """`others` are data, checkpoints and attempts: fields of a job under the same names."""
+    from jobs.core.job import Job, parse_settings
+
+    return Job(
+        name=recipe if name is None else name,
+        recipe=recipe,
+        nodes=nodes,
+        settings=parse_settings(settings),
+        timeout_seconds=None if timeout_hours is None else round(timeout_hours * _SECONDS_PER_HOUR),
+        **others,
+    )
+
+
+def _decided(prepared: Prepared) -> Mapping[str, object]:
+    return {
+        "request": asdict(prepared.request),
+        "target": prepared.target.name,
+        "image_digest": prepared.image_digest,
+        "ceiling": asdict(prepared.ceiling),
+        "warnings": prepared.warnings,
+    }
+
+
+def _end(submitted: Submitted, *, follow: bool, as_json: bool) -> None:
+    """With --follow the record comes last, when it is known how the job ended."""
+    from jobs.commands.logs import follow_to_end
+    from jobs.runs import refresh
+
+    if follow:
+        say(f"{submitted.prepared.name} is {submitted.job_id}")
+    found = refresh(submitted.job_id, submitted.prepared.target)
+    run = follow_to_end(found, say) if follow else found.run
+    print_record("", COLUMNS, _row(submitted, run.state.value), as_json=as_json)
+    if follow and run.state.value != "succeeded":
+        raise click.exceptions.Exit(1)
+
+
+def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
+    from jobs.backends.batch import attempts, timeout_seconds
+
+    prepared = submitted.prepared
+    job, target = prepared.job, prepared.target
+    return {
+        "name": prepared.name,
+        "id": submitted.job_id,
+        "existed": submitted.existed,
+        "state": state,
+        "target": target.name,
+        "recipe": job.recipe,
+        "nodes": job.nodes,
+        "image": f"{target.image}:{target.image_tag}",
+        "image_digest": prepared.image_digest,
+        "timeout_hours": timeout_seconds(job, target) / _SECONDS_PER_HOUR,
+        "attempts": attempts(job, target),
+        "ceiling": asdict(prepared.ceiling),
+    }

@@ -1,0 +1,131 @@
+"""The reasons that AWS gives, in a sentence and with what to do. A new one is one row of REASONS.
+
+Words of AWS Batch: user guide, "Jobs stuck in a RUNNABLE status" and "Job queue blocked events"; of ECS:
+developer guide, "Stopped tasks error messages" and "CannotPullContainer task errors". Exit codes: signal(7),
+and containers/runtime/errors.py for our own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    pattern: str  # searched in what AWS says
+    means: str
+    fix: str
+
+
+_CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; reserved capacity does not wait"
+_LOGS = "look at its log: slipway logs {job}"
+
+# The first that fits counts, so the narrower comes first.
+REASONS: tuple[Reason, ...] = (
+    Reason(
+        pattern=r"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY|InsufficientInstanceCapacity|sufficient .*capacity",
+        means="AWS has not enough machines of this type free in the cluster's zone",
+        fix=_CAPACITY,
+    ),
+    Reason(
+        pattern=r"VcpuLimitExceeded|more vCPU capacity than your current vCPU limit",
+        means="the account's quota of vCPUs is smaller than what the job needs",
+        fix="`slipway preflight {target}` prints the request for a larger quota",
+    ),
+    Reason(
+        pattern=r"MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+        means="it asks for more nodes than the cluster may have",
+        fix="raise max_nodes in infra/clusters.py and deploy, or cancel it and ask for fewer nodes",
+    ),
+    Reason(
+        pattern=r"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+        means="no instance of the cluster can give a node what the job definition asks for",
+        fix="deploy the cluster again: the definition's vCPUs, memory and devices must fit the instance type",
+    ),
+    Reason(
+        pattern=r"MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS",
+        means="AWS Batch's service role lacks a permission",
+        fix="use the service-linked role of AWS Batch, or give the role what the reason names",
+    ),
+    Reason(
+        pattern=r"ACTION_REQUIRED|compute environment.*(INVALID|invalid)|CE\(s\).*invalid",
+        means="the cluster's compute environment is invalid",
+        fix="mend what AWS says of it and deploy again",
+    ),
+    Reason(
+        pattern=r"CannotPull\w*|pull image|manifest .*not found|ImagePull",
+        means="a node could not pull the image",
+        fix="slipway build {image} --on {target}; if it is pushed: can the nodes reach ECR?",
+    ),
+    Reason(
+        pattern=r"ResourceInitializationError",
+        means="a node could not set up the container's logs, secrets or file system",
+        fix="check the endpoints and the execution role of the cluster: slipway preflight {target}",
+    ),
+    Reason(
+        pattern=r"OutOfMemory|OOM",
+        means="the container used more memory than its node gives it",
+        fix="set a smaller micro_batch or fewer workers; the same again ends the same",
+    ),
+    Reason(
+        pattern=r"Host EC2",
+        means="a machine went away under it",
+        fix="`slipway submit … --again` runs it once more; with the same --checkpoints it resumes",
+    ),
+    Reason(
+        pattern=r"exceeded timeout|attempt duration",
+        means="it took longer than its timeout, and a job that timed out is not tried again",
+        fix="submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
+    ),
+    Reason(
+        pattern=r"Dependent job|dependsOn|dependency",
+        means="a job that it depends on failed",
+        fix="look at that one first",
+    ),
+    Reason(
+        pattern=r"[Cc]ancel+ed (with slipway|by user)|[Tt]erminated job|[Uu]ser (initiated|requested)",
+        means="somebody cancelled it",
+        fix="`slipway submit … --again` runs it once more",
+    ),
+    Reason(
+        pattern=r"DockerTimeoutError|CannotStartContainer|CannotCreateContainer|CannotInspectContainer",
+        means="Docker on a node could not start the container",
+        fix="submit it again; when it comes again, look at the node's disk and at the devices it should have",
+    ),
+    Reason(
+        pattern=r"UNDETERMINED",
+        means="AWS Batch sees that the queue is blocked and does not know why",
+        fix="slipway preflight {target}; then look whether nodes start and join: slipway clusters {target}",
+    ),
+)
+
+# What a process says by its exit code, where AWS says no more than "Essential container in task exited".
+EXIT_CODES: Mapping[int, Reason] = {
+    1: Reason(pattern="1", means="the program failed", fix=_LOGS),
+    2: Reason(pattern="2", means="the program refused what it was given", fix=_LOGS),
+    85: Reason(
+        pattern="85",
+        means="nodes or peers were lost in its last attempt, and no attempt was left",
+        fix="`slipway submit … --again`, with the same --checkpoints to resume",
+    ),
+    126: Reason(
+        pattern="126", means="its command could not be run", fix="slipway build {image} --on {target}"
+    ),
+    127: Reason(
+        pattern="127", means="its command is not in the image", fix="slipway build {image} --on {target}"
+    ),
+    134: Reason(pattern="134", means="the program aborted", fix=_LOGS),
+    137: Reason(
+        pattern="137",
+        means="the program was killed, most often because memory ran out",
+        fix="set a smaller micro_batch or fewer workers; look at its log: slipway logs {job}",
+    ),
+    139: Reason(pattern="139", means="the program crashed (segmentation fault)", fix=_LOGS),
+    143: Reason(pattern="143", means="the program was told to end", fix=_LOGS),
+}
+
+
+def known_reason(said: str) -> Reason | None:
+    return next((reason for reason in REASONS if re.search(reason.pattern, said)), None)
