@@ -186,7 +186,7 @@ def test_the_users_own_credentials_never_reach_the_yard(
     [
         ({"SLIPWAY_YARD_HOME": "/somewhere/yard", "XDG_STATE_HOME": "/x"}, "/somewhere/yard"),
         ({"XDG_STATE_HOME": "/x"}, "/x/slipway/yard"),
-        ({"HOME": "/home/a"}, "/home/a/.local/state/slipway/yard"),
+        ({"HOME": "/h/a"}, "/h/a/.local/state/slipway/yard"),
     ],
 )
 def test_the_yard_lives_where_the_environment_says(

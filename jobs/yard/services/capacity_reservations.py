@@ -10,6 +10,7 @@ from typing import Any
 
 from jobs.yard.endpoint import ACCOUNT
 from jobs.yard.errors import ApiError
+from jobs.yard.services.recorded import given_tags
 
 Parameters = Mapping[str, Any]
 
@@ -71,11 +72,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
         "ReservationType": "default",
         "CreateDate": now,
         "StartDate": now,
-        "Tags": [
-            tag
-            for specification in parameters.get("TagSpecifications", [])
-            for tag in specification.get("Tags", [])
-        ],
+        "Tags": given_tags(parameters),
     }
     with _lock:
         _reservations[identifier] = reservation

@@ -51,7 +51,6 @@ class Build:
             *project["environment"].get("environmentVariables", []),
             *asked.get("environmentVariablesOverride", []),
         ]
-        given = project.get("logsConfig", {}).get("cloudWatchLogs", {})
         facts = {
             "id": identifier,
             "arn": f"arn:aws:codebuild:{region}:{ACCOUNT}:build/{identifier}",
@@ -69,10 +68,7 @@ class Build:
             "queuedTimeoutInMinutes": project["queuedTimeoutInMinutes"],
             "encryptionKey": project["encryptionKey"],
             "initiator": "slipway-yard",
-            "logs": {
-                "groupName": given.get("groupName", f"/aws/codebuild/{project['name']}"),
-                "streamName": "/".join(filter(None, [given.get("streamName"), stream])),
-            },
+            "logs": _log_of(project, stream),
         }
         return cls(region=region, facts=facts, variables={item["name"]: item["value"] for item in variables})
 
@@ -90,6 +86,14 @@ class Build:
 
 def start(build: Build) -> None:
     threading.Thread(target=_run, args=(build,), name=f"build {build.facts['id']}", daemon=True).start()
+
+
+def _log_of(project: Mapping[str, Any], stream: str) -> dict[str, Any]:
+    given = project.get("logsConfig", {}).get("cloudWatchLogs", {})
+    return {
+        "groupName": given.get("groupName", f"/aws/codebuild/{project['name']}"),
+        "streamName": "/".join(filter(None, [given.get("streamName"), stream])),
+    }
 
 
 def _source(project: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

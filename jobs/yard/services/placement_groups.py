@@ -10,6 +10,7 @@ from typing import Any
 
 from jobs.yard.endpoint import ACCOUNT
 from jobs.yard.errors import ApiError
+from jobs.yard.services.recorded import given_tags
 
 Parameters = Mapping[str, Any]
 Group = dict[str, Any]
@@ -48,11 +49,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
         "GroupArn": f"arn:aws:ec2:{region}:{ACCOUNT}:placement-group/{name}",
         "State": "available",
         "Strategy": strategy,
-        "Tags": [
-            tag
-            for specification in parameters.get("TagSpecifications", [])
-            for tag in specification.get("Tags", [])
-        ],
+        "Tags": given_tags(parameters),
     }
     group |= {
         member: parameters[member] for member in ("PartitionCount", "SpreadLevel") if member in parameters

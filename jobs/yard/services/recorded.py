@@ -107,6 +107,15 @@ def kept(parameters: Mapping[str, Any], *but: str) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name not in _NOT_KEPT and name not in but}
 
 
+def given_tags(parameters: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The tags of a call of EC2's."""
+    return [
+        tag
+        for specification in parameters.get("TagSpecifications", [])
+        for tag in specification.get("Tags", [])
+    ]
+
+
 def new_id(prefix: str) -> str:
     return prefix + secrets.token_hex(5)
 
