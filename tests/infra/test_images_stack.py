@@ -13,7 +13,7 @@ from infra.batch_cluster import CONTAINERS
 from infra.patterns.image_project import build_spec
 from jobs.core.images import image_names, image_tag
 from jobs.core.locks import read_lock, unsupported
-from tests.infra.synthesis import as_text, only, templates_of
+from tests.infra.synthesis import CLUSTER, as_text, only, synthesize, templates_of
 
 SCRIPT = Path(__file__).parents[2] / "infra" / "components" / "build_image.sh"
 
@@ -54,7 +54,7 @@ def test_a_build_runs_the_script_that_is_checked_and_nothing_else() -> None:
 
 
 def test_the_tag_of_a_job_is_the_digest_of_the_sources() -> None:
-    template = templates_of().batch
+    template = synthesize(CLUSTER).batch  # now: whoever edits containers/ meanwhile changes the tag
     job = only(template, "AWS::Batch::JobDefinition")["NodeProperties"]["NodeRangeProperties"][0]
     assert as_text(job["Container"]["Image"]) == f"<…>:{image_tag(CONTAINERS, 'gaudi')}"
 
