@@ -40,7 +40,7 @@ def style_of(name: str, head: bytes) -> int:
 
 
 def next_document(data: bytes, at: int, style: int) -> int:
-    """The first place from `at` on where a document begins, or -1; `data` shows LONGEST_MARK_BYTES before it."""
+    """The first place from `at` on where a document begins, or -1; a mark may begin before `at`."""
     found = [
         begin + length
         for mark, length in MARKS[style]

@@ -20,7 +20,7 @@ SENTENCE_PER_LINE, TAGGED = 1, 2  # native/text.c
 # Words that end in a full stop without ending a sentence; single letters (J., U.S., e.g.) need no entry.
 _ABBREVIATIONS = (
     "Mr Mrs Ms Dr Prof Sr Jr St Mt Ft Gen Col Lt Sgt Capt Cmdr Adm Maj Rev Hon Gov Sen Rep Pres Messrs "
-    "vs etc ca cf al approx est ed eds vol No no Nos pp p Fig fig figs ch sec op cit viz "
+    "vs etc ca cf al approx est ed eds vol No Nos pp p Fig fig figs ch sec op cit viz "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Inc Ltd Co Corp Bros Dept Univ"
 )
 ABBREVIATIONS = tuple(_ABBREVIATIONS.split())

@@ -5,15 +5,11 @@ The folder of a dataset:  plan.json  records/00003.json  shard-00003.hdf5  manif
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
 
+from containers.data.documents import decoded, digest_of, read_json
 from containers.data.engine import Counts
 from containers.data.errors import DataError
 from containers.data.settings import Settings
@@ -85,8 +81,13 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """What the dataset is known by: a resumed run refuses another."""
-        return digest_of(as_json(self))
+        """What the dataset is known by: a resumed run refuses another.
+
+        The rows are a function of plan and text alone. The shards' own digests stay out of it: another
+        release of HDF5 or ISA-L writes the same rows in other bytes.
+        """
+        texts = [(shard.number, shard.rows, shard.text_sha256) for shard in self.shards]
+        return digest_of([self.plan.digest, texts])
 
 
 def plan_of(settings: Settings, source: Source, shards: int) -> Plan:
@@ -119,27 +120,14 @@ def record_path(folder: Path, number: int) -> Path:
 
 
 def as_json(manifest: Manifest) -> dict[str, object]:
-    return {
+    content = {
         "plan": asdict(manifest.plan),
         "chunk_rows": manifest.chunk_rows,
         "rows": manifest.rows,
+        "dataset": manifest.digest,
         "shards": [asdict(shard) for shard in manifest.shards],
     }
-
-
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Whole or not at all: written beside, synced, renamed."""
-    path.parent.mkdir(exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f"cannot write {path}: {error.strerror}", hint="finished shards are kept") from error
+    return {**content, "sha256": digest_of(content)}
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -154,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
         shards=tuple(decoded(ShardRecord, shard, folder) for shard in shards),
     )
     check_shards(manifest, folder)
-    if content != {**as_json(manifest), "sha256": manifest.digest}:
+    if content != as_json(manifest):
         raise DataError(
             f"{folder}/manifest.json does not match its own digest: it was changed",
             hint="write it again: python -m containers.data.merge",
@@ -175,35 +163,3 @@ def check_shards(manifest: Manifest, folder: Path) -> None:
         raise DataError(
             f"{folder}/{foreign[0]} was made by another plan", hint="prepare it again in a folder of its own"
         )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", hint="is it a prepared dataset?") from error
-    except ValueError as error:
-        raise DataError(f"{path} is damaged: {error}", hint="run the same preparation again") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} is damaged: it holds no object", hint="run the same preparation again")
-    return content
-
-
-Decoded = TypeVar("Decoded", Plan, ShardRecord)
-
-
-def decoded(kind: type[Decoded], content: object, folder: Path) -> Decoded:
-    types = {field.name: {"int": int, "str": str, "bool": bool}[str(field.type)] for field in fields(kind)}
-    if (
-        not isinstance(content, dict)
-        or set(content) != set(types)
-        or any(type(content[name]) is not wanted for name, wanted in types.items())
-    ):
-        raise DataError(
-            f"{folder}: a {kind.__name__} is damaged or of another version", hint="prepare it again"
-        )
-    return kind(**content)
-
-
-def digest_of(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -10,18 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from containers.data.documents import decoded, read_json, write_json
 from containers.data.errors import DataError
-from containers.data.manifest import (
-    Manifest,
-    Plan,
-    ShardRecord,
-    as_json,
-    check_shards,
-    decoded,
-    read_json,
-    record_path,
-    write_json,
-)
+from containers.data.manifest import Manifest, Plan, ShardRecord, as_json, check_shards, record_path
 from containers.data.shards import chunk_rows
 from containers.data.work import is_whole
 
@@ -46,7 +37,7 @@ def merge(folder: Path, with_digests: bool = False) -> Manifest:
     check_shards(manifest, folder)
     if not manifest.rows:
         raise DataError("the text makes no examples: it has no two sentences", hint="give more text")
-    write_json(folder / "manifest.json", {**as_json(manifest), "sha256": manifest.digest})
+    write_json(folder / "manifest.json", as_json(manifest))
     return manifest
 
 

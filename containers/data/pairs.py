@@ -141,7 +141,7 @@ def mask(ids: list[int], pair: Pair, settings: Settings, stream: int) -> tuple[l
 
 
 def chosen(candidates: int, count: int, random: Stream) -> list[int]:
-    """`count` of `candidates`, each set alike (Floyd, "A sample of brilliance", Comm. of the ACM 30, 1987)."""
+    """`count` of `candidates`, each set alike (Floyd, "A sample of brilliance", Comm. ACM 30, 1987)."""
     found: set[int] = set()
     for last in range(candidates - count, candidates):
         at = random.below(last + 1)

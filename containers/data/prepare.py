@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from containers.data.documents import read_json, write_json
 from containers.data.errors import DataError
-from containers.data.manifest import Manifest, Plan, plan_of, read_json, write_json
+from containers.data.manifest import Manifest, Plan, plan_of
 from containers.data.merge import merge
 from containers.data.pieces import MOST_SHARDS, plan_shards, shards_for
 from containers.data.progress import Progress

@@ -48,15 +48,15 @@ class Progress:
         self.say(f"{self.line()}{kept}")
 
     def line(self) -> str:
-        done = self.made_bytes + self.kept_bytes
+        done, rate = self.made_bytes + self.kept_bytes, self.rate
         share = done / self.total_bytes if self.total_bytes else 1.0
         parts = [
             f"{share:.0%} of {self.total_bytes / MB:.1f} MB",
             f"{self.finished_shards}/{self.shards} shards",
-            f"{self.rate / MB:.1f} MB/s",
+            f"{rate / MB:.1f} MB/s",
         ]
-        if done < self.total_bytes and self.rate:
-            parts.append(f"{in_words((self.total_bytes - done) / self.rate)} left")
+        if done < self.total_bytes and rate:
+            parts.append(f"{in_words((self.total_bytes - done) / rate)} left")
         return ", ".join(parts)
 
     @property

@@ -55,7 +55,7 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class FetchSource:
-    """`fetch(name, start, stop)` returns bytes start..stop of an object; several workers need it picklable."""
+    """`fetch(name, start, stop)` returns bytes start..stop of an object; workers need it picklable."""
 
     files: tuple[SourceFile, ...]
     fetch: Callable[[str, int, int], bytes]

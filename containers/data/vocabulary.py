@@ -23,8 +23,9 @@ class Vocabulary:
         object.__setattr__(self, "numbers", {entry: number for number, entry in enumerate(self.entries)})
         missing = [entry for entry in SPECIAL if entry not in self.numbers]
         if missing:
+            lines = len(self.entries)
             raise DataError(
-                f"{self.name} is no WordPiece vocabulary: {missing[0]} is not among its {len(self.entries)} entries",
+                f"{self.name} is no WordPiece vocabulary: {missing[0]} is not in its {lines} lines",
                 hint="give BERT's vocab.txt, one entry per line",
             )
         self._check_lines()

@@ -8,17 +8,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from containers.data.documents import decoded, read_json, write_json
 from containers.data.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
 from containers.data.errors import DataError
-from containers.data.manifest import (
-    Plan,
-    ShardRecord,
-    decoded,
-    read_json,
-    record_path,
-    shard_name,
-    write_json,
-)
+from containers.data.manifest import Plan, ShardRecord, record_path, shard_name
 from containers.data.pieces import Piece
 from containers.data.rng import OF_UNIT, Stream
 from containers.data.settings import Settings
