@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def remove_made(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
+    with suppress(OSError):  # not empty, or gone
         folder.rmdir()
 
 
@@ -87,10 +87,12 @@ def locked(folder: Path) -> Iterator[None]:
 def _lock(folder: Path) -> int:
     path = folder / LOCK_FILE
     while True:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # a `down` took the folder between the two lines
+        except (FileNotFoundError, FileExistsError):  # a `down` takes the folder away just now
+            if folder.is_file():
+                raise
             continue
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if _is_still_at(path, descriptor):

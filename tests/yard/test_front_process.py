@@ -168,6 +168,27 @@ def test_a_record_that_is_not_ours_is_no_yard(folder: Path, text: str) -> None:
     assert process.down(folder=folder) is None
 
 
+def test_locks_taken_while_the_folder_comes_and_goes_keep_all_others_out(folder: Path) -> None:
+    inside: list[int] = []
+
+    def hold(number: int) -> bool:
+        with state.locked(folder):
+            inside.append(number)
+            alone = len(inside) == 1
+            inside.remove(number)
+            state.remove_made(folder)
+        return alone
+
+    with ThreadPoolExecutor(8) as together:
+        assert all(together.map(hold, range(2000)))
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error_and_no_endless_wait(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(FileExistsError):
+        process.up(folder=tmp_path / "home")
+
+
 def test_the_users_own_credentials_never_reach_the_yard(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
