@@ -108,6 +108,11 @@ def join_group(device: Device, contract: LaunchContract) -> None:
     )
 
 
+def is_lost_peer(error: RuntimeError) -> bool:
+    """gloo says it in a plain RuntimeError, and names its own source file in it."""
+    return isinstance(error, distributed.DistError) or "/gloo/" in str(error)
+
+
 def _has_hpu() -> bool:
     try:
         importlib.import_module("habana_frameworks.torch.core")  # registers torch.hpu

@@ -1,0 +1,60 @@
+"""A small prepared dataset and a few trainings that several tests look at, each run once."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.containers.recipes.bert_pretrain.ranks import Ranks, Run
+
+NEEDED = ("torch", "deepspeed", "h5py", "isal", "numpy")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+REASON = f"not installed here: {', '.join(MISSING)}"
+
+# Eight micro-batches a step divide among one, two and four ranks.
+BASE = {"precision": "fp32", "steps": "6", "micro_batch": "4", "global_batch": "32", "checkpoint_every": "2"}
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if MISSING:
+        pytest.skip(REASON)
+    from containers.data.prepare import Share, prepare
+    from containers.data.sample import write_sample
+    from containers.data.settings import Settings
+    from containers.data.sources import local_source
+    from containers.data.train_vocabulary import train
+
+    root = tmp_path_factory.mktemp("data")
+    write_sample(root / "corpus.txt", seed=1, size_bytes=200_000)
+    source = local_source(root / "corpus.txt")
+    settings = Settings(phase=1, vocabulary=train(source, 800), seed=7, duplicates=1)
+    prepare(source, settings, root / "prepared" / "phase1", Share())
+    return root / "prepared"
+
+
+@pytest.fixture(scope="session")
+def ranks(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
+    with Ranks(data, tmp_path_factory.mktemp("runs")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def alone(ranks: Ranks) -> Run:
+    """One rank, plain."""
+    return ranks.finish("alone", world=1, settings={**BASE, "zero": "0"})
+
+
+@pytest.fixture(scope="session")
+def pair(ranks: Ranks) -> Run:
+    """Two ranks, plain."""
+    return ranks.finish("pair", world=2, settings={**BASE, "zero": "0"})
+
+
+@pytest.fixture(scope="session")
+def zero_pair(ranks: Ranks) -> Run:
+    """Two ranks, ZeRO-1."""
+    return ranks.finish("zero-pair", world=2, settings={**BASE, "zero": "1"})

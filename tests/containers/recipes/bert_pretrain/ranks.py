@@ -1,0 +1,114 @@
+"""Real training processes, one per rank, started and told everything as the launcher does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).resolve().parents[4]
+MOST_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    checkpoints: Path
+    logs: Path
+    codes: tuple[int, ...]
+    errors: str  # standard error of rank 0
+
+    def losses(self) -> dict[int, float]:
+        """By step; what a later attempt did again replaces what was done before."""
+        lines = (self.logs / "steps.jsonl").read_text().splitlines()
+        return {record["step"]: record["loss"] for record in map(json.loads, lines)}
+
+    def saved(self, step: int) -> list[bytes]:
+        """The weights and moments of every rank, as they lie on the disk."""
+        return [
+            path.read_bytes()
+            for path in sorted((self.checkpoints / f"step-{step:010}").glob("*.safetensors"))
+        ]
+
+
+class Ranks:
+    def __init__(self, data: Path, folder: Path) -> None:
+        self._data, self._folder = data, folder
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def continue_from(self, run: Run, name: str, *, without: Sequence[int] = ()) -> None:
+        """A folder of its own with the checkpoints of another run, as if it had ended earlier."""
+        shutil.copytree(run.checkpoints, self.checkpoints(name))
+        shutil.copytree(run.logs, self.logs(name))
+        for step in without:
+            shutil.rmtree(self.checkpoints(name) / f"step-{step:010}")
+
+    def checkpoints(self, name: str) -> Path:
+        return self._folder / "checkpoints" / name
+
+    def logs(self, name: str) -> Path:
+        return self._folder / "logs" / name
+
+    def finish(self, name: str, *, world: int, settings: Mapping[str, str], attempt: int = 1) -> Run:
+        return self.wait(name, self.start(name, world=world, settings=settings, attempt=attempt))
+
+    def start(
+        self, name: str, *, world: int, settings: Mapping[str, str], attempt: int = 1
+    ) -> list[subprocess.Popen[str]]:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "containers.recipes.bert_pretrain.train", *words],
+                cwd=ROOT,
+                env={**os.environ, **self._environment(name, rank, world, port, attempt)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(world)
+        ]
+        self._started += processes
+        return processes
+
+    def wait(self, name: str, processes: Sequence[subprocess.Popen[str]]) -> Run:
+        errors = [process.communicate(timeout=MOST_SECONDS)[1] for process in processes]
+        codes = tuple(process.returncode for process in processes)
+        return Run(checkpoints=self.checkpoints(name), logs=self.logs(name), codes=codes, errors=errors[0])
+
+    def _environment(self, name: str, rank: int, world: int, port: int, attempt: int) -> dict[str, str]:
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+        job = {"SLIPWAY_JOB": "test", "SLIPWAY_RUN": name, "SLIPWAY_ATTEMPT": attempt}
+        folders = {
+            "SLIPWAY_DATA": self._data,
+            "SLIPWAY_CHECKPOINTS": self.checkpoints(name),
+            "SLIPWAY_LOGS": self.logs(name),
+        }
+        rest = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "SLIPWAY_NODE": 0,
+            "SLIPWAY_NODES": 1,
+            "SLIPWAY_COLLECTIVE_SECONDS": 60,
+            "OMP_NUM_THREADS": 1,
+        }
+        return {key: str(value) for key, value in {**place, **job, **folders, **rest}.items()}

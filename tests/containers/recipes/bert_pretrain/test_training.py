@@ -1,0 +1,152 @@
+"""Trainings run for real in one to four processes: what they promise about losses, crashes and worlds."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE
+from tests.containers.recipes.bert_pretrain.conftest import BASE
+from tests.containers.recipes.bert_pretrain.ranks import Ranks, Run
+
+pytestmark = pytest.mark.slow
+
+PLAIN = {**BASE, "zero": "0"}
+ZERO = {**BASE, "zero": "1"}
+
+
+def test_the_loss_falls(alone: Run) -> None:
+    losses = alone.losses()
+    assert alone.codes == (0,), alone.errors
+    assert list(losses) == [1, 2, 3, 4, 5, 6]
+    assert losses[6] < losses[1] - 0.3
+
+
+def test_one_two_and_four_ranks_train_alike(ranks: Ranks, alone: Run, pair: Run) -> None:
+    four = ranks.finish("four", world=4, settings=PLAIN)
+    assert pair.losses() == pytest.approx(alone.losses(), abs=1e-5)
+    assert four.losses() == pytest.approx(alone.losses(), abs=1e-5)
+
+
+def test_zero_1_and_plain_data_parallel_have_the_same_losses(zero_pair: Run, pair: Run) -> None:
+    assert zero_pair.codes == (0, 0), zero_pair.errors
+    assert zero_pair.losses() == pytest.approx(pair.losses(), abs=1e-5)
+
+
+def test_deepspeed_without_zero_has_them_too(ranks: Ranks, alone: Run) -> None:
+    run = ranks.finish("stage-0", world=2, settings={**PLAIN, "engine": "deepspeed"})
+    assert run.codes == (0, 0), run.errors
+    assert run.losses() == pytest.approx(alone.losses(), abs=1e-5)
+
+
+def test_bf16_stays_near_fp32_in_both_engines(ranks: Ranks, alone: Run) -> None:
+    """bf16 has 8 bits of mantissa: a loss of 7 is known to about 0.03."""
+    for name, world, zero in (("bf16-plain", 1, "0"), ("bf16-zero", 2, "1")):
+        run = ranks.finish(name, world=world, settings={**BASE, "zero": zero, "precision": "bf16"})
+        assert set(run.codes) == {0}, run.errors
+        assert run.losses() == pytest.approx(alone.losses(), abs=0.05)
+
+
+@pytest.mark.parametrize("settings", [PLAIN, ZERO], ids=["plain", "zero-1"])
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
+    ranks: Ranks, pair: Run, zero_pair: Run, settings: dict[str, str]
+) -> None:
+    whole, name = (zero_pair, "killed-zero") if settings is ZERO else (pair, "killed-plain")
+    processes = ranks.start(name, world=2, settings=settings)
+    assert processes[0].stdout is not None
+    while not processes[0].stdout.readline().startswith("step 3/"):
+        assert processes[0].poll() is None
+    for process in processes:
+        process.kill()
+    killed = ranks.wait(name, processes)
+    assert killed.codes == (-signal.SIGKILL, -signal.SIGKILL)
+
+    resumed = ranks.finish(name, world=2, settings=settings, attempt=2)
+    assert resumed.codes == (0, 0), resumed.errors
+    assert "resuming from step" in resumed.errors
+    assert resumed.losses() == whole.losses()
+    assert resumed.saved(6) == whole.saved(6)
+
+
+@pytest.mark.parametrize("world", [1, 4])
+def test_a_checkpoint_of_two_ranks_resumes_on_another_number(
+    ranks: Ranks, zero_pair: Run, world: int
+) -> None:
+    name = f"resharded-{world}"
+    ranks.continue_from(zero_pair, name, without=[6])
+    run = ranks.finish(name, world=world, settings=ZERO, attempt=2)
+    assert set(run.codes) == {0}, run.errors
+    assert "resuming from step 4" in run.errors
+    assert run.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
+
+
+def test_plain_data_parallel_resumes_a_checkpoint_of_zero_1(ranks: Ranks, zero_pair: Run) -> None:
+    ranks.continue_from(zero_pair, "zero-to-plain", without=[6])
+    run = ranks.finish("zero-to-plain", world=1, settings=PLAIN, attempt=2)
+    assert run.codes == (0,), run.errors
+    assert "resuming from step 4" in run.errors
+    assert run.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
+
+
+def test_a_truncated_checkpoint_is_passed_over_for_the_one_before(ranks: Ranks, alone: Run) -> None:
+    ranks.continue_from(alone, "truncated")
+    for step in (4, 6):
+        (damaged,) = (ranks.checkpoints("truncated") / f"step-{step:010}").glob("rank*")
+        damaged.write_bytes(damaged.read_bytes()[:-1000])
+    run = ranks.finish("truncated", world=1, settings=PLAIN, attempt=2)
+    assert run.codes == (0,), run.errors
+    assert "step-0000000004 is passed over" in run.errors
+    assert "resuming from step 2" in run.errors
+    assert run.losses() == alone.losses()
+    assert run.saved(6) == alone.saved(6)
+
+
+def test_sigterm_to_one_rank_saves_on_all_and_asks_for_another_attempt(ranks: Ranks, pair: Run) -> None:
+    settings = {**PLAIN, "checkpoint_every": "1000"}
+    processes = ranks.start("ended", world=2, settings=settings)
+    assert processes[0].stdout is not None
+    while not processes[0].stdout.readline().startswith("step 2/"):
+        assert processes[0].poll() is None
+    processes[1].send_signal(signal.SIGTERM)
+    ended = ranks.wait("ended", processes)
+    assert ended.codes == (RESUMABLE_EXIT_CODE, RESUMABLE_EXIT_CODE), ended.errors
+    again = ranks.finish("ended", world=2, settings=settings, attempt=2)
+    assert again.codes == (0, 0), again.errors
+    assert again.losses() == pair.losses()
+    assert again.saved(6) == pair.saved(6)
+
+
+def test_a_rank_that_dies_ends_the_others_with_the_resumable_code(ranks: Ranks) -> None:
+    processes = ranks.start("bereaved", world=2, settings={**PLAIN, "steps": "1000"})
+    assert processes[0].stdout is not None
+    assert processes[0].stdout.readline().startswith("step 1/")
+    processes[1].kill()
+    run = ranks.wait("bereaved", processes)
+    assert run.codes == (RESUMABLE_EXIT_CODE, -signal.SIGKILL)
+    assert "error: lost another rank" in run.errors
+    assert "Traceback" not in run.errors
+
+
+def test_a_batch_that_cannot_be_shared_is_refused_in_one_line(ranks: Ranks) -> None:
+    run = ranks.finish("indivisible", world=2, settings={**PLAIN, "global_batch": "100", "micro_batch": "3"})
+    assert run.codes == (MISTAKE_EXIT_CODE, MISTAKE_EXIT_CODE)
+    (line,) = run.errors.splitlines()
+    assert "global_batch=96 or 102" in line
+
+
+def test_a_checkpoint_of_another_training_is_refused_by_the_difference(ranks: Ranks, alone: Run) -> None:
+    ranks.continue_from(alone, "other")
+    run = ranks.finish("other", world=1, settings={**PLAIN, "seed": "1", "learning_rate": "0.1"}, attempt=2)
+    assert run.codes == (MISTAKE_EXIT_CODE,)
+    (line,) = run.errors.splitlines()
+    assert "config.seed: saved 12345, now 1" in line.replace("'", "")
+    assert "config.learning_rate" in line
+    assert run.saved(6) == alone.saved(6)
+
+
+def test_another_job_begins_with_its_weights(ranks: Ranks, alone: Run) -> None:
+    settings = {**PLAIN, "steps": "1", "start_from": "alone", "seed": "5", "dropout": "0"}
+    run = ranks.finish("second", world=1, settings=settings)
+    assert run.codes == (0,), run.errors
+    assert run.losses()[1] < alone.losses()[1] - 0.2
