@@ -21,7 +21,7 @@ PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "scripts" / "locks"
 STAMPS = VENV / "set-up"
 TORCH = "torch==2.13.0"
-NEEDS_TORCH = ("deepspeed", "training")
+NEEDS_TORCH = ("deepspeed", "training", "compare")
 OLDEST_NODE = 22  # older ones are past their end of life; jsii warns on each run
 GROUPS = {
     "submit": "the command line: click, rich, boto3",
@@ -29,6 +29,7 @@ GROUPS = {
     "sagemaker": "the SageMaker SDK (about 300 MB)",
     "deepspeed": "DeepSpeed",
     "training": "what the training recipes need beside torch",
+    "compare": "transformers, which the benchmarks run beside ours",
 }
 
 
@@ -92,8 +93,10 @@ def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
             "--disable-pip-version-check",
         ]
     else:
+        # A lock names all that its packages need, but torch: that is there already, and has no hash.
         # Compiled now: without bytecode `import aws_cdk.aws_ec2` parses 8 MB of Python at every start.
-        command = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", PYTHON]
+        command = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--no-deps", "--compile-bytecode"]
+        command += ["--python", PYTHON]
     run([*command, "--require-hashes", "-r", lock], f"cannot install {lock.relative_to(ROOT)}")
     mark_done(group, lock)
 
