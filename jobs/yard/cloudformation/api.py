@@ -81,5 +81,8 @@ def _engine() -> Engine:
 
 
 def reset() -> None:
-    """Forget every stack, and leave what they made to whoever forgets that."""
+    """Forget every stack and what they recorded; what else they made, its own service forgets."""
+    from jobs.yard.resources import recorded
+
     _engine.cache_clear()
+    recorded.reset()

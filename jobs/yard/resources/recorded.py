@@ -28,6 +28,10 @@ class Record:
 _STORE: dict[tuple[str, str, str], Record] = {}
 
 
+def reset() -> None:
+    _STORE.clear()
+
+
 def records(kind: str = "", region: str = "") -> tuple[Record, ...]:
     """What is recorded now, of one type and in one region where these are given."""
     return tuple(
