@@ -28,11 +28,11 @@ FOLLOWED_SHARE = 2 / 3
 class Author:
     """Zipf's law for the words, one Markov step for their order."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, words: int = WORDS) -> None:
         self._random = random.Random(seed)  # noqa: S311  # words, not secrets
-        self._words = self._make_words()
-        self._weights = list(accumulate(1 / rank for rank in range(1, WORDS + 1)))
-        self._followers = [self._pick(FOLLOWERS) for _ in range(WORDS)]
+        self._words = self._make_words(words)
+        self._weights = list(accumulate(1 / rank for rank in range(1, words + 1)))
+        self._followers = [self._pick(FOLLOWERS) for _ in range(words)]
 
     def document(self) -> str:
         return "\n".join(
@@ -52,29 +52,29 @@ class Author:
         return " ".join(words).capitalize() + self._random.choices(".!?", (18, 1, 1))[0]
 
     def _pick(self, count: int) -> list[int]:
-        return self._random.choices(range(WORDS), cum_weights=self._weights, k=count)
+        return self._random.choices(range(len(self._words)), cum_weights=self._weights, k=count)
 
-    def _make_words(self) -> list[str]:
+    def _make_words(self, count: int) -> list[str]:
         words: dict[str, None] = {}
-        while len(words) < WORDS:
+        while len(words) < count:
             syllables = 1 + (len(words) >= 100) + (len(words) >= 1000)  # frequent words are short
             stem = "".join(self._random.choices(SYLLABLES, k=self._random.randint(1, syllables)))
             words[stem + self._random.choice(ENDS)] = None
         return list(words)
 
 
-def documents(seed: int, size_bytes: int) -> Iterator[str]:
-    author, written = Author(seed), 0
+def documents(author: Author, size_bytes: int) -> Iterator[str]:
+    written = 0
     while written < size_bytes:
         document = author.document() + "\n\n"
         written += len(document)
         yield document
 
 
-def write_sample(path: Path, seed: int, size_bytes: int) -> None:
+def write_sample(path: Path, seed: int, size_bytes: int, words: int = WORDS) -> None:
     try:
         with path.open("w", encoding="utf-8") as file:
-            file.writelines(documents(seed, size_bytes))
+            file.writelines(documents(Author(seed, words), size_bytes))
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
 

@@ -1,13 +1,16 @@
 """Rows -> an HDF5 shard that h5py, and with it the reference's loader, reads like any other.
 
-Chunks are deflated here by ISA-L, ten times as fast as HDF5's own filter, and written past it; the file still
-declares shuffle and gzip.
+Chunks are deflated here by ISA-L, some eight times as fast as by HDF5's own filter, and written past it; the
+file still declares shuffle and gzip. ISA-L may give other bytes for the same rows in another process (seen on
+chunks of 256 bytes, which zlib deflates for that), so nothing but the record of a file relies on its bytes.
 """
 
 from __future__ import annotations
 
 import errno
 import io
+import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +25,8 @@ if TYPE_CHECKING:
     import h5py
 
 CHUNK_TOKENS = 1 << 15  # 256 rows of phase 1: 128 kB of input_ids, read and unpacked together by the loader
-LEVEL = 1  # ISA-L's; deeper costs time and gains under 2 %
+LEVEL = 1  # deeper costs time and gains under 2 %
+SMALL_BYTES = 4096
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Fill = Callable[[int, int, Block, int], None]
@@ -97,8 +101,6 @@ class ShardWriter:
 
     def finish(self) -> None:
         """Write what is left and close; the file is whole on the disk, or an error says why not."""
-        import os
-
         if self._used:
             for array in self._block.arrays.values():
                 array[self._used :] = 0
@@ -110,14 +112,12 @@ class ShardWriter:
         os.fsync(self._file.fileno())
 
     def _write_block(self) -> None:
-        from isal import isal_zlib
-
         begin, self._rows, self._used = self._rows, self._rows + self._used, 0
         for key, array in self._block.arrays.items():
             dataset = self._datasets[key]
             data = array.view(np.uint8).reshape(-1, 4).T.tobytes() if array.itemsize == 4 else array.tobytes()
             dataset.resize(begin + self._block.rows, axis=0)
-            dataset.id.write_direct_chunk((begin, *(0,) * (array.ndim - 1)), isal_zlib.compress(data, LEVEL))
+            dataset.id.write_direct_chunk((begin, *(0,) * (array.ndim - 1)), _deflated(data))
         self._check_disk()
 
     def _check_disk(self) -> None:
@@ -129,6 +129,12 @@ class ShardWriter:
             )
         if error is not None:
             raise DataError(f"cannot write {self._path}: {error.strerror}") from error
+
+
+def _deflated(data: bytes) -> bytes:
+    from isal import isal_zlib
+
+    return bytes((zlib if len(data) < SMALL_BYTES else isal_zlib).compress(data, LEVEL))
 
 
 def _dataset(

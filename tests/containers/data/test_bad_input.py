@@ -18,7 +18,7 @@ from containers.data import prepare_bert
 from containers.data.errors import DataError
 from containers.data.manifest import read_manifest
 from containers.data.sources import FetchSource, SourceFile, inside, local_source
-from tests.containers.data.test_prepare import ROOT, bytes_of, command
+from tests.containers.data.test_prepare import ROOT, command, rows_of
 
 Write = Callable[[Path], object]
 GOOD = b"One sentence here. And another one.\n\nA second document. With more.\n\n"
@@ -70,7 +70,7 @@ def test_carriage_returns_before_line_feeds_are_line_ends(tmp_path: Path, vocabu
         (tmp_path / name).write_bytes(text)
         arguments = arguments_for(tmp_path / name, vocabulary_file, tmp_path / f"{name}-out")
         assert prepare_bert.main(arguments) == 0
-    assert bytes_of(tmp_path / "dos-out") == bytes_of(tmp_path / "unix-out")
+    assert rows_of(tmp_path / "dos-out") == rows_of(tmp_path / "unix-out")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_full_disk_loses_no_finished_shard(corpus: Path, vocabulary_file: Path
     # The first shard's text is one document again and again, which deflates to little; the second's is not.
     small.write_bytes(document * (len(text) // len(document)) + text)
     subprocess.run(command(small, vocabulary_file, tmp_path / "whole", "--shards", "2"), cwd=ROOT, check=True)
-    first, second = (len(content) for content in bytes_of(tmp_path / "whole").values())
+    first, second = (path.stat().st_size for path in sorted((tmp_path / "whole").glob("*.hdf5")))
     assert first < second
     arguments = command(small, vocabulary_file, out, "--shards", "2")
     most = (first + second) // 2
@@ -208,7 +208,7 @@ def test_a_full_disk_loses_no_finished_shard(corpus: Path, vocabulary_file: Path
     kept = (out / "shard-00000.hdf5").stat().st_ino
     subprocess.run(arguments, cwd=ROOT, capture_output=True, check=True)
     assert (out / "shard-00000.hdf5").stat().st_ino == kept
-    assert bytes_of(out) == bytes_of(tmp_path / "whole")
+    assert rows_of(out) == rows_of(tmp_path / "whole")
 
 
 def test_one_endless_line_takes_no_memory(corpus: Path, vocabulary_file: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from containers.data import compiled
-from tests.containers.data.test_prepare import ROOT, bytes_of, command
+from tests.containers.data.test_prepare import ROOT, command, rows_of
 
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -g -O1"
 
@@ -22,7 +22,7 @@ def test_without_a_compiler_the_rows_are_the_same(
     environment = {**os.environ, "CC": "no-such-compiler", "XDG_CACHE_HOME": str(tmp_path / "empty")}
     arguments = command(corpus, vocabulary_file, tmp_path / "out", "--shards", "3")
     done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert bytes_of(tmp_path / "out") == bytes_of(dataset)
+    assert rows_of(tmp_path / "out") == rows_of(dataset)
     told = [line for line in done.stderr.splitlines() if "compiler" in line]
     why = "prepare_bert: no C compiler (no-such-compiler) is on PATH; Python makes the same rows"
     assert told == [f"{why} about 50 times slower"]

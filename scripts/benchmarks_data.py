@@ -1,0 +1,162 @@
+"""Measure data preparation beside the tokenizers library, which only tokenises.
+
+Needs the data extra and tokenizers: python -m scripts.benchmarks_data. Ours is the CPU time of the whole process,
+from text to HDF5; theirs is that of encode_batch alone, held to one core. The two take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scripts.benchmarks import ROOT, Row, cpu_seconds, show, wall
+
+MEGABYTES = 24
+WORDS = 100_000  # as many different ones as real text of this size has: what is rare costs most
+VOCABULARY_MEGABYTES = 4
+ENTRIES = 30_000
+TURNS = 5
+PAIR_MEGABYTES = 192  # for two workers: long enough that their start does not count
+GOALS = {1: 3.0, 5: 2.0}
+ENCODE = """
+import sys, time
+from pathlib import Path
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+entries = Path(sys.argv[2]).read_text().splitlines()
+tokenizer = Tokenizer(models.WordPiece({entry: n for n, entry in enumerate(entries)}, unk_token="[UNK]"))
+tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+lines = Path(sys.argv[1]).read_text().splitlines()
+start = time.process_time()
+tokenizer.encode_batch(lines, add_special_tokens=False)
+print(time.process_time() - start)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    folder: Path
+    environment: dict[str, str] = field(
+        default_factory=lambda: {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
+    )
+
+    @property
+    def text(self) -> Path:
+        return self.folder / "text.txt"
+
+    @property
+    def vocabulary(self) -> Path:
+        return self.folder / "vocab.txt"
+
+    def prepare(self, text: Path, *more: str) -> list[str]:
+        output = tempfile.mkdtemp(dir=self.folder)
+        start = [sys.executable, "-m", "containers.data.prepare_bert", "--phase", "1", "--output", output]
+        return [*start, "--input", str(text), "--vocabulary", str(self.vocabulary), *more]
+
+    def encode(self) -> float:
+        command = [sys.executable, "-c", ENCODE, str(self.text), str(self.vocabulary)]
+        answer = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True)
+        return float(answer.stdout)
+
+
+def data() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(folder=Path(folder))
+        write_inputs(bench)
+        subprocess.run(
+            bench.prepare(bench.vocabulary), cwd=ROOT, capture_output=True, check=False
+        )  # compiles
+        return [*beside_tokenizers(bench), second_core(bench), peak_memory(bench)]
+
+
+def write_inputs(bench: Bench) -> None:
+    from containers.data.sample import write_sample
+    from containers.data.sources import local_source
+    from containers.data.train_vocabulary import train
+    from containers.data.vocabulary import write_vocabulary
+
+    beginning = bench.folder / "beginning.txt"
+    write_sample(beginning, 1, VOCABULARY_MEGABYTES * 1_000_000, WORDS)
+    write_vocabulary(train(local_source(beginning), ENTRIES), bench.vocabulary)
+    write_sample(bench.text, 1, MEGABYTES * 1_000_000, WORDS)
+
+
+def beside_tokenizers(bench: Bench) -> list[Row]:
+    seconds: dict[int, list[float]] = {duplicates: [] for duplicates in GOALS}
+    theirs = []
+    for _ in range(TURNS):
+        theirs.append(bench.encode())
+        for duplicates, kept in seconds.items():
+            kept.append(
+                cpu_seconds(bench.prepare(bench.text, "--duplicates", str(duplicates)), bench.environment)
+            )
+    base = statistics.median(theirs)
+    return [rate_row(duplicates, statistics.median(kept), base) for duplicates, kept in seconds.items()]
+
+
+def rate_row(duplicates: int, ours: float, theirs: float) -> Row:
+    return Row(
+        what=f"text to HDF5, {duplicates} duplicates, one core",
+        measured=f"{MEGABYTES / ours:.1f} MB/s CPU",
+        beside=f"tokenizers {MEGABYTES / theirs:.1f} MB/s",
+        ratio=f"ratio {theirs / ours:.1f}",
+        goal=f"ratio at least {GOALS[duplicates]:.0f}",
+    )
+
+
+def second_core(bench: Bench) -> Row:
+    """Wall time: the only measure in which a second worker can help. It wants an idle machine."""
+    long = bench.folder / "long.txt"
+    with long.open("wb") as file:
+        for _ in range(PAIR_MEGABYTES // MEGABYTES):
+            file.write(bench.text.read_bytes())
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(3):
+        for workers, kept in seconds.items():
+            kept.append(
+                wall(bench.prepare(long, "--workers", str(workers), "--shards", "16"), bench.environment)
+            )
+    one, two = (statistics.median(kept) for kept in seconds.values())
+    return Row(
+        what="the same with two workers, 5 duplicates",
+        measured=f"{PAIR_MEGABYTES / two:.1f} MB/s wall",
+        beside=f"one worker {PAIR_MEGABYTES / one:.1f} MB/s",
+        ratio=f"ratio {one / two:.2f}",
+        goal="ratio at least 1.7",
+    )
+
+
+def peak_memory(bench: Bench) -> Row:
+    """Of one process, on one line without an end."""
+    line = bench.folder / "line.txt"
+    words = re.sub(rb"[\n.!?]", b" ", bench.text.read_bytes())
+    with line.open("wb") as file:
+        for _ in range(1000 // MEGABYTES):
+            file.write(words)
+    command = ["/usr/bin/env", "python3", "-c", PEAK, *bench.prepare(line, "--duplicates", "1")]
+    answer = subprocess.run(
+        command, cwd=ROOT, env=bench.environment, capture_output=True, text=True, check=True
+    )
+    return Row(
+        what=f"one line of {line.stat().st_size / 1e9:.1f} GB",
+        measured=f"{int(answer.stdout.split()[-1]) / 1000:.0f} MB peak",
+        beside="",
+        goal="under 500 MB",
+    )
+
+
+PEAK = (
+    "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+)
+
+
+if __name__ == "__main__":
+    for row in data():
+        show(row)
