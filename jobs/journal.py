@@ -72,10 +72,6 @@ class Journal:
                 return None
         return self._decode(name, text)
 
-    def entries(self) -> list[Entry]:
-        found = (self.read(path.stem) for path in sorted(self.folder.glob("*.json")))
-        return [entry for entry in found if entry is not None]
-
     def write(self, entry: Entry) -> None:
         """Whole or not at all, and on the disk when this returns."""
         path = self._path(entry.name)

@@ -1,0 +1,74 @@
+"""A target in the yard that jobs can be submitted to, without deploying a stack.
+
+Its compute environment is unmanaged: nothing places multi-node jobs there, so they wait.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from jobs.core.targets import BatchTarget, encode_target, parameter_name
+from tests.jobs.core.test_targets import TARGET
+from tests.yard.conftest import RunningYard
+
+_TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": "batch.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        ],
+    }
+)
+
+
+def deploy_target(yard: RunningYard, name: str = "dl1") -> BatchTarget:
+    batch = yard.client("batch")
+    role = yard.client("iam").create_role(RoleName=f"{name}-batch", AssumeRolePolicyDocument=_TRUST)
+    environment = batch.create_compute_environment(
+        computeEnvironmentName=name, type="UNMANAGED", serviceRole=role["Role"]["Arn"]
+    )
+    queue = batch.create_job_queue(
+        jobQueueName=name,
+        state="ENABLED",
+        priority=1,
+        computeEnvironmentOrder=[{"order": 1, "computeEnvironment": environment["computeEnvironmentArn"]}],
+    )
+    target = replace(
+        TARGET,
+        name=name,
+        queue_arn=queue["jobQueueArn"],
+        job_definition_arn=_register(yard, name),
+        repository_uri=_repository(yard, name),
+    )
+    yard.client("ssm").put_parameter(Name=parameter_name(name), Value=encode_target(target), Type="String")
+    return target
+
+
+def job_names(yard: RunningYard, target: BatchTarget) -> list[str]:
+    """Every job that was submitted, whatever became of it."""
+    filters = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
+    listed = yard.client("batch").list_jobs(jobQueue=target.queue_arn, filters=filters)
+    return sorted(each["jobName"] for each in listed["jobSummaryList"])
+
+
+def _register(yard: RunningYard, name: str) -> str:
+    container = {
+        "image": "example",
+        "command": ["true"],
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "128"}],
+    }
+    registered = yard.client("batch").register_job_definition(
+        jobDefinitionName=name,
+        type="multinode",
+        nodeProperties={
+            "mainNode": 0,
+            "numNodes": 16,
+            "nodeRangeProperties": [{"targetNodes": "0:", "container": container}],
+        },
+    )
+    return str(registered["jobDefinitionArn"])
+
+
+def _repository(yard: RunningYard, name: str) -> str:
+    return str(yard.client("ecr").create_repository(repositoryName=name)["repository"]["repositoryUri"])

@@ -1,0 +1,56 @@
+"""Every recipe is a folder and a line: neither without the other, and none needs more than a laptop has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from jobs.core.instances import instance_type, instance_types
+from jobs.core.job import DoesNotFit, InvalidJob
+from jobs.recipes import RECIPES, accelerator_of, find_recipe, refuse_hardware, refuse_settings
+
+FOLDER = Path(__file__).resolve().parents[2] / "containers" / "recipes"
+
+
+def test_every_folder_of_recipes_is_listed_and_every_listed_recipe_has_a_folder() -> None:
+    folders = {path.parent.name for path in FOLDER.glob("*/recipe.py")}
+    assert folders == set(RECIPES)
+    assert {name: f"containers.recipes.{name}.recipe" for name in RECIPES} == dict(RECIPES)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_what_a_recipe_runs_exists(name: str) -> None:
+    recipe = find_recipe(name)
+    assert find_spec(recipe.module) is not None
+    assert recipe.accelerators
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_reading_a_recipe_loads_nothing_heavy(name: str) -> None:
+    code = f"import sys; from jobs.recipes import find_recipe; find_recipe('{name}'); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {each.split(".")[0] for each in ran.stdout.split()} & {"torch", "numpy", "deepspeed", "boto3"}
+
+
+def test_every_instance_type_has_an_accelerator_in_the_recipes_words() -> None:
+    known = {accelerator_of(each) for each in instance_types()}
+    assert known == {"gaudi", "cuda", "neuron", "cpu"}
+
+
+def test_hardware_that_a_recipe_cannot_use_is_refused() -> None:
+    recipe = find_recipe("bert_pretrain")
+    refuse_hardware(recipe, instance_type("dl1.24xlarge"))
+    with pytest.raises(DoesNotFit, match=r"cannot train on neuron, which is what trn1\.32xlarge has"):
+        refuse_hardware(recipe, instance_type("trn1.32xlarge"))
+
+
+def test_all_settings_that_the_recipe_would_refuse_are_refused_here() -> None:
+    recipe = find_recipe("bert_pretrain")
+    refuse_settings(recipe, {"size": "tiny"})
+    with pytest.raises(InvalidJob) as refusal:
+        refuse_settings(recipe, {"size": "huge", "phase": "three"})
+    assert len(refusal.value.problems) == 2
