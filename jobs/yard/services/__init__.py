@@ -23,12 +23,17 @@ SERVICES: Mapping[str, str] = {
 }
 
 OPERATIONS: Mapping[tuple[str, str], str] = {
+    ("batch", "CancelJob"): "jobs.yard.services.batch_jobs",
     ("batch", "CreateComputeEnvironment"): "jobs.yard.services.compute_environments",
     ("batch", "CreateJobQueue"): "jobs.yard.services.batch_queues",
     ("batch", "DeregisterJobDefinition"): "jobs.yard.services.batch_job_definitions",
     ("batch", "DescribeJobDefinitions"): "jobs.yard.services.batch_job_definitions",
     ("batch", "DescribeJobQueues"): "jobs.yard.services.batch_queues",
+    ("batch", "DescribeJobs"): "jobs.yard.services.batch_jobs",
+    ("batch", "ListJobs"): "jobs.yard.services.batch_jobs",
     ("batch", "RegisterJobDefinition"): "jobs.yard.services.batch_job_definitions",
+    ("batch", "SubmitJob"): "jobs.yard.services.batch_jobs",
+    ("batch", "TerminateJob"): "jobs.yard.services.batch_jobs",
     ("batch", "UpdateComputeEnvironment"): "jobs.yard.services.compute_environments",
     ("batch", "UpdateJobQueue"): "jobs.yard.services.batch_queues",
     ("cloudtrail", "LookupEvents"): "jobs.yard.services.cloudtrail",

@@ -1,0 +1,20 @@
+"""What running a job in the yard leaves out of AWS Batch. `slipway yard status` prints it."""
+
+from __future__ import annotations
+
+from jobs.yard.batch.isolation.tiers import best_tier
+
+LEFT_OUT = (
+    "the image: `python` is this machine's interpreter and the code is this checkout",
+    "devices, EFA, GPUs and their drivers: nothing of linuxParameters.devices is there",
+    "limits: vCPUs and memory are counted in the queue and not enforced, nor are ulimits",
+    "instances: none are started, so nodes come within a second, and never in the wrong zone",
+    "roles, secrets and users: every node acts with the yard's own key",
+    "file systems: a shared folder each, as fast as this machine; the rest of / is this machine's, writable",
+    "security groups: the nodes of an attempt reach each other and the yard, and nothing else",
+    "fair-share scheduling, consumable resources and EKS",
+)
+
+
+def described() -> list[str]:
+    return [f"isolation: {best_tier().words}", *(f"left out: {each}" for each in LEFT_OUT)]

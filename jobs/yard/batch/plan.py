@@ -1,0 +1,153 @@
+"""One attempt of a job as the processes that will run: decided here, carried out by isolation/cluster.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jobs.yard.batch import capacity, overrides, storage, variables
+from jobs.yard.batch.isolation.tiers import Tier
+from jobs.yard.batch.records import Attempt, Job
+from jobs.yard.batch.settings import CHECKOUT, interpreter
+from jobs.yard.batch.variables import Place
+
+PYTHONS = ("python", "python3")
+WORK = "/job"  # the folder in which a command starts
+SHARED_MEMORY_MIB = 64  # Docker's
+PLAN_FILE = "plan.json"
+_NODES_IN_A_ROW = 200
+
+Node = dict[str, Any]
+
+
+def write(job: Job, attempt: Attempt, environment: Any, tier: Tier, folder: Path) -> Path:
+    """The file that the cluster reads."""
+    shared = storage.shared_paths(environment, job.region)
+    nodes = [
+        _node(job, attempt, environment.name, index, container, shared, folder, tier)
+        for index, container in enumerate(capacity.containers(job))
+    ]
+    hosts = _hosts(nodes)
+    for node in nodes:
+        (Path(node["folder"]) / "hosts").write_text(hosts, encoding="utf-8")
+    plan = {
+        "tier": tier.name,
+        "isolated": tier.isolated,
+        "port": urlsplit(endpoint()).port,
+        "keep": _needed(),
+        "nodes": nodes,
+    }
+    file = folder / PLAN_FILE
+    file.write_text(json.dumps(plan), encoding="utf-8")
+    return file
+
+
+def endpoint() -> str:
+    return os.environ["SLIPWAY_YARD_ENDPOINT"]
+
+
+def _node(
+    job: Job,
+    attempt: Attempt,
+    environment: str,
+    index: int,
+    container: Mapping[str, Any],
+    shared: Mapping[str, str],
+    folder: Path,
+    tier: Tier,
+) -> Node:
+    own = folder / f"node-{index}"
+    for name in ("tmp", "work"):
+        (own / name).mkdir(parents=True)
+    (own / "tmp").chmod(0o1777)
+    linux = container.get("linuxParameters") or {}
+    mounts = [(str(own / "work"), WORK), *storage.mounts(container, shared, own)]
+    address = _address(attempt.number, index, tier)
+    place = _place(job, attempt, environment, index, _address(attempt.number, job.main_node, tier))
+    node: Node = {
+        "index": index,
+        "folder": str(own),
+        "cwd": WORK,
+        "hostname": _hostname(address, job.region),
+        "address": f"{address}/16",
+        "argv": _argv(overrides.command(container, job.definition, job.submit)),
+        "environment": variables.of_container(place, container, endpoint()),
+        "mounts": mounts,
+        "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
+        "init": bool(linux.get("initProcessEnabled")),
+    }
+    return node if tier.isolated else _without_mounts(node)
+
+
+def _place(job: Job, attempt: Attempt, environment: str, index: int, main_address: str) -> Place:
+    is_multinode = job.node_properties is not None
+    return Place(
+        job_id=f"{job.id}#{index}" if is_multinode else job.id,
+        attempt=attempt.number,
+        queue=job.queue.rpartition("/")[2],
+        environment=environment,
+        region=job.region,
+        node=index if is_multinode else None,
+        nodes=job.nodes,
+        main_node=job.main_node,
+        main_address=main_address,
+        array_index=job.index,
+        array_size=len(job.parent.children) if job.parent else 0,
+    )
+
+
+def _address(attempt: int, node: int, tier: Tier) -> str:
+    """Another attempt has other addresses, as other instances would."""
+    row = (attempt * 8 + node // _NODES_IN_A_ROW) % 256
+    return f"{'10' if tier.isolated else '127'}.0.{row}.{10 + node % _NODES_IN_A_ROW}"
+
+
+def _hostname(address: str, region: str) -> str:
+    """As EC2 names instances by their address."""
+    domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
+    return f"ip-{address.replace('.', '-')}.{domain}"
+
+
+def _hosts(nodes: Sequence[Node]) -> str:
+    """In place of the network's DNS. torch looks up mapped addresses too."""
+    lines = ["127.0.0.1 localhost", "::1 localhost"]
+    for node in nodes:
+        address, name = node["address"].partition("/")[0], node["hostname"]
+        names = f"{name} {name.partition('.')[0]}"
+        lines += [f"{address} {names}", f"::ffff:{address} {names}"]
+    return "\n".join(lines) + "\n"
+
+
+def _argv(command: Sequence[str]) -> list[str]:
+    """Without one an image runs its own command, which the yard has not: nothing is done, and that well."""
+    words = list(command) or ["true"]
+    return [interpreter(), *words[1:]] if words[0] in PYTHONS else words
+
+
+def _needed() -> list[str]:
+    found = [str(CHECKOUT), sys.prefix, sys.base_prefix, str(Path(interpreter()).parent)]
+    return list(dict.fromkeys(path for path in found if Path(path).is_dir()))
+
+
+def _without_mounts(node: Node) -> Node:
+    """Nothing can be mounted: where paths of mounts are said, the folders behind them stand instead."""
+
+    def replaced(text: str) -> str:
+        for source, target in reversed(node["mounts"]):
+            place = source.replace("\\", r"\\")
+            text = re.sub(rf"(?<![\w/.-]){re.escape(target)}(?![\w.-])", place, text)
+        return text
+
+    environment = {name: replaced(value) for name, value in node["environment"].items()}
+    return {
+        **node,
+        "argv": [node["argv"][0], *map(replaced, node["argv"][1:])],
+        "environment": environment,
+        "cwd": replaced(WORK),
+    }

@@ -1,0 +1,144 @@
+"""Moves jobs from state to state: one thread, that looks when something changed or a time is up.
+
+A state with a rule of its own is a line of _STEPS.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from jobs.yard.batch import attempt, book, capacity
+from jobs.yard.batch.records import WAITING, Job
+from jobs.yard.batch.settings import real_seconds
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 0.5  # where EC2 had no machine
+DEPENDENCY_FAILED = "Dependent Job failed"
+QUEUE_GONE = "The job queue was deleted"
+CANCELED = "Canceled by JobStateTimeLimit action due to reason: {}"
+
+_started = threading.Lock()  # taken by the first caller, for ever
+
+
+def ensure_running() -> None:
+    if _started.acquire(blocking=False):
+        threading.Thread(target=_schedule, name="batch scheduler", daemon=True).start()
+
+
+def stop(job: Job, reason: str) -> None:
+    """The lock is held. A job that waits ends at once; one that runs is told to end."""
+    if job.is_final:
+        return
+    job.stop_reason = job.stop_reason or reason
+    for child in job.children:
+        stop(child, reason)
+    if job.running:
+        job.running.stop()
+    elif job.status in WAITING and not job.children:
+        book.set_status(job, "FAILED", job.stop_reason)
+
+
+def _schedule() -> None:
+    while True:
+        with book.changed:
+            try:
+                pause_s = _look_at_all()
+            except Exception:
+                log.exception("the scheduler failed")
+                pause_s = ASK_AGAIN_S
+            book.changed.wait(pause_s)
+
+
+def _look_at_all() -> float | None:
+    """Returns when to look again though nothing changes."""
+    blocked_queues: set[tuple[str, str]] = set()
+    pauses: list[float] = []
+    for job in [each for each in book.jobs.values() if not each.is_final]:
+        if capacity.queue_of(job) is None:
+            stop(job, QUEUE_GONE)
+        elif job.children:
+            _sum_up(job)
+        else:
+            _advance(job, blocked_queues, pauses)
+    return min(pauses, default=None)
+
+
+def _advance(job: Job, blocked_queues: set[tuple[str, str]], pauses: list[float]) -> None:
+    for status, step in _STEPS.items():
+        if job.status == status:
+            step(job)
+    if job.status != "RUNNABLE" or (job.region, job.queue) in blocked_queues:
+        return
+    if (pause := _place(job)) is not None:
+        blocked_queues.add((job.region, job.queue))  # first come, first served: nobody overtakes
+        pauses.append(pause)
+
+
+def _depend(job: Job) -> None:
+    waited_for = _dependencies(job)
+    if any(other.status == "FAILED" for other in waited_for):
+        book.set_status(job, "FAILED", DEPENDENCY_FAILED)
+    elif all(other.status == "SUCCEEDED" for other in waited_for):
+        book.set_status(job, "RUNNABLE")
+    elif job.status != "PENDING":
+        book.set_status(job, "PENDING")
+
+
+def _dependencies(job: Job) -> list[Job]:
+    """Of a child of an array: N_TO_N waits for its like in the other array, SEQUENTIAL for the one before."""
+    found = []
+    for each in job.submit.get("dependsOn", ()):
+        other = book.find(each["jobId"]) if "jobId" in each else None
+        if each.get("type") == "SEQUENTIAL" and job.parent and job.index:
+            found.append(job.parent.children[job.index - 1])
+        elif other and each.get("type") == "N_TO_N" and other.children and job.index is not None:
+            found.append(other.children[job.index])
+        elif other:
+            found.append(other)
+    return found
+
+
+def _sum_up(job: Job) -> None:
+    """An array is PENDING while its children run, and failed when one of them has."""
+    if not all(child.is_final for child in job.children):
+        if job.status == "SUBMITTED":
+            book.set_status(job, "PENDING")
+        return
+    failed = any(child.status == "FAILED" for child in job.children)
+    reason = job.stop_reason or ("Array Child Job FAILED" if failed else None)
+    book.set_status(job, "FAILED" if failed else "SUCCEEDED", reason)
+
+
+def _place(job: Job) -> float | None:
+    """Start it; else how long to wait before the next try, where it blocks its queue."""
+    verdict = capacity.place(job)
+    if verdict.environment is not None:
+        attempt.start(job, verdict.environment)
+        return None
+    if verdict.reason != job.status_reason:
+        job.status_reason = verdict.reason
+        job.blocked_since = time.monotonic() if verdict.reason else None
+        book.changed.notify_all()
+    left = _time_left(job)
+    if left is not None and left <= 0:
+        assert verdict.reason
+        stop(job, CANCELED.format(verdict.reason.partition(" ")[0]))
+        return 0.0
+    pause = ASK_AGAIN_S if verdict.ask_again else 3600.0
+    return pause if left is None else min(pause, left)
+
+
+def _time_left(job: Job) -> float | None:
+    """Until the queue's time limit for this reason cancels it; None where there is no such limit."""
+    limits = getattr(capacity.queue_of(job), "state_time_limits", [])
+    for limit in limits:
+        if job.status_reason and job.status_reason.startswith(limit["reason"]) and job.blocked_since:
+            return job.blocked_since + real_seconds(limit["maxTimeSeconds"]) - time.monotonic()
+    return None
+
+
+_STEPS: Mapping[str, Callable[[Job], None]] = {"SUBMITTED": _depend, "PENDING": _depend}

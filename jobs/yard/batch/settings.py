@@ -1,0 +1,25 @@
+"""What a user or a test may set of the yard's Batch, in the environment of `slipway yard up`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+STOP_VARIABLE = "SLIPWAY_YARD_STOP_SECONDS"  # between SIGTERM and SIGKILL
+CLOCK_VARIABLE = "SLIPWAY_YARD_CLOCK"  # real seconds in one second of a timeout or of a time limit of a state
+PYTHON_VARIABLE = "SLIPWAY_YARD_PYTHON"  # what `python` in a container's command means
+STOP_SECONDS = 30.0  # ECS's default stopTimeout
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def stop_seconds() -> float:
+    return float(os.environ.get(STOP_VARIABLE) or STOP_SECONDS)
+
+
+def real_seconds(batch_seconds: float) -> float:
+    return batch_seconds * float(os.environ.get(CLOCK_VARIABLE, "1"))
+
+
+def interpreter() -> str:
+    return os.environ.get(PYTHON_VARIABLE) or sys.executable

@@ -1,0 +1,115 @@
+"""Batch's jobs, run for real by jobs/yard/batch. Another operation is a function and its line below."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from jobs.yard.batch import book, listing, scheduler, storage, submission, views
+from jobs.yard.batch.records import WAITING
+from jobs.yard.errors import ApiError
+
+Parameters = Mapping[str, Any]
+
+END_TIMEOUT_S = 10.0
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    """Every process of every job ends, and its folders go."""
+    with book.changed:
+        for job in book.jobs.values():
+            scheduler.stop(job, "the yard was reset")
+        book.changed.wait_for(_have_all_ended, END_TIMEOUT_S)
+        book.jobs.clear()
+        book.changed.notify_all()
+    storage.forget()
+
+
+def _have_all_ended() -> bool:
+    """Asked again whenever something changes: one that was only starting has processes by then."""
+    left = [job for job in book.jobs.values() if job.attempts and not job.is_final]
+    for job in left:
+        if job.running:
+            job.running.kill_all()
+    return not left
+
+
+def kill_node(job_id: str, node: int) -> None:
+    """As a machine that dies: no signal is heard, and nobody is told."""
+    with book.changed:
+        job = book.find(job_id)
+        if job is None or job.running is None:
+            raise ValueError(
+                f"job {job_id} is {job.status if job else 'unknown'}; only a running one has nodes"
+            )
+        if not 0 <= node < job.nodes:
+            raise ValueError(f"job {job_id} has no node {node}; it has 0 to {job.nodes - 1}")
+        job.running.kill(node)
+
+
+@lru_cache(maxsize=1)
+def _end_with_the_yard() -> None:
+    atexit.register(reset)
+
+
+def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
+    _end_with_the_yard()
+    job = submission.submit(parameters, region)
+    return {"jobId": job.id, "jobName": job.name, "jobArn": views.arn(job)}
+
+
+def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
+    with book.changed:
+        return {"jobs": [view for each in parameters["jobs"] for view in _view(each, region)]}
+
+
+def _view(wanted: str, region: str) -> list[dict[str, Any]]:
+    """None of a job or node that is not there."""
+    identifier, _, node = wanted.rpartition("/")[2].partition("#")
+    job = book.find(identifier)
+    if job is None or job.region != region:
+        return []
+    if not node:
+        return [views.detail(job)]
+    exists = job.node_properties is not None and node.isdecimal() and int(node) < job.nodes
+    return [views.detail(job, int(node))] if exists else []
+
+
+def _cancel(parameters: Parameters, _region: str) -> dict[str, Any]:
+    """One that starts or runs already goes on, and that is no error."""
+    with book.changed:
+        job = book.find(_required(parameters, "jobId"))
+        if job and job.status in WAITING and not any(child.running for child in job.children):
+            job.is_cancelled = True
+            scheduler.stop(job, _required(parameters, "reason"))
+    return {}
+
+
+def _terminate(parameters: Parameters, _region: str) -> dict[str, Any]:
+    with book.changed:
+        job = book.find(_required(parameters, "jobId"))
+        if job and not job.is_final:
+            job.is_terminated = True
+            scheduler.stop(job, _required(parameters, "reason"))
+    return {}
+
+
+def _required(parameters: Parameters, member: str) -> str:
+    if not parameters.get(member):
+        raise ApiError("ClientException", f"{member} must not be empty")
+    return str(parameters[member])
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "CancelJob": _cancel,
+    "DescribeJobs": _describe,
+    "ListJobs": listing.list_jobs,
+    "SubmitJob": _submit,
+    "TerminateJob": _terminate,
+}
