@@ -16,7 +16,7 @@ from jobs.runs import Found, Run, describe_jobs, refresh
 POLL_SECONDS = 2.0
 # CloudWatch shows the last lines a little after the job has ended.
 LAST_LOOKS = 2
-_RANK = re.compile(r"\[(?:rank )?([0-9]{1,6})\]")
+_RANK = re.compile(r"\[([0-9]{1,6})\] ")  # as containers/runtime/log_pump.py marks a rank's lines
 _NO_STREAM_YET = "ResourceNotFoundException"
 
 

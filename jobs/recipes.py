@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+from jobs.core.accelerators import device_of
 from jobs.core.errors import Problem, SlipwayError
 from jobs.core.instances import InstanceType
 from jobs.core.job import DoesNotFit, InvalidJob
@@ -18,15 +19,6 @@ from jobs.core.job import DoesNotFit, InvalidJob
 RECIPES: Mapping[str, str] = {
     "bert_pretrain": "containers.recipes.bert_pretrain.recipe",
 }
-
-# The first word of an accelerator's name in the catalogue, and what recipes call it.
-_ACCELERATORS: Mapping[str, str] = {
-    "Habana": "gaudi",
-    "NVIDIA": "cuda",
-    "Trainium1": "neuron",
-    "Trainium2": "neuron",
-}
-_NO_ACCELERATOR = "cpu"
 
 
 class UnknownRecipe(SlipwayError):
@@ -64,19 +56,10 @@ def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:
 
 
 def refuse_hardware(recipe: Recipe, instance_type: InstanceType) -> None:
-    accelerator = accelerator_of(instance_type)
-    if accelerator not in recipe.accelerators:
+    device = device_of(instance_type)
+    if device not in recipe.accelerators:
         raise DoesNotFit(
-            f"recipe '{recipe.name}' cannot train on {accelerator}, which is what {instance_type.name} has; "
+            f"recipe '{recipe.name}' cannot train on {device}, which is what {instance_type.name} has; "
             f"it can on {', '.join(recipe.accelerators)}",
             hint="submit it to another target: slipway targets",
         )
-
-
-def accelerator_of(instance_type: InstanceType) -> str:
-    """What the processes of a node of this type train on, in the recipes' words."""
-    if instance_type.accelerator is None:
-        return _NO_ACCELERATOR
-    maker = instance_type.accelerator.name.split()[0]
-    assert maker in _ACCELERATORS, f"jobs/recipes.py has no word for {instance_type.accelerator.name}"
-    return _ACCELERATORS[maker]

@@ -206,6 +206,7 @@ def _target(stack: BatchStack, props: BatchProps, *, queue: JobQueue, job: Multi
         build_project=props.image.build_project,
         job_timeout_seconds=props.job_timeout_hours * 3600,
         job_attempts=props.job_attempts,
+        efa_interfaces=props.nodes.efa_interfaces,
         file_system_id=props.files.file_system_id if props.files else None,
         file_system_mount=SHARED if props.files else None,
     )

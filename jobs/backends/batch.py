@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jobs.core.accelerators import family_of
 from jobs.core.errors import Problem
+from jobs.core.instances import instance_type
 from jobs.core.job import DoesNotFit, InvalidJob, Job, submission_name
 from jobs.core.retries import RETRY_RULES
 from jobs.core.states import JobState
@@ -119,6 +121,7 @@ def _environment(job: Job, target: BatchTarget, name: str) -> list[dict[str, str
     """The static half of the launch contract; containers/runtime/platforms.py reads the other half there."""
     mount = target.file_system_mount
     variables = {
+        **_hardware(job, target),
         "SLIPWAY_JOB": name,
         "SLIPWAY_NODES": str(job.nodes),
         "SLIPWAY_TIMEOUT_SECONDS": str(timeout_seconds(job, target)),
@@ -129,6 +132,19 @@ def _environment(job: Job, target: BatchTarget, name: str) -> list[dict[str, str
         "SLIPWAY_LOGS": f"{mount}/logs/{name}" if mount else None,
     }
     return [{"name": key, "value": value} for key, value in sorted(variables.items()) if value is not None]
+
+
+def _hardware(job: Job, target: BatchTarget) -> dict[str, str | None]:
+    """What the launcher counts before it starts: a node that lacks a device fails at once, and by name."""
+    hardware = instance_type(target.instance_type)
+    family, accelerator = family_of(hardware), hardware.accelerator
+    devices = accelerator.count if accelerator else 0
+    return {
+        "SLIPWAY_ACCELERATOR": family.files if family else None,
+        "SLIPWAY_ACCELERATORS": str(devices) if family else None,
+        "SLIPWAY_EFA_INTERFACES": str(target.efa_interfaces),
+        "SLIPWAY_PROCESSES_PER_NODE": str(job.processes_per_node or devices or 1),
+    }
 
 
 def _place(option: str, given: str | None, target: BatchTarget, *, default: str) -> str | None:

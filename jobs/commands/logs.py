@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jobs.job_logs import LogLine, Wanted
     from jobs.runs import Found, Run
 
+_LAUNCHER = "[node "  # containers/runtime/log_pump.py marks its own lines
+
 
 @click.command()
 @click.argument("job")
@@ -113,7 +115,8 @@ def _printer(run: Run) -> Callable[[LogLine], str]:
     shown = printable if is_terminal(sys.stdout) else str
 
     def show(line: LogLine) -> str:
-        mark = f"[node {line.node}] " if line.rank is None and run.nodes != 1 else ""
+        is_marked = line.rank is not None or line.text.startswith(_LAUNCHER) or run.nodes == 1
+        mark = "" if is_marked else f"[node {line.node}] "
         return mark + shown(line.text.expandtabs())
 
     return show

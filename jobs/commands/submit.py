@@ -42,6 +42,7 @@ COLUMNS = (
 @click.option("--name", help="The job's name; otherwise the recipe's. A digest of the job follows it.")
 @click.option("--data", metavar="PATH", help="Where its data lie; relative to the files that nodes share.")
 @click.option("--checkpoints", metavar="PATH", help="Where it saves, and resumes from; likewise.")
+@click.option("--processes-per-node", type=int, help="Of every machine; otherwise one a device.")
 @click.option("--timeout-hours", type=float, help="Of an attempt; otherwise as the cluster says.")
 @click.option("--attempts", type=int, help="How often it may be tried; otherwise as the cluster says.")
 @click.option("--region", help="The target's; otherwise your own, then those of the declared clusters.")
@@ -87,7 +88,7 @@ def _job(
     timeout_hours: float | None,
     **others: Any,
 ) -> Job:
-    """`others` are data, checkpoints and attempts: fields of a job under the same names."""
+    """`others` are fields of a job under the same names."""
     from jobs.core.job import Job, parse_settings
 
     return Job(

@@ -18,6 +18,7 @@ from jobs.core.text import printable
 LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
 MOST_ATTEMPTS = 10
+MOST_PROCESSES = 1024  # of a node; containers/runtime/settings.py takes no more
 SHORTEST_TIMEOUT_SECONDS = 60
 LONGEST_TIMEOUT_SECONDS = 365 * 24 * 3600
 LONGEST_PLACE = 4096
@@ -52,6 +53,7 @@ class Job:
     checkpoints: str | None = None  # likewise; None: a folder of this job's own
     timeout_seconds: int | None = None  # of one attempt; None: as the cluster says
     attempts: int | None = None  # likewise
+    processes_per_node: int | None = None  # None: one a device
     repeat: int = 0  # the same job once more is another job
 
     def __post_init__(self) -> None:
@@ -97,6 +99,7 @@ def _problems(job: Job) -> Iterator[Problem]:
     yield from _out_of_range(
         "the timeout in seconds", job.timeout_seconds, SHORTEST_TIMEOUT_SECONDS, LONGEST_TIMEOUT_SECONDS
     )
+    yield from _out_of_range("--processes-per-node", job.processes_per_node, 1, MOST_PROCESSES)
     for name, value in job.settings.items():
         yield from _problems_of_setting(name, value)
     for where, place in (("--data", job.data), ("--checkpoints", job.checkpoints)):

@@ -45,6 +45,7 @@ class BatchTarget:
     build_project: str  # the CodeBuild project that `slipway build` starts
     job_timeout_seconds: int  # of one attempt; a job may ask for less
     job_attempts: int
+    efa_interfaces: int  # of a node
     file_system_id: str | None  # None: the cluster shares no files
     file_system_mount: str | None  # where containers find it
 

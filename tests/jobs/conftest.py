@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from jobs import aws
 from jobs.cli import run
+from jobs.core.targets import BatchTarget
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from jobs.yard.faults import unscript
+from tests.jobs.deployed import deploy_target
 from tests.yard.conftest import REGION, RunningYard, yard, yard_process
 
 __all__ = ["slipway", "yard", "yard_process", "yard_shell"]
@@ -38,6 +42,14 @@ def slipway(capsys: pytest.CaptureFixture[str]) -> Slipway:
         return code, said.out, said.err
 
     return command
+
+
+@pytest.fixture
+def target(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchTarget]:
+    """One that jobs can be submitted to, and a journal that is empty."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    yield deploy_target(yard_shell)
+    unscript(yard_shell.endpoint)
 
 
 def _forget_clients() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,12 @@ from jobs import job_logs
 from jobs.core.targets import BatchTarget
 from jobs.yard.faults import Fault, Kind, script, scripted, unscript
 from tests.jobs.conftest import Slipway
-from tests.jobs.deployed import deploy_target, job_names
+from tests.jobs.deployed import job_names
 from tests.yard.conftest import RunningYard
 
+pytestmark = pytest.mark.usefixtures("target")
+
 SUBMIT = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--set", "size=tiny")
-
-
-@pytest.fixture(autouse=True)
-def target(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchTarget]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    yield deploy_target(yard_shell)
-    unscript(yard_shell.endpoint)
 
 
 def job_as(yard: RunningYard, **changes: Any) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from containers.runtime.settings import ACCELERATOR_FILES
+from jobs.core.accelerators import FAMILIES, device_of
 from jobs.core.instances import instance_type, instance_types
 from jobs.core.job import DoesNotFit, InvalidJob
-from jobs.recipes import RECIPES, accelerator_of, find_recipe, refuse_hardware, refuse_settings
+from jobs.recipes import RECIPES, find_recipe, refuse_hardware, refuse_settings
 
 FOLDER = Path(__file__).resolve().parents[2] / "containers" / "recipes"
 
@@ -37,8 +39,9 @@ def test_reading_a_recipe_loads_nothing_heavy(name: str) -> None:
 
 
 def test_every_instance_type_has_an_accelerator_in_the_recipes_words() -> None:
-    known = {accelerator_of(each) for each in instance_types()}
+    known = {device_of(each) for each in instance_types()}
     assert known == {"gaudi", "cuda", "neuron", "cpu"}
+    assert {family.files for family in FAMILIES.values()} == set(ACCELERATOR_FILES)
 
 
 def test_hardware_that_a_recipe_cannot_use_is_refused() -> None:

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from containers.runtime.machine import Machine
+from containers.runtime.place import Place
 from containers.runtime.platforms import read_contract
+from containers.runtime.settings import Settings
 from jobs.backends.batch import MOST_BYTES, STATES, BatchRequest, build_request
 from jobs.core.job import DoesNotFit, InvalidJob, Job
 from jobs.core.states import JobState, translate
@@ -74,6 +76,25 @@ def test_the_container_reads_what_was_sent() -> None:
     assert contract.checkpoints == f"/mnt/shared/checkpoints/{request.name}"
     assert contract.logs == f"/mnt/shared/logs/{request.name}"
     assert contract.deadline is not None
+
+
+def test_the_launcher_starts_a_process_a_device_and_counts_the_devices_first() -> None:
+    request = request_for()
+    place = Place(
+        node=0, nodes=2, rank=0, world=2, local_rank=0, local_world=1, main_address="10.20.0.5", main_port=1
+    )
+    settings = Settings.of(environment(request), place, MODULE, [])
+    assert (settings.processes, settings.accelerator, settings.accelerators) == (8, "habana", 8)
+    assert settings.efa_interfaces == 4
+
+
+@pytest.mark.parametrize(("asked", "processes"), [(None, 1), (4, 4)])
+def test_a_node_without_accelerators_runs_one_process_or_as_many_as_asked(
+    asked: int | None, processes: int
+) -> None:
+    sent = environment(request_for(replace(JOB, processes_per_node=asked), instance_type="c6i.32xlarge"))
+    assert sent["SLIPWAY_PROCESSES_PER_NODE"] == str(processes)
+    assert "SLIPWAY_ACCELERATOR" not in sent
 
 
 @pytest.mark.parametrize(

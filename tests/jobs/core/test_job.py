@@ -62,6 +62,7 @@ def test_what_batch_would_replace_in_a_command_is_refused() -> None:
     [
         ({"nodes": 0}, "--nodes: is 0; allowed is 1 to 1000"),
         ({"nodes": 1001}, "--nodes: is 1001"),
+        ({"processes_per_node": 0}, "--processes-per-node: is 0; allowed is 1 to 1024"),
         ({"attempts": 0}, "--attempts: is 0; allowed is 1 to 10; 1 is no retry"),
         ({"attempts": 11}, "--attempts: is 11"),
         ({"timeout_seconds": 59}, "is 59; allowed is 60"),

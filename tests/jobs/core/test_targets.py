@@ -33,6 +33,7 @@ TARGET = BatchTarget(
     build_project="slipway-dl1-build",
     job_timeout_seconds=48 * 3600,
     job_attempts=3,
+    efa_interfaces=4,
     file_system_id="fs-0123456789abcdef0",
     file_system_mount="/mnt/shared",
 )

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from jobs.core.targets import BatchTarget
 from jobs.explain.facts import gather
 from jobs.runs import Found, read_run
-from jobs.yard.faults import Fault, Kind, script, unscript
-from tests.jobs.deployed import deploy_target
+from jobs.yard.faults import Fault, Kind, script
 from tests.yard.conftest import RunningYard
-
-
-@pytest.fixture
-def target(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchTarget]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    yield deploy_target(yard_shell)
-    unscript(yard_shell.endpoint)
 
 
 def found(target: BatchTarget, **changes: Any) -> Found:
