@@ -28,6 +28,7 @@ STACKS = (Column(name="name", title="stack"), Column(name="region"), Column(name
 SERVICES = (Column(name="name", title="served by Slipway itself"),)
 TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="how far to trust it"))
 STAND_INS = (Column(name="name", title="stands in for what no account has at first"),)
+JOBS = (Column(name="name", title="jobs of AWS Batch are real processes here"),)
 FAULTS = (
     Column(name="service"),
     Column(name="operation"),
@@ -89,6 +90,7 @@ def status(as_json: bool) -> None:
     print_table("stacks", STACKS, found["stacks"], as_json=False)
     print_table("", SERVICES, _named([*found["own_services"], *found["own_operations"]]), as_json=False)
     print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
+    print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
     print_table("", TYPES, types, as_json=False)
 
@@ -117,6 +119,17 @@ def env(shell: str) -> None:
     from jobs.yard.environment import script
 
     print_text(script(shell, process.required().endpoint, os.environ))
+
+
+@command.command(name="kill-node")
+@click.argument("job")
+@click.argument("node", type=click.IntRange(0))
+def kill_node(job: str, node: int) -> None:
+    """Kill NODE of the running JOB (its id), as a machine that dies: no process of it hears a signal."""
+    from jobs.yard.endpoint import control
+
+    control(_endpoint(), "POST", "/kill-node", {"job": job, "node": node})
+    say(f"node {node} of job {job} is gone")
 
 
 @command.group()

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from jobs.yard import faults, keys, moto_door, services, stand_ins
+from jobs.yard.batch import imitation
 from jobs.yard.endpoint import CONTROL_PATH
 from jobs.yard.wire import Reply
+
+LONGEST_WAIT_S = 8.0  # the client gives up after jobs.yard.endpoint.TIMEOUT_S
 
 _STARTED = time.monotonic()
 
@@ -56,6 +59,7 @@ def _status(_body: object) -> dict[str, Any]:
         "own_services": sorted(services.SERVICES),
         "own_operations": sorted(f"{service}:{operation}" for service, operation in services.OPERATIONS),
         "stand_ins": stand_ins.described(),
+        "batch_jobs": imitation.described(),
     }
 
 
@@ -97,6 +101,22 @@ def _clear_faults(_body: object) -> list[dict[str, Any]]:
     return faults.listed()
 
 
+def _kill_node(asked: object) -> None:
+    from jobs.yard.services.batch_jobs import kill_node
+
+    if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
+        raise ValueError("a job's id and the number of one of its nodes are wanted")
+    kill_node(str(asked.get("job")), asked["node"])
+
+
+def _await_job(asked: object) -> str:
+    from jobs.yard.batch.book import wait_until_final
+
+    if not isinstance(asked, Mapping):
+        raise ValueError("a job's id is wanted")
+    return wait_until_final(str(asked.get("job")), min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
+
+
 def _reset(_body: object) -> None:
     """As new: what was created, scripted and given out is gone."""
     faults.clear_rules()
@@ -112,5 +132,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("GET", "/faults"): lambda _body: faults.listed(),
     ("POST", "/faults"): _add_fault,
     ("DELETE", "/faults"): _clear_faults,
+    ("POST", "/kill-node"): _kill_node,
+    ("POST", "/await-job"): _await_job,
     ("POST", "/reset"): _reset,
 }
