@@ -7,7 +7,7 @@ from typing import Literal
 
 from containers.runtime.errors import Refusal
 
-# stop: the training ends, with its older checkpoints as they are. skip: this step's gradients are dropped, and
+# stop: the training ends, its older checkpoints as they are. skip: this step's gradients are dropped, and
 # the training ends if that goes on.
 NotFinitePolicy = Literal["stop", "skip"]
 

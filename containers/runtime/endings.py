@@ -1,0 +1,85 @@
+"""How a job ended and why: what one node tells the others, and what becomes the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from containers.runtime.collective import Json
+from containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
+
+_OUT_OF_MEMORY = "out of memory: the kernel ended it; use a smaller micro-batch, or a larger instance type"
+_MOST_TAIL_LINES = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    code: int
+    reason: str
+    rank: int | None = None
+    tail: tuple[str, ...] = ()  # the rank's last words
+    by_signal: bool = False
+    dump: bool = False  # ranks print their stacks before they are stopped
+
+    def to_json(self) -> Json:
+        return {**asdict(self), "tail": list(self.tail)[-_MOST_TAIL_LINES:]}
+
+
+SUCCESS = Ending(code=0, reason="every rank ended well")
+
+
+def from_json(value: Json) -> Ending:
+    """Of a peer of this attempt; what is damaged all the same reads as a failure, never as success."""
+    record = value if isinstance(value, dict) else {}
+    code, rank, tail = record.get("code"), record.get("rank"), record.get("tail")
+    return Ending(
+        code=code if type(code) is int and 0 <= code <= 255 else 1,
+        reason=str(record.get("reason", "a node said nothing of how it ended")),
+        rank=rank if type(rank) is int else None,
+        tail=tuple(map(str, tail)) if isinstance(tail, list) else (),
+        by_signal=record.get("by_signal") is True,
+        dump=record.get("dump") is True,
+    )
+
+
+def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_memory: bool) -> Ending:
+    """`status` as waitpid gives it; a signal becomes 128 and its number, as shells and platforms say it."""
+    code = os.waitstatus_to_exitcode(status)
+    who = f"rank {rank} on {host}"
+    if code >= 0:
+        return Ending(code=code, reason=f"{who} ended with exit code {code}", rank=rank, tail=tuple(tail))
+    name = _signal_name(-code)
+    why = f": {_OUT_OF_MEMORY}" if out_of_memory else ""
+    return Ending(
+        code=128 - code,
+        reason=f"{who} was killed by {name} (exit code {128 - code}){why}",
+        rank=rank,
+        tail=tuple(tail),
+        by_signal=not out_of_memory,
+    )
+
+
+def of_refusal(refusal: Refusal) -> Ending:
+    return Ending(code=refusal.exit_code, reason=str(refusal))
+
+
+def first_cause(endings: Sequence[Ending]) -> Ending:
+    """Of what came within a moment. A lost node explains all else, and a killed rank the exceptions of its
+    peers, whose sockets it closed; among equals the first."""
+    return min(endings, key=lambda ending: (ending.rank is not None, not ending.by_signal))
+
+
+def after_stop(endings: Sequence[Ending]) -> Ending:
+    """All were asked to stop: who saved says 85, and outweighs peers whose collectives broke meanwhile."""
+    saved = [ending for ending in endings if ending.code == RESUMABLE_EXIT_CODE]
+    failed = [ending for ending in endings if ending.code != 0]
+    return next(iter(saved or failed), SUCCESS)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,74 @@
+"""What the launcher asks of the kernel beyond Python's `os`. On other systems these do nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+# linux/prctl.h
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def die_with_parent() -> None:
+    """Even when the parent is killed and can send nothing. Survives exec, not fork."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """What a rank leaves behind becomes our child, as if we were process 1, and can be found and reaped."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children(root: Path) -> list[int]:
+    """Every process whose parent we are."""
+    found = []
+    for path in (root / "proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[1]) == os.getpid():
+                found.append(int(path.parent.name))
+    return found
+
+
+def kill_marked(mark: str) -> None:
+    """Every process that has `mark` in its environment; again, until none is new."""
+    killed: set[str] = set()
+    while found := {path.parent.name for path in _marked(mark)} - killed:
+        for name in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(name), signal.SIGKILL)
+        killed |= found
+
+
+def state(pid: int, root: Path) -> str:
+    """R, S, D, T …: proc(5)."""
+    with suppress(OSError, IndexError):
+        return (root / "proc" / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    return "?"
+
+
+def memory_kills(root: Path) -> int:
+    """How many processes of this container the kernel has ended for memory; cgroup v2, else v1."""
+    for name in ("memory.events", "memory/memory.oom_control"):
+        with suppress(OSError, ValueError, KeyError):
+            text = (root / "sys/fs/cgroup" / name).read_text()
+            return int(dict(line.split(maxsplit=1) for line in text.splitlines())["oom_kill"])
+    return 0
+
+
+def _marked(mark: str) -> list[Path]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if int(path.parent.name) != os.getpid() and mark.encode() in path.read_bytes():
+                found.append(path)
+    return found
+
+
+def _prctl(option: int, value: int) -> None:
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

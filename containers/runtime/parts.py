@@ -1,0 +1,98 @@
+"""The two parts in a supervised job: the main node decides how it ended, all others report and obey."""
+
+from __future__ import annotations
+
+import time
+
+from containers.runtime import endings
+from containers.runtime.endings import SUCCESS, Ending
+from containers.runtime.errors import RESUMABLE_EXIT_CODE
+from containers.runtime.peers import PeerEvent
+from containers.runtime.supervise import FAREWELL_SECONDS, Supervisor, Watch
+
+_SETTLE_SECONDS = 1.0  # in which the cause of a failure may still arrive from another node
+
+
+class MainSupervisor(Supervisor):
+    """Decides. In Batch the job ends when this node ends, and a dead child node ends nothing by itself."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._awaited = set(watch.peers.links)  # nodes whose ranks still run
+        self._failures: list[Ending] = []
+        self._decides_at = float("inf")
+
+    def fail(self, ending: Ending) -> None:
+        self._failures.append(ending)
+        settle = _SETTLE_SECONDS if self.watch.peers.links else 0.0
+        self._decides_at = min(self._decides_at, time.monotonic() + settle)
+
+    def hear(self, event: PeerEvent) -> None:
+        if event.lost is not None:
+            self._lose(event.node, event.lost)
+        elif event.message is not None:
+            if "failed" in event.message:
+                self.fail(endings.from_json(event.message["failed"]))
+            if "done" in event.message:
+                self._awaited.discard(event.node)
+                self.stopped.append(endings.from_json(event.message["done"]))
+            if "stop" in event.message:
+                self.stop(f"node {event.node} was asked to stop")
+
+    def conclude(self) -> None:
+        now = time.monotonic()
+        if self.kills_at is not None and now > self.kills_at + FAREWELL_SECONDS:
+            self._awaited.clear()
+        if now > self._decides_at:
+            self.verdict = endings.first_cause(self._failures)
+        elif not self._failures and not self.watch.team.running() and not self._awaited:
+            self.verdict = endings.after_stop(self.stopped)
+        if self.verdict is not None:
+            self.watch.peers.tell({"end": self.verdict.to_json()})
+
+    def say_farewell(self, verdict: Ending) -> None:
+        """Batch ends the other nodes with us: theirs may still have a last word to log."""
+        self.wait(FAREWELL_SECONDS, lambda: not self.watch.peers.links)
+
+    def _lose(self, node: int, why: str) -> None:
+        if node not in self._awaited:
+            return
+        self._awaited.discard(node)
+        ending = Ending(code=RESUMABLE_EXIT_CODE, reason=f"lost {why}; the next attempt resumes")
+        if self.kills_at is None:
+            self.fail(ending)
+        else:
+            self.stopped.append(ending)
+
+
+class ChildSupervisor(Supervisor):
+    """Reports, and obeys."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._reported: Ending | None = None
+
+    def fail(self, ending: Ending) -> None:
+        if self._reported is None:
+            self._report("failed", ending)
+
+    def hear(self, event: PeerEvent) -> None:
+        if event.lost is not None:
+            lost = Ending(code=RESUMABLE_EXIT_CODE, reason=f"lost the main node: {event.lost}")
+            self.verdict = self.verdict or self._failure() or lost
+        elif event.message is not None:
+            if "end" in event.message:
+                self.verdict = endings.from_json(event.message["end"])
+            if "stop" in event.message:
+                self.stop("the main node passed on a stop")
+
+    def conclude(self) -> None:
+        if self._reported is None and not self.watch.team.running():
+            self._report("done", endings.after_stop(self.stopped))
+
+    def _report(self, how: str, ending: Ending) -> None:
+        self._reported = ending
+        self.watch.peers.tell({how: ending.to_json()})
+
+    def _failure(self) -> Ending | None:
+        return self._reported if self._reported not in (None, SUCCESS) else None

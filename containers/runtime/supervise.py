@@ -1,0 +1,162 @@
+"""One node of a running job: it watches its own ranks and the other nodes, and ends all when any ends badly.
+
+The main node decides how the job ended and tells the others; each ends its own ranks. The two parts differ in
+what they do with a failure and with being done: parts.py.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from containers.runtime import linux
+from containers.runtime.endings import Ending
+from containers.runtime.errors import RESUMABLE_EXIT_CODE
+from containers.runtime.peers import PeerEvent, Peers
+from containers.runtime.progress import Progress
+from containers.runtime.settings import Settings
+from containers.runtime.team import Team
+
+_POLL_SECONDS = 0.2
+_ABANDON_SECONDS = (
+    3.0  # from SIGTERM to SIGKILL where the job has failed: its collectives cannot end any more
+)
+_DUMP_SECONDS = 1.0  # in which ranks print their stacks
+_REAP_SECONDS = 5.0  # in which the kernel ends what was killed
+FAREWELL_SECONDS = _DUMP_SECONDS + _ABANDON_SECONDS + 2.0  # in which the other nodes end theirs
+_STOP_CODE = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a supervisor works with."""
+
+    settings: Settings
+    team: Team
+    peers: Peers
+    progress: Progress
+    deadline: float | None  # Unix seconds
+    say: Callable[[str], None]
+    root: Path
+
+
+class Supervisor:
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.stopped: list[Ending] = []  # of ranks that ended well, or after they were asked to stop
+        self.verdict: Ending | None = None  # how the job ended
+        self.kills_at: float | None = None  # asked to stop; what still runs then is killed
+        self._has_failed = False
+
+    def run(self) -> Ending:
+        """Until it is known how the job ended; then no rank of this node is left."""
+        while self.verdict is None:
+            self._turn()
+        self._end_ranks(self.verdict)
+        self.say_farewell(self.verdict)
+        return self.verdict
+
+    def fail(self, ending: Ending) -> None:
+        raise NotImplementedError
+
+    def hear(self, event: PeerEvent) -> None:
+        raise NotImplementedError
+
+    def conclude(self) -> None:
+        """Called at every turn; sets the verdict, once it is known."""
+        raise NotImplementedError
+
+    def pass_stop_on(self, why: str) -> None:
+        self.watch.peers.tell({"stop": why})
+
+    def say_farewell(self, verdict: Ending) -> None:
+        """The ranks of this node are gone."""
+
+    def stop(self, why: str) -> None:
+        """Asked from outside, on any node: all ranks may write a checkpoint in the time that is left."""
+        if self.kills_at is not None or self.verdict is not None:
+            return
+        grace = self.watch.settings.grace_seconds
+        if self.watch.deadline is not None:
+            grace = max(0.0, min(grace, self.watch.deadline - time.time()))
+        self.watch.say(f"{why}: ranks have {grace:g} s to write a checkpoint and end")
+        self.kills_at = time.monotonic() + grace
+        self.watch.team.signal(signal.SIGTERM)
+        self.pass_stop_on(why)
+
+    def _turn(self) -> None:
+        for event in self.watch.peers.poll(_POLL_SECONDS):
+            self.hear(event)
+        self._obey_signals()
+        for ending in self.watch.team.reap():
+            self._rank_ended(ending)
+        self._watch_time()
+        self._watch_progress()
+        self.conclude()
+
+    def _obey_signals(self) -> None:
+        for number in self.watch.peers.doorbell.rung():
+            if self.kills_at is not None and number == signal.SIGINT:
+                self.kills_at = 0.0  # a second Ctrl-C
+            self.stop(f"{signal.Signals(number).name} received")
+
+    def _rank_ended(self, ending: Ending) -> None:
+        if self.kills_at is None and ending.code != 0:
+            self.fail(self._resumable_or_not(ending))
+        elif self.kills_at is not None and ending.code == 128 + signal.SIGKILL and ending.by_signal:
+            why = f"rank {ending.rank} did not end in the time it had, and was killed"
+            self.stopped.append(replace(ending, code=_STOP_CODE, reason=why))
+        else:
+            self.stopped.append(ending)
+
+    def _resumable_or_not(self, ending: Ending) -> Ending:
+        if not (ending.by_signal and self.watch.settings.resume_after_signals):
+            return ending
+        return replace(ending, code=RESUMABLE_EXIT_CODE, reason=f"{ending.reason}; the next attempt resumes")
+
+    def _watch_time(self) -> None:
+        grace = self.watch.settings.grace_seconds
+        if self.watch.deadline is not None and time.time() > self.watch.deadline - grace:
+            self.stop("the deadline is near")
+        if self.kills_at is not None and time.monotonic() > self.kills_at:
+            self.watch.team.kill()
+
+    def _watch_progress(self) -> None:
+        if self._has_failed or self.kills_at is not None:
+            return
+        running = self.watch.team.running()
+        stuck = self.watch.progress.stuck(list(running))
+        if stuck:
+            self._has_failed = True
+            states = {rank: linux.state(running[rank], self.watch.root) for rank in stuck}
+            self.fail(_hang(stuck, states, self.watch))
+
+    def _end_ranks(self, verdict: Ending) -> None:
+        team = self.watch.team
+        if verdict.dump:
+            team.signal(signal.SIGUSR1)
+            self.wait(_DUMP_SECONDS, lambda: not team.running())
+        team.signal(signal.SIGTERM)
+        team.signal(signal.SIGCONT)  # one that was stopped would not hear it
+        self.wait(_ABANDON_SECONDS, lambda: not team.running())
+        team.kill()
+        self.wait(_REAP_SECONDS, lambda: not team.running())
+
+    def wait(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        """Beats go on meanwhile, or the others would take us for dead."""
+        ends = time.monotonic() + seconds
+        while not is_over() and time.monotonic() < ends:
+            self.watch.peers.poll(_POLL_SECONDS)
+            self.watch.peers.doorbell.rung()
+            self.watch.team.reap()
+
+
+def _hang(stuck: Mapping[int, str], states: Mapping[int, str], watch: Watch) -> Ending:
+    named = [f"{rank} ({where}, process state {states[rank]})" for rank, where in stuck.items()]
+    reason = (
+        f"no progress for too long on {watch.peers.member.host} by rank {', '.join(named)}; stacks are above"
+    )
+    return Ending(code=RESUMABLE_EXIT_CODE, reason=reason, rank=min(stuck), dump=True)

@@ -1,0 +1,144 @@
+"""A tiny training for the launcher's tests: each rank does the words that its first argument holds for it.
+
+`{"0": ["print", "exit 3"], "*": ["wait"]}`: rank 0's own, and everybody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from containers.runtime.contract import LaunchContract
+from containers.runtime.errors import Refusal
+from containers.runtime.telemetry import Telemetry
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def show(word: str) -> None:
+    contract = LaunchContract.from_environment(os.environ)
+    seen: dict[str, object] = {
+        "rank": contract.rank,
+        "local_rank": contract.local_rank,
+        "world": contract.world,
+    }
+    seen |= {"node": contract.node, "port": contract.main_port, "argv": sys.argv[2:]}
+    print(json.dumps(seen))
+
+
+def wait(word: str) -> None:
+    print("ready", flush=True)
+    while True:
+        time.sleep(600)
+
+
+def save(word: str) -> None:
+    """Writes its checkpoint when it is asked to stop, and takes `word` seconds for it."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        time.sleep(float(word or 0))
+        Path(os.environ["SLIPWAY_CHECKPOINTS"], os.environ["RANK"]).write_text("saved")
+        sys.exit(85)
+
+    signal.signal(signal.SIGTERM, stop)
+    wait("")
+
+
+def ignore(word: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    wait("")
+
+
+def finish(word: str) -> None:
+    """Ends well when it is asked to stop."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    wait("")
+
+
+def kill(word: str) -> None:
+    os.kill(os.getpid(), getattr(signal, word))
+    time.sleep(600)
+
+
+def memory(word: str) -> None:
+    """As the kernel does it: counts, then kills."""
+    Path(os.environ["SLIPWAY_ROOT"], "sys/fs/cgroup/memory.events").write_text("low 0\noom_kill 1\n")
+    kill("SIGKILL")
+
+
+def refuse(word: str) -> None:
+    raise Refusal("micro_batch is 0, and must be at least 1")
+
+
+def explode(word: str) -> None:
+    raise ZeroDivisionError(word)
+
+
+def children(word: str) -> None:
+    """A child, one in a session of its own, one whose parent has gone, and one that ends at once."""
+    subprocess.Popen(SLEEPER)
+    subprocess.Popen(SLEEPER, start_new_session=True)
+    orphan = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True)"
+    subprocess.run([sys.executable, "-c", orphan, *SLEEPER], check=True)
+    subprocess.run([sys.executable, "-c", orphan, sys.executable, "-c", ""], check=True)
+
+
+def beat(word: str) -> None:
+    Telemetry.of(LaunchContract.from_environment(os.environ)).beat(word)
+
+
+def say(word: str) -> None:
+    print(word)
+
+
+def raw(word: str) -> None:
+    """Bytes in hexadecimal, to both outputs."""
+    for descriptor in (1, 2):
+        os.write(descriptor, bytes.fromhex(word))
+
+
+def flood(word: str) -> None:
+    """Many lines on both outputs at once, in pieces that end anywhere."""
+    text = "".join(f"{number:06d} {'x' * (number % 200)}|\n" for number in range(int(word))).encode()
+    for start in range(0, len(text), 1777):
+        os.write(1, text[start : start + 1777])
+        os.write(2, text[start : start + 1777])
+
+
+def long(word: str) -> None:
+    os.write(1, b"y" * int(word) + b"end\nnext\n")
+
+
+DOES: dict[str, Callable[[str], None]] = {
+    each.__name__: each
+    for each in (
+        show,
+        wait,
+        save,
+        ignore,
+        finish,
+        kill,
+        memory,
+        refuse,
+        explode,
+        children,
+        beat,
+        say,
+        raw,
+        flood,
+    )
+}
+DOES |= {"long": long, "exit": lambda word: sys.exit(int(word))}
+
+if __name__ == "__main__":
+    words = json.loads(sys.argv[1])
+    for entry in words.get(os.environ["RANK"], words.get("*", [])):
+        name, _, rest = entry.partition(" ")
+        DOES[name](rest)
