@@ -15,6 +15,8 @@ from jobs.core.targets import BatchTarget
 from jobs.runs import Found, Run, describe_jobs, list_runs
 
 _FAILED = "Failed"
+_LAST_LINES = 100
+_ERROR = "error: "  # as the launcher and the recipes begin what a person should read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Facts:
     environments: tuple[Environment, ...]
     scaling_failure: str | None
     unanswered: tuple[str, ...]
+    last_error: str | None = None  # that the main node logged
 
 
 def gather(found: Found) -> Facts:
@@ -57,6 +60,7 @@ def gather(found: Found) -> Facts:
         queue_state=queue.get("state"),
         environments=environments,
         scaling_failure=_scaling_failure(found.target, environments, unanswered),
+        last_error=_last_error(found, nodes),
         unanswered=tuple(dict.fromkeys(unanswered)),
     )
 
@@ -83,6 +87,22 @@ def _exit_code(found: Found, nodes: Sequence[Mapping[str, Any]]) -> int | None:
         return found.run.exit_code
     code = (nodes[0].get("container") or {}).get("exitCode")
     return code if isinstance(code, int) else None
+
+
+def _last_error(found: Found, nodes: Sequence[Mapping[str, Any]]) -> str | None:
+    stream = (nodes[0].get("container") or {}).get("logStreamName") if nodes else None
+    if found.run.state is not JobState.FAILED or not stream:
+        return None
+    answer = ask(
+        reader("logs", found.target.region),
+        "GetLogEvents",
+        logGroupName=found.target.log_group,
+        logStreamName=stream,
+        limit=_LAST_LINES,
+        startFromHead=False,
+    )
+    lines = [] if isinstance(answer, Unanswered) else [str(each["message"]) for each in answer["events"]]
+    return next((line.rstrip("\n") for line in reversed(lines) if _ERROR in line), None)
 
 
 def _waits_for(found: Found) -> tuple[str, ...]:

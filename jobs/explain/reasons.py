@@ -107,8 +107,8 @@ EXIT_CODES: Mapping[int, Reason] = {
     2: Reason(pattern="2", means="the program refused what it was given", fix=_LOGS),
     85: Reason(
         pattern="85",
-        means="nodes or peers were lost in its last attempt, and no attempt was left",
-        fix="`slipway submit … --again`, with the same --checkpoints to resume",
+        means="its machines failed it in its last attempt, and no attempt was left",
+        fix="slipway logs {job} says which; `slipway submit … --again --checkpoints …` resumes",
     ),
     126: Reason(
         pattern="126", means="its command could not be run", fix="slipway build {image} --on {target}"

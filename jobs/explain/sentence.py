@@ -120,7 +120,8 @@ def _evidence(facts: Facts) -> tuple[str, ...]:
     environments = [f"compute environment {_state(each)}" for each in unwell]
     scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
     silent = [f"{action} gave no answer" for action in facts.unanswered]
-    return (*facts.said, *environments, *scaling, *silent)
+    logged = [f"the log: {facts.last_error}"] if facts.last_error else []
+    return (*facts.said, *logged, *environments, *scaling, *silent)
 
 
 def _state(environment: Environment) -> str:

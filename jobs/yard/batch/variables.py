@@ -15,6 +15,8 @@ from jobs.yard.batch.settings import CHECKOUT, interpreter
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
 KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
+# What the launcher would count in /dev before it starts, where the yard has none (imitation.py).
+DROPPED = frozenset({"SLIPWAY_ACCELERATOR", "SLIPWAY_ACCELERATORS", "SLIPWAY_EFA_INTERFACES"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,11 @@ class Place:
 
 
 def of_container(place: Place, container: Mapping[str, Any], endpoint: str) -> dict[str, str]:
-    given = {item["name"]: item.get("value", "") for item in container.get("environment", ())}
+    given = {
+        item["name"]: item.get("value", "")
+        for item in container.get("environment", ())
+        if item["name"] not in DROPPED
+    }
     return {**_of_machine(), **given, **_of_role(place.region, endpoint), **_of_batch(place)}
 
 

@@ -97,6 +97,18 @@ def test_the_words_and_the_exit_code_of_nodes_and_attempts_are_found(
     )
 
 
+def test_the_last_error_that_the_main_node_logged_is_found(
+    yard_shell: RunningYard, target: BatchTarget
+) -> None:
+    node = {"jobId": "0a1b#0", "jobName": "bert", "status": "FAILED", "container": {"logStreamName": "job/0"}}
+    respond(yard_shell, "batch", "DescribeJobs", {"jobs": [node]})
+    messages = ["[0] loss 1.0", "[0] error: the loss is NaN", "[node 0] ending"]
+    events = [{"timestamp": 1, "message": message} for message in messages]
+    respond(yard_shell, "logs", "GetLogEvents", {"events": events})
+    assert gather(found(target, status="FAILED")).last_error == "[0] error: the loss is NaN"
+    assert gather(found(target)).last_error is None
+
+
 def test_a_dependency_that_has_not_succeeded_is_named(yard_shell: RunningYard, target: BatchTarget) -> None:
     other = {"jobId": "9f", "jobName": "data", "status": "RUNNING"}
     respond(yard_shell, "batch", "DescribeJobs", {"jobs": [other]})

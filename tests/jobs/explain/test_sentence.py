@@ -186,6 +186,11 @@ def test_a_job_that_is_well_is_said_to_be(status: str, sentence: str) -> None:
     assert (told.sentence, told.fix) == (sentence, "")
 
 
+def test_the_last_error_of_the_log_is_shown() -> None:
+    told = explain(facts("FAILED", exit_code=2, last_error="[0] error: no such dataset"))
+    assert told.evidence == ("the log: [0] error: no such dataset",)
+
+
 def test_what_was_not_answered_is_named() -> None:
     told = explain(facts(unanswered=("autoscaling:DescribeAutoScalingGroups",)))
     assert told.evidence == ("autoscaling:DescribeAutoScalingGroups gave no answer",)
