@@ -83,12 +83,13 @@ def main(names: Sequence[str]) -> None:
         sys.exit(f"error: unknown benchmark '{unknown[0]}'; allowed are {', '.join(BENCHMARKS)}")
     for name in names or BENCHMARKS:
         for row in BENCHMARKS[name]():
-            parts = [row.what, row.measured, row.beside, row.ratio, row.goal and f"(goal: {row.goal})"]
-            print(
-                "  ".join(
-                    part.ljust(width) for part, width in zip(parts, (42, 14, 26, 12, 0), strict=True)
-                ).rstrip()
-            )
+            show(row)
+
+
+def show(row: Row) -> None:
+    parts = [row.what, row.measured, row.beside, row.ratio, row.goal and f"(goal: {row.goal})"]
+    padded = [part.ljust(width) for part, width in zip(parts, (42, 14, 26, 12, 0), strict=True)]
+    print("  ".join(padded).rstrip(), flush=True)
 
 
 def compare(what: str, ours: float, other: str, theirs: float, *, goal: str) -> Row:

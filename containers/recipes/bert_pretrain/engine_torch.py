@@ -47,9 +47,7 @@ class TorchEngine:
             if clip < 1:
                 self._gradients.scale(clip)
             set_rate(self._optimizer, rate)
-            self._optimizer.step()
-            self._publish_masters()
-        self._gradients.clear()
+            self._optimize()
         return norm
 
     def pieces(self) -> list[Piece]:
@@ -80,9 +78,14 @@ class TorchEngine:
     def _master(self, parameter: Parameter) -> Tensor:
         if parameter.dtype is torch.float32:
             return parameter
-        master = parameter.detach().float()
-        master.grad = self._gradients.views[parameter]
-        return master
+        return parameter.detach().float()
+
+    def _optimize(self) -> None:
+        for name, parameter in self._named.items():
+            self._masters[name].grad = self._gradients.views[parameter]
+        self._optimizer.step()
+        self._optimizer.zero_grad()  # lets go of the views; autograd would add to them
+        self._publish_masters()
 
     def _publish_masters(self) -> None:
         if self._parts.device.precision is not torch.float32:

@@ -17,7 +17,7 @@ BUFFER_ELEMENTS = 16 << 20  # 64 MB of fp32: enough to keep a network busy, smal
 
 
 class GradientSum:
-    """`views[p]` is where the gradient of parameter p adds up, in p's shape."""
+    """`views[p]` is where the gradient of parameter p adds up, in p's shape; `p.grad` stays empty."""
 
     def __init__(self, parameters: Iterable[Parameter], world: int) -> None:
         self._world = world
@@ -28,18 +28,22 @@ class GradientSum:
         self._buffer_of: dict[Parameter, int] = {}
         # From the last to the first, the order in which backward reaches them.
         for number, group in enumerate(_grouped(list(parameters)[::-1])):
-            self._add_buffer(number, group)
-        self._sizes = [list(self._buffer_of.values()).count(number) for number in range(len(self.buffers))]
-        self._missing = list(self._sizes)
+            self._add_group(number, group)
+        self._stale = set(self.views)  # what holds the step before: overwritten, which is cheaper than zeroed
+        self._missing: list[int] = []
 
     def begin_last(self) -> None:
         """Of the next backward the sums are whole, and may go out."""
         self._is_last = True
-        self._missing = list(self._sizes)
+        members = list(self._buffer_of.values())
+        self._missing = [members.count(number) for number in range(len(self.buffers))]
 
     def finish(self) -> None:
         """The mean over ranks is in the views, the same bits on each."""
+        for parameter in self._stale:  # no micro-batch reached it
+            self.views[parameter].zero_()
         self._is_last = False
+        self._stale = set(self.views)
         if self._world > 1:
             self._send(len(self.buffers))
             for work in self._works:
@@ -48,31 +52,37 @@ class GradientSum:
             torch._foreach_div_(self.buffers, float(self._world))
 
     def norm(self) -> Tensor:
-        return torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(self.buffers))))
+        return torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(self._sums()))))
 
     def scale(self, factor: float) -> None:
-        torch._foreach_mul_(self.buffers, factor)
+        torch._foreach_mul_(self._sums(), factor)
 
-    def clear(self) -> None:
-        torch._foreach_zero_(self.buffers)
+    def _sums(self) -> list[Tensor]:
+        return self.buffers or list(self.views.values())
 
-    def _add_buffer(self, number: int, group: Sequence[Parameter]) -> None:
-        buffer = torch.zeros(sum(each.numel() for each in group), device=group[0].device)
-        self.buffers.append(buffer)
-        views = buffer.split([each.numel() for each in group])
+    def _add_group(self, number: int, group: Sequence[Parameter]) -> None:
+        """Alone there is nothing to send: autograd's own tensors do, and a copy of each is saved."""
+        if self._world > 1:
+            sizes = [each.numel() for each in group]
+            self.buffers.append(torch.zeros(sum(sizes), device=group[0].device))
+            views = list(self.buffers[-1].split(sizes))
+        else:
+            views = [torch.zeros_like(each, dtype=torch.float32) for each in group]
         for parameter, view in zip(group, views, strict=True):
             self.views[parameter] = view.view_as(parameter)
             self._buffer_of[parameter] = number
-            if parameter.dtype is torch.float32:
-                parameter.grad = self.views[parameter]  # autograd adds in place
             parameter.register_post_accumulate_grad_hook(self._arrived)
 
-    def _arrived(self, parameter: Tensor) -> None:
-        assert isinstance(parameter, Parameter), "hooks are on parameters"
-        if parameter.dtype is not torch.float32:
-            assert parameter.grad is not None, "it has just arrived"
+    def _arrived(self, parameter: Parameter) -> None:
+        assert parameter.grad is not None, "it has just arrived"
+        if parameter not in self._stale:
             self.views[parameter].add_(parameter.grad)
-            parameter.grad = None
+        elif self._world > 1:
+            self.views[parameter].copy_(parameter.grad)
+        else:
+            self.views[parameter] = parameter.grad.float()
+        self._stale.discard(parameter)
+        parameter.grad = None
         if self._is_last and self._world > 1:
             self._missing[self._buffer_of[parameter]] -= 1
             ready = next((at for at, missing in enumerate(self._missing) if missing), len(self._missing))

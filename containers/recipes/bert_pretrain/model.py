@@ -100,9 +100,14 @@ class Embeddings(nn.Module):
 
     def forward(self, words: Tensor, segments: Tensor) -> Tensor:
         places = self.places.weight[: words.shape[1]]
-        hidden = self.words(words.long()) + self.segments(segments.long()) + places
+        hidden = self._look_up(words) + self.segments(segments.long()) + places
         dropped: Tensor = self.dropout(self.norm(hidden))
         return dropped
+
+    def _look_up(self, words: Tensor) -> Tensor:
+        """Sparse gradients on a processor: a dense one is a second matrix of all words, zeroed and added."""
+        weight = self.words.weight
+        return F.embedding(words.long(), weight, self.words.padding_idx, sparse=weight.device.type == "cpu")
 
 
 class EncoderLayer(nn.Module):

@@ -95,20 +95,24 @@ def test_a_checkpoint_that_lacks_a_part_of_a_tensor_is_refused(tmp_path: Path) -
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_gradients_add_up_over_micro_batches_in_fp32(precision: torch.dtype) -> None:
-    layer = torch.nn.Linear(4, 3).to(precision)
-    sums = GradientSum(layer.parameters(), world=1)
-    rows = [torch.randn(2, 4).to(precision) for _ in range(3)]
-    for row in rows:
-        layer(row).float().square().sum().backward()
-    sums.finish()
-    expected = torch.zeros(3, 4)
-    twin = torch.nn.Linear(4, 3).to(precision)
-    twin.load_state_dict(layer.state_dict())
-    for row in rows:
-        expected += torch.autograd.grad(twin(row).float().square().sum(), twin.weight)[0].float()
-    torch.testing.assert_close(sums.views[layer.weight], expected)
-    sums.clear()
-    assert float(sums.norm()) == 0
+    layer, idle = torch.nn.Linear(4, 3).to(precision), torch.nn.Linear(2, 2)
+    sums = GradientSum([*layer.parameters(), *idle.parameters()], world=1)
+    for _ in range(2):  # what the first step left is not in the second's
+        rows = [torch.randn(2, 4).to(precision) for _ in range(3)]
+        expected = torch.zeros(3, 4)
+        for row in rows:
+            expected += torch.autograd.grad(_loss(layer, row), layer.weight)[0].float()
+            _loss(layer, row).backward()
+        sums.views[idle.weight].fill_(7)
+        sums.finish()
+        torch.testing.assert_close(sums.views[layer.weight], expected)
+        assert not sums.views[idle.weight].any()
+        assert layer.weight.grad is None
+
+
+def _loss(layer: torch.nn.Module, row: torch.Tensor) -> torch.Tensor:
+    squared: torch.Tensor = layer(row).float().square().sum()
+    return squared
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_before_a_weight_moves() -> None:

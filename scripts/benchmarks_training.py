@@ -1,0 +1,264 @@
+"""Measure a training step beside the transformers Trainer's: same machine, model, weights, rows and losses.
+
+Needs the training extra and transformers: python -m scripts.benchmarks_training. Our step runs after each of
+the Trainer's, in one process; the ratio is of the medians. On a GPU, BERT-Large's share of it too.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from containers.recipes.bert_pretrain.batch import plan_batch
+from containers.recipes.bert_pretrain.config import BertConfig, decode
+from containers.recipes.bert_pretrain.devices import Device, open_device
+from containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
+from containers.recipes.bert_pretrain.flops import training_flops_per_token
+from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining, BertShape
+from containers.recipes.bert_pretrain.optimizers import BETAS, EPSILON
+from containers.recipes.bert_pretrain.report import PUBLISHED_MFU
+from containers.runtime.contract import LaunchContract
+from scripts.benchmarks import Row, show
+from scripts.transformers_bert import build_reference, reference_rows
+
+ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
+MASKED_SHARE, SHORT_SHARE = 0.15, 0.1
+BATCHES = (8, 32)
+STEPS, WARM_UP_STEPS = 10, 2
+RATE, DECAY, CLIP = 1e-4, 0.01, 1.0
+MOST_APART = 1e-4  # of losses near 10, after ten steps of each its own rounding
+# Without dropout, whose random stream is each one's own: the losses can then be compared.
+SHAPE = BertShape(layers=4, hidden=256, heads=4, dropout=0.0)
+GPU_MICRO_BATCHES = (64, 128, 256)
+GPU_ACCUMULATION_STEPS = 4
+
+Rows = dict[str, Tensor]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    for batch in BATCHES:
+        show(side_by_side(batch))
+    if torch.cuda.is_available():
+        for micro_batch in GPU_MICRO_BATCHES:
+            show(utilisation(micro_batch))
+
+
+def side_by_side(batch: int) -> Row:
+    """Both in fp32 on the processor, one thread."""
+    config = _config(micro_batch=batch, accumulation_steps=1, size="tiny", precision="fp32", device="cpu")
+    device = open_device(_ALONE, "cpu", "fp32")
+    batches = [draw_rows(batch, SHAPE.vocabulary, number) for number in range(STEPS + WARM_UP_STEPS)]
+    torch.manual_seed(1)
+    model = BertForPreTraining(SHAPE)
+    pair = Pair(engine=_engine(config, model, device), batches=batches)
+    _train_reference(build_reference(model), pair, batch)
+    apart = max(abs(ours - theirs) for ours, theirs in zip(pair.our_losses, pair.their_losses, strict=True))
+    if apart > MOST_APART:
+        raise SystemExit(
+            f"error: the losses are {apart:.2g} apart; what is measured is not the same training"
+        )
+    ours, theirs = (
+        statistics.median(seconds[WARM_UP_STEPS:]) for seconds in (pair.our_seconds, pair.their_seconds)
+    )
+    return Row(
+        what=f"BERT 4×256 step, {batch} rows of {ROW_TOKENS}",
+        measured=f"{1 / ours:.2f} steps/s",
+        beside=f"Trainer {1 / theirs:.2f} steps/s",
+        ratio=f"ratio {theirs / ours:.2f}",
+        goal=f"at least 2.5; losses {apart:.0e} apart",
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Pair:
+    """Our training, stepped once after each step of theirs; both timed apart."""
+
+    engine: Engine
+    batches: Sequence[Rows]
+    our_seconds: list[float] = field(default_factory=list)
+    their_seconds: list[float] = field(default_factory=list)
+    our_losses: list[float] = field(default_factory=list)
+    their_losses: list[float] = field(default_factory=list)
+    _resumed: float = 0.0
+
+    def begin(self) -> None:
+        self._resumed = time.process_time()
+
+    def take_turn(self) -> None:
+        began = time.process_time()
+        self.their_seconds.append(began - self._resumed)
+        rows = self.batches[len(self.our_seconds)]
+        inputs: dict[str, Tensor | None] = {**rows, "mask": None if rows["mask"].all() else rows["mask"]}
+        losses = self.engine.losses(inputs)
+        self.engine.backward(losses.total, is_last=True)
+        self.engine.step(RATE)
+        self.our_losses.append(float(losses.total.detach()))
+        self._resumed = time.process_time()
+        self.our_seconds.append(self._resumed - began)
+
+
+def _train_reference(model: Any, pair: Pair, batch: int) -> None:
+    import transformers
+
+    class Turns(transformers.TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            if not pair.our_seconds:
+                pair.begin()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            pair.take_turn()
+
+    class Heard(transformers.Trainer):
+        def compute_loss(self, *given: Any, **named: Any) -> Any:
+            loss = super().compute_loss(*given, **named)
+            pair.their_losses.append(float(loss.detach()))
+            return loss
+
+    items = [
+        {name: column[row] for name, column in reference_rows(rows).items()}
+        for rows in pair.batches
+        for row in range(batch)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Heard(
+            model=model, args=_arguments(folder, batch), train_dataset=_Items(items), callbacks=[Turns()]
+        )
+        trainer.train()
+
+
+def _arguments(folder: str, batch: int) -> Any:
+    import transformers
+
+    return transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        per_device_train_batch_size=batch,
+        max_steps=STEPS + WARM_UP_STEPS,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        weight_decay=DECAY,
+        adam_beta1=BETAS[0],
+        adam_beta2=BETAS[1],
+        adam_epsilon=EPSILON,
+        max_grad_norm=CLIP,
+        train_sampling_strategy="sequential",
+        save_strategy="no",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+class _Items(torch.utils.data.Dataset[dict[str, Tensor]]):
+    def __init__(self, items: Sequence[dict[str, Tensor]]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, at: int) -> dict[str, Tensor]:
+        return self._items[at]
+
+
+def utilisation(micro_batch: int) -> Row:
+    """BERT-Large in bf16: model FLOPs a second over the data sheet's. Wall time, since the GPU works."""
+    shape = SIZES["large"]
+    device = open_device(_ALONE, "cuda", "bf16")
+    config = _config(
+        micro_batch=micro_batch,
+        accumulation_steps=GPU_ACCUMULATION_STEPS,
+        size="large",
+        precision="bf16",
+        device="cuda",
+    )
+    model = BertForPreTraining(shape).to(device.place, device.precision).train()
+    engine = _engine(config, model, device)
+    rows = {name: column.cuda() for name, column in draw_rows(micro_batch, shape.vocabulary, 0).items()}
+    seconds = [_timed_step(engine, rows) for _ in range(STEPS + WARM_UP_STEPS)][WARM_UP_STEPS:]
+    rate = micro_batch * GPU_ACCUMULATION_STEPS / statistics.median(seconds)
+    flops = rate * ROW_TOKENS * training_flops_per_token(shape, ROW_TOKENS)
+    mfu = f"MFU {flops / (device.peak_tflops * 1e12):.1%}" if device.peak_tflops else "MFU unknown: no peak"
+    return Row(
+        what=f"BERT-Large bf16, {micro_batch} rows of {ROW_TOKENS}, {device.name}",
+        measured=f"{rate:,.0f} seq/s",
+        beside=f"best public A100 run {PUBLISHED_MFU:.0%}",
+        ratio=mfu,
+        goal="50 % or more",
+    )
+
+
+def _timed_step(engine: Engine, rows: Rows) -> float:
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for position in range(GPU_ACCUMULATION_STEPS):
+        engine.backward(engine.losses(rows).total, is_last=position + 1 == GPU_ACCUMULATION_STEPS)
+    engine.step(RATE)
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def draw_rows(batch: int, vocabulary: int, seed: int) -> Rows:
+    """As prepared data is: a tenth of the rows short, 15 % of each masked."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(1000, vocabulary, (batch, ROW_TOKENS), generator=generator)
+    used = torch.full((batch,), ROW_TOKENS)
+    short = torch.rand(batch, generator=generator) < SHORT_SHARE
+    used[short] = torch.randint(16, ROW_TOKENS, (int(short.sum()),), generator=generator)
+    mask = torch.arange(ROW_TOKENS) < used[:, None]
+    positions = torch.zeros(batch, PREDICTIONS, dtype=torch.int64)
+    labels = torch.zeros(batch, PREDICTIONS, dtype=torch.int64)
+    for row in range(batch):
+        count = min(PREDICTIONS, max(1, round(int(used[row]) * MASKED_SHARE)))
+        places = 1 + torch.randperm(int(used[row]) - 1, generator=generator)[:count]
+        positions[row, :count], labels[row, :count] = places, words[row, places]
+    return {
+        "words": (words * mask).int(),
+        "segments": (torch.arange(ROW_TOKENS) >= used[:, None] // 2).to(torch.int8) * mask,
+        "mask": mask.to(torch.int8),
+        "positions": positions.int(),
+        "labels": labels.int(),
+        "follows": torch.randint(0, 2, (batch,), generator=generator).to(torch.int8),
+    }
+
+
+def _config(**settings: float | str) -> BertConfig:
+    given: Mapping[str, float | str] = {
+        "zero": 0,
+        "optimizer": "adamw",
+        "weight_decay": DECAY,
+        "clip_norm": CLIP,
+        **settings,
+    }
+    return decode({name: str(value) for name, value in given.items()})
+
+
+def _engine(config: BertConfig, model: BertForPreTraining, device: Device) -> Engine:
+    plan = plan_batch(config, world=1)
+    return build_engine(EngineParts(config=config, model=model, device=device, plan=plan, rank=0))
+
+
+_ALONE = LaunchContract(
+    job="bench",
+    run="bench",
+    attempt=1,
+    rank=0,
+    local_rank=0,
+    local_world=1,
+    world=1,
+    node=0,
+    nodes=1,
+    main_address="127.0.0.1",
+    main_port=1,
+)
+
+
+if __name__ == "__main__":
+    main()
