@@ -77,7 +77,7 @@ def _cut_in_file(source: Source, file: SourceFile, at: int) -> int:
 def _pieces(files: Sequence[SourceFile], begins: Sequence[int], begin: int, end: int) -> list[Piece]:
     found = []
     number = bisect_right(begins, begin) - 1
-    while number < len(files) and begins[number] < end:
+    while number < len(files) and begins[number] < end and begin < end:
         file, offset = files[number], begins[number]
         found.append(Piece(file.name, max(begin - offset, 0), min(end - offset, file.size_bytes)))
         number += 1

@@ -136,8 +136,8 @@ static int split_into_pieces(Core *core) {
         tokens->at[tokens->count++] = id;
         at += found;
     }
-    if (at < word->length || word->characters > MAX_WORD_CHARACTERS) {
-        tokens->count = before; /* a word with one unknown piece is unknown as a whole */
+    if (at < word->length) {
+        tokens->count = before; /* a word too long or with one unknown piece is unknown as a whole */
         tokens->at[tokens->count++] = core->language.unknown;
     }
     word->length = word->characters = 0;

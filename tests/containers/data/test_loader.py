@@ -136,6 +136,11 @@ def test_an_order_visits_every_row_once_in_whatever_stretches(
     ]
 
 
+def test_the_rows_of_a_chunk_come_in_another_order_each_epoch() -> None:
+    orders = [next(EpochOrder([20], 20, 1, epoch).stretches(0, 20)).rows.tolist() for epoch in (0, 1)]
+    assert orders[0] != orders[1] != sorted(orders[1])
+
+
 def test_ranks_without_data_are_refused(dataset: Path) -> None:
     rows = read_manifest(dataset).rows
     with pytest.raises(DataError, match=rf"has {rows} rows, fewer than one global batch of {rows + 1}"):
