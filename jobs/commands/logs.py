@@ -69,7 +69,8 @@ def _follow(found: Found, wanted: Wanted, tell: Callable[[LogLine], None]) -> Ru
 
     def seen(run: Run) -> None:
         last[0] = run
-        words = f"{run.name}: {run.state}{f', {run.reason}' if run.reason else ''}"
+        is_well = not run.reason or run.state.value == "succeeded"  # Batch has a reason for that too
+        words = f"{run.name}: {run.state}{'' if is_well else f', {run.reason}'}"
         if words not in said[-1:]:
             said.append(words)
             say(words)

@@ -5,6 +5,7 @@ Only questions; what is not answered is named, and the rest is explained all the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from jobs.runs import Found, Run, describe_jobs, list_runs
 
 _FAILED = "Failed"
 _LAST_LINES = 100
+_RANK = re.compile(r"\[[0-9]+\] ")
 _ERROR = "error: "  # as the launcher and the recipes begin what a person should read
 
 
@@ -102,7 +104,9 @@ def _last_error(found: Found, nodes: Sequence[Mapping[str, Any]]) -> str | None:
         startFromHead=False,
     )
     lines = [] if isinstance(answer, Unanswered) else [str(each["message"]) for each in answer["events"]]
-    return next((line.rstrip("\n") for line in reversed(lines) if _ERROR in line), None)
+    errors = [line.rstrip("\n") for line in lines if _ERROR in line]
+    of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
+    return next(reversed(of_ranks or errors), None)
 
 
 def _waits_for(found: Found) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def test_the_last_error_that_the_main_node_logged_is_found(
 ) -> None:
     node = {"jobId": "0a1b#0", "jobName": "bert", "status": "FAILED", "container": {"logStreamName": "job/0"}}
     respond(yard_shell, "batch", "DescribeJobs", {"jobs": [node]})
-    messages = ["[0] loss 1.0", "[0] error: the loss is NaN", "[node 0] ending"]
+    messages = ["[0] loss 1.0", "[0] error: the loss is NaN", "[node 0] error: rank 0 ended with 2"]
     events = [{"timestamp": 1, "message": message} for message in messages]
     respond(yard_shell, "logs", "GetLogEvents", {"events": events})
     assert gather(found(target, status="FAILED")).last_error == "[0] error: the loss is NaN"
