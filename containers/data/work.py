@@ -72,7 +72,7 @@ def make_shard(work: Work, engine: Engine, number: int, report: Report) -> Shard
     part = work.folder / f".{path.name}.{os.getpid()}"
     try:
         made = write_rows(work, engine, number, part, report)
-        size, digest = part.stat().st_size, file_digest(part)
+        record = record_of(work, number, made, part)
         if made.rows:
             part.replace(path)
         else:
@@ -83,19 +83,22 @@ def make_shard(work: Work, engine: Engine, number: int, report: Report) -> Shard
         ) from error
     finally:
         part.unlink(missing_ok=True)
-    record = ShardRecord(
+    write_json(record_path(work.folder, number), asdict(record))
+    return record
+
+
+def record_of(work: Work, number: int, made: Made, part: Path) -> ShardRecord:
+    return ShardRecord(
         plan=work.plan.digest,
         number=number,
-        name=path.name,
+        name=shard_name(number),
         rows=made.rows,
-        bytes=size if made.rows else 0,
-        sha256=digest,
+        bytes=part.stat().st_size if made.rows else 0,
+        sha256=file_digest(part),
         text_bytes=made.text_bytes,
         text_sha256=made.text_sha256,
         **asdict(made.counts),
     )
-    write_json(record_path(work.folder, number), asdict(record))
-    return record
 
 
 def write_rows(work: Work, engine: Engine, number: int, part: Path, report: Report) -> Made:
