@@ -38,7 +38,6 @@ class Verdict:
 
     environment: Any = None  # moto's
     reason: str | None = None
-    ask_again: bool = False
 
 
 def place(job: Job) -> Verdict:
@@ -54,7 +53,7 @@ def place(job: Job) -> Verdict:
     if struck:
         kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
         lacks = struck.kind is faults.Kind.INSUFFICIENT_CAPACITY
-        return Verdict(reason=NO_CAPACITY.format(kind) if lacks else None, ask_again=True)
+        return Verdict(reason=NO_CAPACITY.format(kind) if lacks else None)
     return Verdict(environment=free[0])
 
 

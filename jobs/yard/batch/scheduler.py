@@ -16,7 +16,7 @@ from jobs.yard.batch.settings import real_seconds
 
 log = logging.getLogger(__name__)
 
-ASK_AGAIN_S = 0.5  # where EC2 had no machine
+LOOK_AGAIN_S = 0.5  # at jobs that wait: queues and environments change without telling us
 DEPENDENCY_FAILED = "Dependent Job failed"
 QUEUE_GONE = "The job queue was deleted"
 CANCELED = "Canceled by JobStateTimeLimit action due to reason: {}"
@@ -49,33 +49,32 @@ def _schedule() -> None:
                 pause_s = _look_at_all()
             except Exception:
                 log.exception("the scheduler failed")
-                pause_s = ASK_AGAIN_S
+                pause_s = LOOK_AGAIN_S
             book.changed.wait(pause_s)
 
 
 def _look_at_all() -> float | None:
-    """Returns when to look again though nothing changes."""
+    """Returns when to look again though nobody tells of a change; None where there is nothing to look at."""
     blocked_queues: set[tuple[str, str]] = set()
-    pauses: list[float] = []
-    for job in [each for each in book.jobs.values() if not each.is_final]:
+    active = [job for job in book.jobs.values() if not job.is_final]
+    for job in active:
         if capacity.queue_of(job) is None:
             stop(job, QUEUE_GONE)
         elif job.children:
             _sum_up(job)
         else:
-            _advance(job, blocked_queues, pauses)
-    return min(pauses, default=None)
+            _advance(job, blocked_queues)
+    return LOOK_AGAIN_S if active else None
 
 
-def _advance(job: Job, blocked_queues: set[tuple[str, str]], pauses: list[float]) -> None:
+def _advance(job: Job, blocked_queues: set[tuple[str, str]]) -> None:
     for status, step in _STEPS.items():
         if job.status == status:
             step(job)
     if job.status != "RUNNABLE" or (job.region, job.queue) in blocked_queues:
         return
-    if (pause := _place(job)) is not None:
+    if not _place(job):
         blocked_queues.add((job.region, job.queue))  # first come, first served: nobody overtakes
-        pauses.append(pause)
 
 
 def _depend(job: Job) -> None:
@@ -113,32 +112,30 @@ def _sum_up(job: Job) -> None:
     book.set_status(job, "FAILED" if failed else "SUCCEEDED", reason)
 
 
-def _place(job: Job) -> float | None:
-    """Start it; else how long to wait before the next try, where it blocks its queue."""
+def _place(job: Job) -> bool:
+    """Whether it was started, or cancelled; else it waits with the reason for it."""
     verdict = capacity.place(job)
     if verdict.environment is not None:
         attempt.start(job, verdict.environment)
-        return None
+        return True
     if verdict.reason != job.status_reason:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None
         book.changed.notify_all()
-    left = _time_left(job)
-    if left is not None and left <= 0:
-        assert verdict.reason
+    if verdict.reason and _is_over_time(job, verdict.reason):
         stop(job, CANCELED.format(verdict.reason.partition(" ")[0]))
-        return 0.0
-    pause = ASK_AGAIN_S if verdict.ask_again else 3600.0
-    return pause if left is None else min(pause, left)
+    return job.is_final
 
 
-def _time_left(job: Job) -> float | None:
-    """Until the queue's time limit for this reason cancels it; None where there is no such limit."""
+def _is_over_time(job: Job, reason: str) -> bool:
+    """By the queue's time limit for this reason, where it has one."""
+    assert job.blocked_since is not None, "a job that waits with a reason does so since some time"
+    waited_s = time.monotonic() - job.blocked_since
     limits = getattr(capacity.queue_of(job), "state_time_limits", [])
-    for limit in limits:
-        if job.status_reason and job.status_reason.startswith(limit["reason"]) and job.blocked_since:
-            return job.blocked_since + real_seconds(limit["maxTimeSeconds"]) - time.monotonic()
-    return None
+    return any(
+        reason.startswith(limit["reason"]) and waited_s >= real_seconds(limit["maxTimeSeconds"])
+        for limit in limits
+    )
 
 
 _STEPS: Mapping[str, Callable[[Job], None]] = {"SUBMITTED": _depend, "PENDING": _depend}

@@ -12,10 +12,15 @@ import pytest
 from jobs.aws import client_at
 from jobs.core.retries import RETRY_RULES
 from jobs.yard import process
-from jobs.yard.batch.isolation.tiers import TIER_VARIABLE, TIERS
+from jobs.yard.batch.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
 from jobs.yard.batch.settings import CLOCK_VARIABLE, STOP_VARIABLE
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY, control
 from tests.yard.conftest import REGION, RunningYard
+
+# What nodes of several tests run.
+FOREVER = "import signal\nprint('ready', flush=True)\nwhile True: signal.pause()"
+NODE = "import os, sys, signal\nnode = int(os.environ['AWS_BATCH_JOB_NODE_INDEX'])\n"
+ATTEMPT = "attempt = int(os.environ['AWS_BATCH_JOB_ATTEMPT'])\n"
 
 ISOLATED = ("root", "user")
 PATIENCE_S = 30.0
@@ -110,9 +115,10 @@ def container(vcpus: int = 96, **changes: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="session", params=[tier.name for tier in TIERS])
+@pytest.fixture(scope="session")
 def tier(request: pytest.FixtureRequest) -> str:
-    name = str(request.param)
+    """The best there is; test_tiers.py asks for each."""
+    name = str(getattr(request, "param", best_tier().name))
     if not next(tier for tier in TIERS if tier.name == name).works():
         pytest.skip(f"this machine cannot make the namespaces of tier '{name}'")
     return name
@@ -130,10 +136,9 @@ def batch_yard(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def cluster(batch_yard: RunningYard) -> Iterator[Cluster]:
-    control(batch_yard.endpoint, "POST", "/reset")
-    yield new_cluster(batch_yard)
-    control(batch_yard.endpoint, "POST", "/reset")
+def cluster(batch_yard: RunningYard) -> Cluster:
+    control(batch_yard.endpoint, "POST", "/reset")  # ends what a test before it left running
+    return new_cluster(batch_yard)
 
 
 def new_cluster(yard: RunningYard) -> Cluster:

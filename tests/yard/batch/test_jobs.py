@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-import pytest
+from tests.yard.batch.conftest import ATTEMPT, FOREVER, NODE, Cluster, exit_codes
 
-from tests.yard.batch.conftest import ISOLATED, Cluster, exit_codes
-
-FOREVER = "import signal\nprint('ready', flush=True)\nwhile True: signal.pause()"
-NODE = "import os, sys, signal\nnode = int(os.environ['AWS_BATCH_JOB_NODE_INDEX'])\n"
-ATTEMPT = "attempt = int(os.environ['AWS_BATCH_JOB_ATTEMPT'])\n"
 SHOW_ENVIRONMENT = "import json, os\nprint(json.dumps(dict(os.environ)))"
 
 
@@ -56,16 +50,6 @@ def test_exit_85_is_retried_and_exit_1_is_not(cluster: Cluster) -> None:
     assert exit_codes(cluster.describe(f"{final}#0")) == [1]
 
 
-def test_a_main_node_whose_machine_dies_is_tried_again(cluster: Cluster) -> None:
-    job = cluster.submit(NODE + ATTEMPT + "print('ready', flush=True)\nif attempt == 1: signal.pause()")
-    cluster.says(job, "ready")
-    cluster.kill_node(job, 0)
-    found = cluster.ended(job)
-    assert found["status"] == "SUCCEEDED"
-    assert found["attempts"][0]["statusReason"].startswith("Host EC2 (instance i-")
-    assert exit_codes(cluster.describe(f"{job}#0")) == [None, 0]
-
-
 def test_a_child_node_that_dies_triggers_nothing(cluster: Cluster) -> None:
     job = cluster.submit(FOREVER)
     for node in (0, 1):
@@ -74,28 +58,6 @@ def test_a_child_node_that_dies_triggers_nothing(cluster: Cluster) -> None:
     cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode"))
     assert cluster.describe(job)["status"] == "RUNNING"
     assert "exitCode" not in cluster.describe(f"{job}#0")["container"]
-
-
-def test_a_terminated_job_gets_sigterm_first(cluster: Cluster) -> None:
-    says_goodbye = (
-        "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: (print('saved'), sys.exit(0)))\n"
-    )
-    job = cluster.submit(says_goodbye + FOREVER)
-    for node in (0, 1):
-        cluster.says(job, "ready", node)
-    cluster.batch.terminate_job(jobId=job, reason="enough")
-    found = cluster.ended(job)
-    assert (found["status"], found["statusReason"], found["isTerminated"]) == ("FAILED", "enough", True)
-    assert [cluster.lines(job, node)[-1] for node in (0, 1)] == ["saved", "saved"]
-    assert len(found["attempts"]) == 1
-
-
-def test_what_ignores_sigterm_is_killed_in_the_end(cluster: Cluster) -> None:
-    job = cluster.submit("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)
-    cluster.says(job, "ready")
-    cluster.batch.terminate_job(jobId=job, reason="enough")
-    cluster.ended(job)
-    assert exit_codes(cluster.describe(f"{job}#0")) == [137]
 
 
 def test_a_job_that_takes_too_long_is_ended_and_not_tried_again(cluster: Cluster) -> None:
@@ -119,55 +81,3 @@ def test_a_command_that_is_not_there_ends_with_127_and_says_so(cluster: Cluster)
     assert cluster.ended(job)["status"] == "FAILED"
     assert exit_codes(cluster.describe(f"{job}#0")) == [127]
     assert "no-such-program" in cluster.lines(job)[0]
-
-
-def test_nodes_of_a_job_share_its_file_system_and_keep_their_own_disks(cluster: Cluster) -> None:
-    volumes = [
-        {"name": "all", "efsVolumeConfiguration": {"fileSystemId": "fs-1"}},
-        {"name": "own", "host": {"sourcePath": "/scratch"}},
-    ]
-    points = [{"sourceVolume": "all", "containerPath": "/data/all"}]
-    points += [{"sourceVolume": "own", "containerPath": "/data/own"}]
-    write = "for place in ('/data/all', '/data/own'): open(f'{place}/{node}', 'w').close()\n"
-    definition = cluster.define("mounts", container={"volumes": volumes, "mountPoints": points})
-    assert cluster.ended(cluster.submit(NODE + write, definition=definition))["status"] == "SUCCEEDED"
-    look = "import os\nprint(sorted(os.listdir('/data/all')), os.listdir('/data/own'))"
-    job = cluster.submit(look, definition=definition, nodes=1)
-    cluster.ended(job)
-    assert cluster.lines(job)[0] in ("['0', '1'] []", "['0'] []")  # the main node's end may come before
-    assert not Path("/data").exists()
-
-
-def test_every_node_has_its_own_hostname_address_and_tmp(cluster: Cluster, tier: str) -> None:
-    if tier not in ISOLATED:
-        pytest.skip(f"tier '{tier}' keeps nodes apart by nothing but their folders")
-    look = (
-        "import os, socket\nname = socket.gethostname()\nopen('/tmp/mine', 'x')\nopen('/dev/shm/mine', 'x')\n"
-    )
-    look += (
-        "print(name, socket.gethostbyname(name), os.listdir('/tmp'), os.listdir('/dev/shm'), flush=True)\n"
-    )
-    wait = "signal.pause()\n"
-    job = cluster.submit(NODE + look + wait)
-    cluster.until(lambda: all(cluster.lines(job, node) for node in (0, 1)))
-    first, second = (cluster.lines(job, node)[0].split(" ", 2) for node in (0, 1))
-    assert first[0] != second[0]
-    assert first[1] != second[1]
-    assert first[2] == second[2] == "['mine'] ['mine']"
-
-
-def test_nodes_reach_each_other_and_the_yard(cluster: Cluster) -> None:
-    talk = (
-        "import socket, urllib.request\n"
-        "urllib.request.urlopen(os.environ['AWS_ENDPOINT_URL'] + '/_yard/health').read()\n"
-        "main = os.environ.get('AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS')\n"
-        "def call():\n"
-        "    while True:\n"
-        "        try: return socket.create_connection((main, 45671))\n"
-        "        except ConnectionRefusedError: pass\n"
-        "if node: call().sendall(b'hello from a child')\n"
-        "else: print(socket.create_server(('', 45671)).accept()[0].recv(99).decode())\n"
-    )
-    job = cluster.submit(NODE + talk)
-    assert cluster.ended(job)["status"] == "SUCCEEDED"
-    assert cluster.lines(job) == ["hello from a child"]
