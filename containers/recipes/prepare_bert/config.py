@@ -1,0 +1,59 @@
+"""What a person may set of a preparation, `--set key=value`: read strictly, all mistakes told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from containers.recipes.bert_pretrain.kinds import Kind, RelativePath, Whole
+from containers.runtime.errors import Refusal
+from containers.runtime.values import shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareConfig:
+    input: str  # text, or a folder of it, below the data folder
+    vocabulary: str | None  # a vocab.txt there; None: a small one is trained on the text
+    output: str | None  # None: phase1 or phase2
+    phase: int
+    duplicates: int
+    seed: int
+    shards: int | None  # None: one per 32 MB of text
+    sample_megabytes: int  # above 0: made-up text of this size is written to input first
+
+
+DEFAULTS: Mapping[str, str] = {
+    "input": "text",
+    "phase": "1",
+    "duplicates": "5",  # the article's, and the reference's
+    "seed": "12345",
+    "sample_megabytes": "0",
+}
+
+SETTINGS: Mapping[str, Kind] = {
+    "input": RelativePath(),
+    "vocabulary": RelativePath(),
+    "output": RelativePath(),
+    "phase": Whole(1, 2),
+    "duplicates": Whole(1, 100),
+    "seed": Whole(0, 2**31 - 1),
+    "shards": Whole(1, 100_000),
+    "sample_megabytes": Whole(0, 1000),
+}
+
+
+def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
+    """`key=value` each, as `--set` gives them."""
+    values: dict[str, int | float | str | None] = dict.fromkeys(SETTINGS)
+    mistakes = []
+    for argument in (*(f"{key}={value}" for key, value in DEFAULTS.items()), *arguments):
+        key, equals, text = argument.partition("=")
+        if not equals or key not in SETTINGS:
+            mistakes.append(f"{shown(argument)} is no setting; there are {', '.join(SETTINGS)}")
+            continue
+        values[key] = SETTINGS[key].read(text)
+        if values[key] is None:
+            mistakes.append(f"{key} is {shown(text)}, and must be {SETTINGS[key].wanted}")
+    if mistakes:
+        raise Refusal("; ".join(mistakes))
+    return PrepareConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type

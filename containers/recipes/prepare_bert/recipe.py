@@ -1,0 +1,12 @@
+"""The preparation of BERT's pre-training data as submitters see it. Standard library only."""
+
+from __future__ import annotations
+
+from containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
+
+NAME = "prepare_bert"
+MODULE = "containers.recipes.prepare_bert.prepare"
+ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
+PARALLELISMS = ("data",)
+
+__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "PrepareConfig", "decode_arguments"]

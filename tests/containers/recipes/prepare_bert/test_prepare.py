@@ -1,0 +1,86 @@
+"""A corpus prepared by several ranks is the corpus prepared by one; what is lost alone is made again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("h5py", reason="the extra 'training' is not installed")
+
+SETTINGS = ("sample_megabytes=1", "shards=4", "duplicates=1")
+
+
+def run(data: Path, world: int, *settings: str) -> list[subprocess.CompletedProcess[str]]:
+    """All ranks at once, each told its place as a launcher would tell it."""
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    command = [sys.executable, "-m", "containers.recipes.prepare_bert.prepare", *arguments]
+    ranks = [subprocess.Popen(command, env=place(data, rank, world), **PIPES) for rank in range(world)]
+    ended = []
+    for rank in ranks:
+        out, err = rank.communicate(timeout=120)
+        ended.append(subprocess.CompletedProcess(command, rank.returncode, out, err))
+    return ended
+
+
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
+def place(data: Path, rank: int, world: int) -> dict[str, str]:
+    told = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
+    told |= {"SLIPWAY_NODE": rank, "SLIPWAY_NODES": world, "MASTER_PORT": 29500}
+    texts = {name: str(value) for name, value in told.items()}
+    return {**os.environ, **texts, "MASTER_ADDR": "127.0.0.1", "SLIPWAY_JOB": "p", "SLIPWAY_DATA": str(data)}
+
+
+def rows(data: Path) -> list[tuple[str, Any]]:
+    """Every array of every shard, in order."""
+    import h5py
+
+    found = []
+    for shard in sorted((data / "phase1").glob("*.hdf5")):
+        with h5py.File(shard) as file:
+            found += [(f"{shard.name}:{key}", file[key][:].tolist()) for key in sorted(file)]
+    return found
+
+
+def test_two_ranks_make_the_rows_that_one_makes(tmp_path: Path) -> None:
+    for world, name in ((1, "alone"), (2, "together")):
+        assert [each.returncode for each in run(tmp_path / name, world, *SETTINGS)] == [0] * world
+    assert rows(tmp_path / "alone") == rows(tmp_path / "together")
+    assert rows(tmp_path / "alone")
+
+
+def test_a_repeated_job_makes_only_what_was_lost(tmp_path: Path) -> None:
+    run(tmp_path, 2, *SETTINGS)
+    shards = sorted((tmp_path / "phase1").glob("*.hdf5"))
+    before = {shard: (shard.stat().st_ino, shard.read_bytes()) for shard in shards}
+    shards[2].unlink()
+    assert [each.returncode for each in run(tmp_path, 2, *SETTINGS)] == [0, 0]
+    for shard, (inode, content) in before.items():
+        assert shard.read_bytes() == content
+        assert (shard.stat().st_ino == inode) or shard == shards[2]
+    assert json.loads((tmp_path / "phase1" / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("phase=3", "phase is '3', and must be a whole number from 1 to 2"),
+        ("input=../elsewhere", "input is '../elsewhere', and must be"),
+        ("shard=4", "'shard=4' is no setting; there are input"),
+        ("input=absent", "absent"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(tmp_path: Path, setting: str, words: str) -> None:
+    (ended,) = run(tmp_path, 1, setting)
+    assert ended.returncode != 0
+    assert ended.stderr.startswith("error: ")
+    assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
