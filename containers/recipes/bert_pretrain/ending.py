@@ -8,7 +8,7 @@ from types import FrameType
 
 from containers.runtime.contract import LaunchContract
 
-GRACE_SECONDS = 30.0  # AWS Batch's, between SIGTERM and SIGKILL; Slurm's KillWait too
+GRACE_SECONDS = 25.0  # the launcher's, within the 30 s that AWS Batch and Slurm give
 _SPARE_SECONDS = 2.0  # to leave after the save
 
 
