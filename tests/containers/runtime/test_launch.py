@@ -68,7 +68,8 @@ def test_the_exit_code_is_the_trainings_own(cluster: Cluster, code: int) -> None
 
 def test_a_traceback_is_repeated_at_the_end_with_its_rank_and_host(cluster: Cluster) -> None:
     """F02"""
-    node = cluster.start({"0": ["wait"], "1": ["explode boom"]}, SLIPWAY_PROCESSES_PER_NODE=2)
+    words = {"0": ["wait"], "1": ["flood 5000", "explode boom"]}
+    node = cluster.start(words, SLIPWAY_PROCESSES_PER_NODE=2)
     assert node.end() == 1
     last = node.text[node.text.index("the last words of rank 1") :]
     assert "Traceback (most recent call last):" in last

@@ -80,7 +80,7 @@ def test_a_failed_rank_of_a_child_node_is_the_exit_code_of_all(cluster: Cluster,
 
 
 def test_the_exceptions_that_a_killed_rank_causes_do_not_hide_it(cluster: Cluster) -> None:
-    nodes = cluster.all(2, {"0": ["exit 1"], "1": ["kill SIGSEGV"]})
+    nodes = cluster.all(2, {"0": ["exit 1"], "1": ["pause 0.2", "kill SIGSEGV"]})
     assert [node.end() for node in nodes] == [139, 139]
     assert "rank 1" in nodes[0].lines[-1]
 
@@ -96,6 +96,8 @@ def test_a_stop_of_any_node_lets_all_ranks_save_and_ends_resumable(
     nodes[asked].process.send_signal(number)
     assert [node.end() for node in nodes] == [85, 85]
     assert cluster.saved() == ["0", "1", "2", "3"]
+    for node in nodes:
+        assert "ranks have 25 s to write a checkpoint" in node.text, "all were told, at once"
 
 
 def test_who_does_not_end_in_time_is_killed(cluster: Cluster) -> None:

@@ -94,6 +94,10 @@ def beat(word: str) -> None:
     Telemetry.of(LaunchContract.from_environment(os.environ)).beat(word)
 
 
+def pause(word: str) -> None:
+    time.sleep(float(word))
+
+
 def say(word: str) -> None:
     print(word)
 
@@ -119,6 +123,7 @@ def long(word: str) -> None:
 DOES: dict[str, Callable[[str], None]] = {
     each.__name__: each
     for each in (
+        pause,
         show,
         wait,
         save,
