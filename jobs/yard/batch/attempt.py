@@ -69,8 +69,10 @@ class Running:
         self.doors: list[socket.socket] = []
 
     def run(self, environment: Any, folder: Path) -> Ending:
-        plan_file = plan.write(self.job, self.attempt, environment, best_tier(), folder)
-        self.gang = Gang(plan_file, self.job.nodes)
+        stage = plan.Stage(
+            job=self.job, attempt=self.attempt, environment=environment, tier=best_tier(), folder=folder
+        )
+        self.gang = Gang(plan.write(stage), self.job.nodes)
         try:
             self._register()
             for event in self.gang.events():

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,24 +27,38 @@ _NODES_IN_A_ROW = 200
 Node = dict[str, Any]
 
 
-def write(job: Job, attempt: Attempt, environment: Any, tier: Tier, folder: Path) -> Path:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the nodes of one attempt have in common."""
+
+    job: Job
+    attempt: Attempt
+    environment: Any  # moto's compute environment
+    tier: Tier
+    folder: Path
+
+    def address(self, node: int) -> str:
+        """Another attempt has other addresses, as other instances would."""
+        row = (self.attempt.number * 8 + node // _NODES_IN_A_ROW) % 256
+        return f"{'10' if self.tier.isolated else '127'}.0.{row}.{10 + node % _NODES_IN_A_ROW}"
+
+
+def write(stage: Stage) -> Path:
     """The file that the cluster reads."""
-    shared = storage.shared_paths(environment, job.region)
-    nodes = [
-        _node(job, attempt, environment.name, index, container, shared, folder, tier)
-        for index, container in enumerate(capacity.containers(job))
-    ]
+    shared = storage.shared_paths(stage.environment, stage.job.region)
+    containers = capacity.containers(stage.job)
+    nodes = [_node(stage, index, container, shared) for index, container in enumerate(containers)]
     hosts = _hosts(nodes)
     for node in nodes:
         (Path(node["folder"]) / "hosts").write_text(hosts, encoding="utf-8")
     plan = {
-        "tier": tier.name,
-        "isolated": tier.isolated,
+        "tier": stage.tier.name,
+        "isolated": stage.tier.isolated,
         "port": urlsplit(endpoint()).port,
         "keep": _needed(),
         "nodes": nodes,
     }
-    file = folder / PLAN_FILE
+    file = stage.folder / PLAN_FILE
     file.write_text(json.dumps(plan), encoding="utf-8")
     return file
 
@@ -52,60 +67,44 @@ def endpoint() -> str:
     return os.environ["SLIPWAY_YARD_ENDPOINT"]
 
 
-def _node(
-    job: Job,
-    attempt: Attempt,
-    environment: str,
-    index: int,
-    container: Mapping[str, Any],
-    shared: Mapping[str, str],
-    folder: Path,
-    tier: Tier,
-) -> Node:
-    own = folder / f"node-{index}"
+def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mapping[str, str]) -> Node:
+    job, own = stage.job, stage.folder / f"node-{index}"
     for name in ("tmp", "work"):
         (own / name).mkdir(parents=True)
     (own / "tmp").chmod(0o1777)
     linux = container.get("linuxParameters") or {}
-    mounts = [(str(own / "work"), WORK), *storage.mounts(container, shared, own)]
-    address = _address(attempt.number, index, tier)
-    place = _place(job, attempt, environment, index, _address(attempt.number, job.main_node, tier))
+    place = _place(stage, index)
     node: Node = {
         "index": index,
         "folder": str(own),
         "cwd": WORK,
-        "hostname": _hostname(address, job.region),
-        "address": f"{address}/16",
+        "hostname": _hostname(stage.address(index), job.region),
+        "address": f"{stage.address(index)}/16",
         "argv": _argv(overrides.command(container, job.definition, job.submit)),
         "environment": variables.of_container(place, container, endpoint()),
-        "mounts": mounts,
+        "mounts": [(str(own / "work"), WORK), *storage.mounts(container, shared, own)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
         "init": bool(linux.get("initProcessEnabled")),
     }
-    return node if tier.isolated else _without_mounts(node)
+    return node if stage.tier.isolated else _without_mounts(node)
 
 
-def _place(job: Job, attempt: Attempt, environment: str, index: int, main_address: str) -> Place:
+def _place(stage: Stage, index: int) -> Place:
+    job = stage.job
     is_multinode = job.node_properties is not None
     return Place(
         job_id=f"{job.id}#{index}" if is_multinode else job.id,
-        attempt=attempt.number,
+        attempt=stage.attempt.number,
         queue=job.queue.rpartition("/")[2],
-        environment=environment,
+        environment=stage.environment.name,
         region=job.region,
         node=index if is_multinode else None,
         nodes=job.nodes,
         main_node=job.main_node,
-        main_address=main_address,
+        main_address=stage.address(job.main_node),
         array_index=job.index,
         array_size=len(job.parent.children) if job.parent else 0,
     )
-
-
-def _address(attempt: int, node: int, tier: Tier) -> str:
-    """Another attempt has other addresses, as other instances would."""
-    row = (attempt * 8 + node // _NODES_IN_A_ROW) % 256
-    return f"{'10' if tier.isolated else '127'}.0.{row}.{10 + node % _NODES_IN_A_ROW}"
 
 
 def _hostname(address: str, region: str) -> str:
