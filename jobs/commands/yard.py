@@ -125,11 +125,17 @@ def env(shell: str) -> None:
 @click.argument("job")
 @click.argument("node", type=click.IntRange(0))
 def kill_node(job: str, node: int) -> None:
-    """Kill NODE of the running JOB (its id), as a machine that dies: no process of it hears a signal."""
+    """Kill NODE of the running JOB (its id, name, or the beginning of one), as a machine that dies.
+
+    No process of it hears a signal.
+    """
+    from jobs.runs import find_run, targets_to_search
     from jobs.yard.endpoint import control
 
-    control(_endpoint(), "POST", "/kill-node", {"job": job, "node": node})
-    say(f"node {node} of job {job} is gone")
+    endpoint = _endpoint()
+    run = find_run(job, targets_to_search(None, None)).run
+    control(endpoint, "POST", "/kill-node", {"job": run.id, "node": node})
+    say(f"node {node} of {run.name} is gone")
 
 
 @command.group()
