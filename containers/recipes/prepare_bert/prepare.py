@@ -14,7 +14,7 @@ from pathlib import Path
 
 from containers.data.documents import decoded, read_json
 from containers.data.errors import DataError
-from containers.data.manifest import Plan, record_path
+from containers.data.manifest import Plan, ShardRecord, record_path
 from containers.data.merge import merge
 from containers.data.prepare import Share, prepare
 from containers.data.sample import write_sample
@@ -22,6 +22,7 @@ from containers.data.settings import Settings
 from containers.data.sources import local_source
 from containers.data.train_vocabulary import train
 from containers.data.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from containers.data.work import is_whole
 from containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
 from containers.runtime.contract import LaunchContract
 from containers.runtime.disk import folder_within
@@ -68,9 +69,11 @@ def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
     output = folder_within(str(root), *(config.output or f"phase{config.phase}").split("/"))
     workers = max(1, (os.cpu_count() or 1) // contract.local_world)
     share = Share(workers=workers, array_index=contract.rank, array_size=contract.world)
+    if contract.rank:  # the first claims the folder for all; two at once would take each other for strangers
+        _wait((output / "plan.json").exists, f"rank 0 has not claimed {output}")
     prepare(local_source(text), settings, output, share, config.shards)
     if contract.rank == 0:
-        _merge_when_all_are_made(output)
+        merge_when_all_are_made(output)
 
 
 def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, text: Path) -> Vocabulary:
@@ -90,12 +93,21 @@ def _once(contract: LaunchContract, path: Path, write: Callable[[Path], None]) -
     _wait(path.exists, f"rank 0 has not written {path}")
 
 
-def _merge_when_all_are_made(output: Path) -> None:
+def merge_when_all_are_made(output: Path) -> None:
     shards = decoded(Plan, read_json(output / "plan.json"), output).shards
-    records = [record_path(output, number) for number in range(shards)]
-    _wait(lambda: all(record.exists() for record in records), f"shards of {output} are missing")
+    _wait(
+        lambda: all(_is_made(output, number) for number in range(shards)), f"shards of {output} are missing"
+    )
     manifest = merge(output)
     print(f"{output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards", flush=True)
+
+
+def _is_made(output: Path, number: int) -> bool:
+    """The record of a shard that was lost since is still there: the file itself counts."""
+    path = record_path(output, number)
+    if not path.exists():
+        return False
+    return is_whole(output, decoded(ShardRecord, read_json(path), output), with_digest=False)
 
 
 def _wait(is_so: Callable[[], bool], complaint: str) -> None:

@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from containers.recipes.prepare_bert import prepare
 
 pytest.importorskip("h5py", reason="the extra 'training' is not installed")
 
@@ -66,6 +69,18 @@ def test_a_repeated_job_makes_only_what_was_lost(tmp_path: Path) -> None:
         assert shard.read_bytes() == content
         assert (shard.stat().st_ino == inode) or shard == shards[2]
     assert json.loads((tmp_path / "phase1" / "manifest.json").read_text())
+
+
+def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is there from the last time, and tells nothing of the file."""
+    run(tmp_path, 2, *SETTINGS)
+    shard = sorted((tmp_path / "phase1").glob("*.hdf5"))[3]
+    lost = shard.rename(tmp_path / "lost")
+    monkeypatch.setattr(time, "sleep", lambda _: lost.rename(shard))
+    prepare.merge_when_all_are_made(tmp_path / "phase1")
+    assert shard.exists()
 
 
 @pytest.mark.parametrize(
