@@ -22,6 +22,7 @@ COMMANDS = {
     "cancel": "End a job",
     "clusters": "List the declared clusters: what runs, and its price per hour",
     "completion": "Print a script that completes commands in your shell",
+    "curve": "Show the loss and the throughput of a training",
     "empty": "Delete what the bucket of a throw-away cluster holds",
     "explain": "Say in a sentence why a job is not running, or why it failed",
     "instances": "List the instance types we know: devices, memory, network, price",

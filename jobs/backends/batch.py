@@ -124,6 +124,7 @@ def _environment(job: Job, target: BatchTarget, name: str) -> list[dict[str, str
         **_hardware(job, target),
         "SLIPWAY_JOB": name,
         "SLIPWAY_NODES": str(job.nodes),
+        "SLIPWAY_RESUME_AFTER_SIGNALS": "1",  # a rank that crashed is tried again, one out of memory is not
         "SLIPWAY_TIMEOUT_SECONDS": str(timeout_seconds(job, target)),
         "SLIPWAY_DATA": _place("--data", job.data, target, default="data"),
         "SLIPWAY_CHECKPOINTS": _place(
