@@ -129,13 +129,10 @@ def kill_node(job: str, node: int) -> None:
 
     No process of it hears a signal.
     """
-    from jobs.runs import find_run, targets_to_search
     from jobs.yard.endpoint import control
 
-    endpoint = _endpoint()
-    run = find_run(job, targets_to_search(None, None)).run
-    control(endpoint, "POST", "/kill-node", {"job": run.id, "node": node})
-    say(f"node {node} of {run.name} is gone")
+    name = control(_endpoint(), "POST", "/kill-node", {"job": job, "node": node})
+    say(f"node {node} of {name} is gone")
 
 
 @command.group()

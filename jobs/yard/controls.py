@@ -101,12 +101,12 @@ def _clear_faults(_body: object) -> list[dict[str, Any]]:
     return faults.listed()
 
 
-def _kill_node(asked: object) -> None:
+def _kill_node(asked: object) -> str:
     from jobs.yard.services.batch_jobs import kill_node
 
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
         raise ValueError("a job's id and the number of one of its nodes are wanted")
-    kill_node(str(asked.get("job")), asked["node"])
+    return kill_node(str(asked.get("job")), asked["node"])
 
 
 def _await_job(asked: object) -> str:

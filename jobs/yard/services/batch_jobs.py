@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from jobs.yard.batch import book, listing, scheduler, storage, submission, views
-from jobs.yard.batch.records import WAITING
+from jobs.yard.batch.records import WAITING, Job
 from jobs.yard.errors import ApiError
 
 Parameters = Mapping[str, Any]
@@ -40,17 +40,30 @@ def _have_all_ended() -> bool:
     return not left
 
 
-def kill_node(job_id: str, node: int) -> None:
-    """As a machine that dies: no signal is heard, and nobody is told."""
+def kill_node(text: str, node: int) -> str:
+    """As a machine that dies: no signal is heard, and nobody is told. Returns the name of the job."""
     with book.changed:
-        job = book.find(job_id)
-        if job is None or job.running is None:
-            raise ValueError(
-                f"job {job_id} is {job.status if job else 'unknown'}; only a running one has nodes"
-            )
+        job = _running(text)
         if not 0 <= node < job.nodes:
-            raise ValueError(f"job {job_id} has no node {node}; it has 0 to {job.nodes - 1}")
+            raise ValueError(f"job {job.name} has no node {node}; it has 0 to {job.nodes - 1}")
+        assert job.running
         job.running.kill(node)
+        return job.name
+
+
+def _running(text: str) -> Job:
+    """The one running job with this id or name, or whose id or name begins so."""
+    running = [job for job in book.jobs.values() if job.running]
+    exact = [job for job in running if text in (job.id, job.name)]
+    found = exact or [job for job in running if text and _begins(job, text)]
+    if len(found) != 1:
+        known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
+        raise ValueError(f"'{text}' is {len(found)} of the jobs that run here: {known}")
+    return found[0]
+
+
+def _begins(job: Job, text: str) -> bool:
+    return job.id.startswith(text) or job.name.startswith(text)
 
 
 @lru_cache(maxsize=1)
