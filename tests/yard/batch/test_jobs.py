@@ -81,3 +81,31 @@ def test_a_command_that_is_not_there_ends_with_127_and_says_so(cluster: Cluster)
     assert cluster.ended(job)["status"] == "FAILED"
     assert exit_codes(cluster.describe(f"{job}#0")) == [127]
     assert "no-such-program" in cluster.lines(job)[0]
+
+
+def test_a_job_whose_log_group_is_missing_fails_with_the_reason(cluster: Cluster) -> None:
+    options = {"awslogs-group": "absent"}
+    definition = cluster.define(
+        "mute", container={"logConfiguration": {"logDriver": "awslogs", "options": options}}
+    )
+    job = cluster.submit("pass", definition=definition)
+    assert cluster.ended(job)["statusReason"] == "Task failed to start"
+    assert "ResourceInitializationError" in cluster.describe(f"{job}#0")["container"]["reason"]
+
+
+def test_a_job_keeps_its_tags_and_says_what_it_was_asked(cluster: Cluster) -> None:
+    job = cluster.submit("pass", tags={"slipway:recipe": "trial"}, timeout={"attemptDurationSeconds": 60_000})
+    found = cluster.ended(job)
+    assert found["tags"] == {"slipway:recipe": "trial"}
+    assert found["timeout"] == {"attemptDurationSeconds": 60_000}
+    assert (found["nodeProperties"]["numNodes"], found["jobName"]) == (2, "trial")
+    assert found["createdAt"] <= found["startedAt"] <= found["stoppedAt"]
+
+
+def test_a_single_container_runs_without_the_variables_of_nodes(cluster: Cluster) -> None:
+    cluster.define_single()
+    job = cluster.submit_single(SHOW_ENVIRONMENT)
+    assert cluster.ended(job)["container"]["exitCode"] == 0
+    seen = json.loads(cluster.lines(job, None)[0])
+    assert seen["AWS_BATCH_JOB_ID"] == job
+    assert not [name for name in seen if "NODE" in name]

@@ -165,3 +165,11 @@ def test_what_batch_refuses_is_refused(cluster: Cluster, change: dict[str, Any],
     said = refusal(cluster.batch.submit_job, **given)
     assert said["Code"] == "ClientException"
     assert words in said["Message"]
+
+
+def test_jobs_of_a_deleted_queue_end(cluster: Cluster) -> None:
+    job = cluster.submit(FOREVER)
+    cluster.says(job, "ready")
+    cluster.batch.update_job_queue(jobQueue="queue", state="DISABLED")
+    cluster.batch.delete_job_queue(jobQueue="queue")
+    assert cluster.ended(job)["status"] == "FAILED"

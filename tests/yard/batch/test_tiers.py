@@ -110,6 +110,16 @@ def test_nothing_is_left_when_a_job_ends(cluster: Cluster) -> None:
     assert not list((cluster.yard.home / "tmp" / "batch" / "attempts").glob(f"{job}*"))
 
 
+def test_a_node_that_ends_takes_its_processes_with_it(cluster: Cluster) -> None:
+    mark = f"left-{cluster.submit('pass', nodes=1)}"
+    own = f"env={{'MARK': {mark!r}}}, start_new_session=True"
+    leave = f"import subprocess\nif node == 1: subprocess.Popen(['sleep', '1000'], {own})\n"
+    job = cluster.submit(NODE + leave + "if node == 0: signal.pause()")
+    cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode") == 0)
+    assert not processes_with(mark)
+    assert cluster.describe(job)["status"] == "RUNNING"
+
+
 def test_nothing_is_left_of_a_yard_that_is_killed(cluster: Cluster, tmp_path: Path, tier: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(TIER_VARIABLE, tier)
