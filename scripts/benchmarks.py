@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 5
 EMPTY_APP = "from aws_cdk import App, Stack; app = App(); Stack(app, 'empty'); app.synth()"
+DRY_RUN = ["slipway", "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--dry-run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +67,14 @@ def yard() -> list[Row]:
             wall(["cdk", "bootstrap", "--app", "", "aws://123456789012/us-east-1"], environment)
             deploy = ["cdk", "deploy", "--all", "--require-approval", "never", "--concurrency", "4"]
             deployed = wall([*deploy, "--output", f"{home}/cdk.out"], environment)
+            seconds, megabytes = cpu_and_memory(DRY_RUN, environment)
         finally:
             wall(["slipway", "yard", "down"], environment)
     return [
         Row(what="slipway yard up", measured=f"{up:.1f} s wall", beside="", goal="under 10 s"),
         Row(what="cdk deploy --all", measured=f"{deployed:.1f} s wall", beside="", goal="under 60 s"),
+        Row(what="slipway submit --dry-run", measured=f"{seconds:.2f} s CPU", beside="", goal="under 0.5 s"),
+        Row(what="slipway submit --dry-run", measured=f"{megabytes:.0f} MB", beside="", goal="under 60 MB"),
     ]
 
 
@@ -123,6 +127,15 @@ def cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float
     )
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def cpu_and_memory(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
+    """Of the command itself, which starts no other: its user and system time, and its most memory."""
+    quiet = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
+    started = os.posix_spawnp(command[0], list(command), environment, file_actions=quiet)
+    _, status, used = os.wait4(started, 0)
+    assert status == 0, f"{' '.join(command)} failed"
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def wall(command: Sequence[str], environment: Mapping[str, str]) -> float:
