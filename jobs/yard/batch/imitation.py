@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobs.yard.batch import storage
 from jobs.yard.batch.isolation.tiers import best_tier
 
 LEFT_OUT = (
@@ -17,4 +18,8 @@ LEFT_OUT = (
 
 
 def described() -> list[str]:
-    return [f"isolation: {best_tier().words}", *(f"left out: {each}" for each in LEFT_OUT)]
+    return [
+        f"isolation: {best_tier().words}",
+        f"the files that nodes share, a folder for each file system: {storage.file_systems()}",
+        *(f"left out: {each}" for each in LEFT_OUT),
+    ]

@@ -32,8 +32,13 @@ def attempt_folder(job_id: str, number: int) -> Path:
     return folder
 
 
+def file_systems() -> Path:
+    """What a user puts into one of its folders is on the nodes that mount that file system."""
+    return root() / FILE_SYSTEMS
+
+
 def file_system(identifier: str, below: str = "/") -> Path:
-    folder = root() / FILE_SYSTEMS / identifier / below.strip("/")
+    folder = file_systems() / identifier / below.strip("/")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -38,10 +38,11 @@ def test_a_node_that_is_not_there_is_named(cluster: Cluster, capsys: pytest.Capt
 
 
 def test_status_says_what_is_kept_apart_and_what_is_left_out(
-    capsys: pytest.CaptureFixture[str], tier: str
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], tier: str
 ) -> None:
     assert run(("yard", "status", "--json")) == 0
     said = json.loads(capsys.readouterr().out)["batch_jobs"]
     words = next(each.words for each in TIERS if each.name == tier)
     assert said[0] == f"isolation: {words}"
-    assert len(said) == 1 + len(LEFT_OUT)
+    assert said[1].endswith(str(cluster.yard.home / "tmp" / "batch" / "file-systems"))
+    assert len(said) == 2 + len(LEFT_OUT)
