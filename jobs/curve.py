@@ -1,6 +1,7 @@
 """The loss and the throughput of a training, read from the lines that its first rank prints.
 
-The pattern is that of containers/recipes/bert_pretrain/report.py; a test holds the two together.
+The patterns are of what containers/recipes/bert_pretrain prints; tests/end_to_end/test_training.py holds them
+together.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ _STEP = re.compile(
     r"(?:\[0\] )?step (?P<step>[0-9]+)/(?P<steps>[0-9]+)  loss (?P<loss>[-0-9.]+|nan|inf)  .*?"
     r"(?P<rate>[0-9,]+\.[0-9]) sequences/s"
 )
+_START = re.compile(r"(?:\[0\] )?(no checkpoint in |resuming from step )")
 _BAR = 40  # characters of the longest
 
 
@@ -34,21 +36,17 @@ def points(lines: Iterable[str]) -> list[Point]:
 
 
 def _read(lines: Iterable[str]) -> Iterator[Point]:
-    attempt, last = 1, 0
+    attempt = 0
     for line in lines:
-        found = _STEP.match(line)
-        if not found:
-            continue
-        step = int(found["step"])
-        attempt += step <= last
-        last = step
-        yield Point(
-            step=step,
-            steps=int(found["steps"]),
-            loss=float(found["loss"]),
-            sequences_per_second=float(found["rate"].replace(",", "")),
-            attempt=attempt,
-        )
+        attempt += bool(_START.match(line))
+        if found := _STEP.match(line):
+            yield Point(
+                step=int(found["step"]),
+                steps=int(found["steps"]),
+                loss=float(found["loss"]),
+                sequences_per_second=float(found["rate"].replace(",", "")),
+                attempt=max(attempt, 1),
+            )
 
 
 def thinned(all_points: list[Point], most: int) -> list[Point]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -49,6 +50,19 @@ class Shell:
         done = self.run(*command)
         assert done.status == 0, f"{' '.join(command)} ended with {done.status}:\n{done.text}"
         return done.text
+
+    def data(self, *command: str) -> Any:
+        """What a program would read: standard output alone, as JSON."""
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=dict(self.environment),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+        return json.loads(done.stdout)
 
     def client(self, service: str) -> Any:
         url = self.environment["AWS_ENDPOINT_URL"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,7 +55,7 @@ def test_the_compute_environment_starts_from_zero_in_one_zone(dl1: tuple[Shell, 
 
 def test_the_target_record_says_where_to_submit(dl1: tuple[Shell, Path]) -> None:
     shell, _ = dl1
-    (target,) = json.loads(shell.must("slipway", "targets", "--json"))
+    (target,) = shell.data("slipway", "targets", "--json")
     queues = shell.client("batch").describe_job_queues()["jobQueues"]
     assert target["name"] == "dl1"
     assert target["queue_arn"] == queues[0]["jobQueueArn"]

@@ -13,7 +13,7 @@ FIRST = [
     "[0] step 30/40  loss 9.0000  lr 0.00097  |g| 1.86  117.5 sequences/s  0:00:17 left",
 ]
 SECOND = [
-    "[0] resumed step 20",
+    "[0] resuming from step 20 of /mnt/shared/checkpoints/x",
     "[0] step 30/40  loss 7.2417  lr 0.000896  |g| 1.57  129.1 sequences/s  0:00:14 left",
     "[0] step 40/40  loss nan  lr 0.000896  |g| 1.57  129.1 sequences/s  0:00:00 left",
 ]

@@ -1,0 +1,75 @@
+"""A training submitted to the deployed cluster runs for real: it loses a node, goes on, and ends well."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.end_to_end.conftest import Shell
+
+pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+
+NODES = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
+TRAINING = {
+    "size": "tiny",
+    "precision": "fp32",
+    "zero": "1",
+    "micro_batch": "8",
+    "accumulation_steps": "1",
+    "steps": "120",
+    "checkpoint_every": "10",
+    "log_every": "10",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """Left to the yard's end: test_clusters shows how a cluster goes."""
+    assembly = str(tmp_path_factory.mktemp("assembly"))
+    approved = ("--require-approval", "never", "--concurrency", "4")
+    shell.must("cdk", "deploy", "--all", *approved, "--output", assembly, "-c", "dl1.keep_data=false")
+    shell.must("slipway", "build", "gaudi")
+    sample = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
+    shell.must("slipway", "submit", "prepare_bert", *NODES, *sample, "--follow")
+    return shell
+
+
+def wait_for(shell: Shell, words: str, patience_seconds: float = 120) -> None:
+    """A log is asked again and again, as a person would, for as long as a person would."""
+    deadline = time.monotonic() + patience_seconds
+    while words not in shell.must("slipway", "logs", "bert_pretrain", "--rank", "0"):
+        assert time.monotonic() < deadline, f"the log never said {words!r}"
+
+
+def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint(cluster: Shell) -> None:
+    settings = [part for name, value in TRAINING.items() for part in ("--set", f"{name}={value}")]
+    cluster.must("slipway", "submit", "bert_pretrain", *NODES, *settings)
+    wait_for(cluster, "saved step 20")
+    cluster.must("slipway", "yard", "kill-node", "bert_pretrain", "1")
+    log = cluster.must("slipway", "logs", "bert_pretrain", "--follow")
+    assert "lost node 1" in log
+    assert "resuming from step" in log
+    run = cluster.data("slipway", "status", "bert_pretrain", "--json")
+    assert run["state"] == "succeeded"
+    curve = cluster.data("slipway", "curve", "bert_pretrain", "--json")
+    assert [point["step"] for point in curve] == list(range(10, 121, 10))
+    assert [point["attempt"] for point in curve] == sorted(point["attempt"] for point in curve)
+    assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
+    assert curve[-1]["loss"] < curve[0]["loss"]
+
+
+def test_the_same_submission_again_is_the_same_job(cluster: Shell) -> None:
+    settings = ("--set", "size=tiny", "--set", "steps=1", "--set", "precision=fp32")
+    first = cluster.data("slipway", "submit", "bert_pretrain", *NODES, *settings, "--json")
+    again = cluster.data("slipway", "submit", "bert_pretrain", *NODES, *settings, "--json")
+    assert first["id"] == again["id"]
+
+
+def test_a_wrong_setting_is_refused_before_a_node_is_paid_for(cluster: Shell) -> None:
+    done = cluster.run("slipway", "submit", "bert_pretrain", *NODES, "--set", "zero=4", "--set", "stepz=3")
+    assert done.status == 2
+    assert "zero is '4'" in done.text
+    assert "did you mean steps?" in done.text
+    assert "Traceback" not in done.text
