@@ -33,10 +33,7 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
     say = _say if contract.rank == 0 else _silent
     checkpoints = stack.enter_context(start.open_checkpoints(contract, config, identity, say))
     beginning = start.begin(engine, model, checkpoints, config, contract)
-    reading = Reading(
-        rank=contract.rank, world=contract.world, global_batch=plan.global_batch, seed=config.seed
-    )
-    loader = stack.enter_context(Loader(dataset, reading, beginning.cursor))
+    loader = stack.enter_context(Loader(dataset, _reading(config, contract, plan), beginning.cursor))
     reporter = Reporter(
         config=config,
         plan=plan,
@@ -59,6 +56,10 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
         say=say,
     )
     loop.run(iter(loader), beginning.step)
+
+
+def _reading(config: BertConfig, contract: LaunchContract, plan: BatchPlan) -> Reading:
+    return Reading(rank=contract.rank, world=contract.world, global_batch=plan.global_batch, seed=config.seed)
 
 
 def _print(line: str) -> None:
