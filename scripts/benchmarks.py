@@ -78,7 +78,27 @@ def yard() -> list[Row]:
     ]
 
 
-BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {"start-up": start_up, "synth": synthesis, "yard": yard}
+def data() -> list[Row]:
+    """Preparing BERT's rows, beside the tokenizers library."""
+    from scripts.benchmarks_data import data as measure
+
+    return measure()
+
+
+def training() -> list[Row]:
+    """A training step, beside the transformers Trainer's."""
+    from scripts.benchmarks_training import training as measure
+
+    return measure()
+
+
+BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
+    "start-up": start_up,
+    "synth": synthesis,
+    "yard": yard,
+    "data": data,
+    "training": training,
+}
 
 
 def main(names: Sequence[str]) -> None:

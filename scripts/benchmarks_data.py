@@ -1,6 +1,6 @@
 """Measure data preparation beside the tokenizers library, which only tokenises.
 
-Needs the data extra and tokenizers: python -m scripts.benchmarks_data. Ours is the CPU time of the whole
+Needs the data extra and tokenizers: scripts/bench data. Ours is the CPU time of the whole
 process, from text to HDF5; theirs is that of encode_batch alone, held to one core. The two take turns.
 """
 
@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scripts.benchmarks import ROOT, Row, cpu_seconds, show, wall
+from scripts.benchmarks import ROOT, Row, cpu_seconds, wall
 
 MEGABYTES = 24
 WORDS = 100_000  # as many different ones as real text of this size has: what is rare costs most
@@ -155,8 +155,3 @@ PEAK = (
     "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 )
-
-
-if __name__ == "__main__":
-    for row in data():
-        show(row)

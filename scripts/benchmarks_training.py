@@ -1,6 +1,6 @@
 """Measure a training step beside the transformers Trainer's: same machine, model, weights, rows and losses.
 
-Needs the training extra and transformers: python -m scripts.benchmarks_training. Our step runs after each of
+Needs the training extra and transformers: scripts/bench training. Our step runs after each of
 the Trainer's, in one process; the ratio is of the medians. On a GPU, BERT-Large's share of it too.
 """
 
@@ -25,7 +25,7 @@ from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining, Be
 from containers.recipes.bert_pretrain.optimizers import BETAS, EPSILON
 from containers.recipes.bert_pretrain.report import PUBLISHED_MFU
 from containers.runtime.contract import LaunchContract
-from scripts.benchmarks import Row, show
+from scripts.benchmarks import Row
 from scripts.transformers_bert import build_reference, reference_rows
 
 ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
@@ -42,13 +42,12 @@ GPU_ACCUMULATION_STEPS = 4
 Rows = dict[str, Tensor]
 
 
-def main() -> None:
+def training() -> list[Row]:
     torch.set_num_threads(1)
-    for batch in BATCHES:
-        show(side_by_side(batch))
+    rows = [side_by_side(batch) for batch in BATCHES]
     if torch.cuda.is_available():
-        for micro_batch in GPU_MICRO_BATCHES:
-            show(utilisation(micro_batch))
+        rows += [utilisation(micro_batch) for micro_batch in GPU_MICRO_BATCHES]
+    return rows
 
 
 def side_by_side(batch: int) -> Row:
@@ -258,7 +257,3 @@ _ALONE = LaunchContract(
     main_address="127.0.0.1",
     main_port=1,
 )
-
-
-if __name__ == "__main__":
-    main()
