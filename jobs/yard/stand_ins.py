@@ -17,7 +17,7 @@ from jobs.yard.endpoint import ACCOUNT
 IMAGE_NAME = "slipway-gaudi-ecs-stand-in"
 IMAGE_PARAMETER = "/slipway/amis/gaudi-ecs/id"
 MANIFEST_PARAMETER = "/slipway/amis/gaudi-ecs/manifest"
-MANIFEST = {"image": "gaudi-ecs", "synapseai": "1.18.0", "stand_in": True}
+MANIFEST = {"image": "gaudi-ecs", "synapseai": "1.18.0", "driver": "1.18.0-524", "stand_in": True}
 BATCH_ROLE = "AWSServiceRoleForBatch"
 BATCH_SERVICE = "batch.amazonaws.com"
 BATCH_TRUST = {
