@@ -134,5 +134,9 @@ def text_digest(work: Work, number: int) -> str:
 
 
 def file_digest(path: Path) -> str:
+    """Not hashlib.file_digest, which Python has from 3.11 on: Gaudi's image has 3.10."""
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
