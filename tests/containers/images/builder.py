@@ -1,0 +1,128 @@
+"""Images of containers/ built and run by buildah in stores of their own, with a base that is made here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.core.images import source_files
+
+CONTAINERS = Path(__file__).resolve().parents[3] / "containers"
+ARCHIVE = "http://deb.debian.org/debian"
+BASE = "localhost/slipway-base:test"
+_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+_BUILD_SECONDS = 1200
+
+
+def reason_not_to_build(kept: Path) -> str | None:
+    """Probed, cheapest first."""
+    if shutil.which("buildah") is None:
+        return "buildah is not installed here"
+    if sys.version_info[:2] != (3, 11) or platform.machine() != "x86_64":
+        return "this Python fetches packages for itself, and the image wants those for 3.11 on x86-64"
+    if importlib.util.find_spec("torch") is None:
+        return "torch is not installed here, and pip asks for it to fetch DeepSpeed"
+    if not _kept_base(kept).exists() and (shutil.which("debootstrap") is None or os.geteuid() != 0):
+        return "a base is made by debootstrap, as root; it is not installed, or you are another user"
+    try:
+        with urllib.request.urlopen(f"{ARCHIVE}/dists/bookworm/InRelease", timeout=20):  # noqa: S310  # http
+            return None
+    except OSError as error:
+        return f"{ARCHIVE} cannot be reached: {error}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    builder: Builder
+    container: str
+    context: Path
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """As the image's user, in its folder, with its variables."""
+        return self.builder.call("run", "--isolation", "chroot", self.container, "--", "sh", "-c", script)
+
+
+class Builder:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def make_base(self, kept: Path) -> str | None:
+        """None, or why this machine cannot: a build of one trivial step is tried."""
+        archive = _kept_base(kept)
+        if not archive.exists() and (said := _bootstrap(self._folder / "debian", archive)):
+            return f"debootstrap failed: {said}"
+        (self._folder / "Dockerfile").write_text(
+            "FROM scratch\nADD debian.tar /\nRUN true\n", encoding="utf-8"
+        )
+        shutil.copy(archive, self._folder / "debian.tar")
+        tried = self.call("bud", "--isolation", "chroot", "--tag", BASE, str(self._folder))
+        (self._folder / "debian.tar").unlink()
+        return f"buildah cannot build here: {_last_line(tried)}" if tried.returncode else None
+
+    def build(self, name: str) -> Image:
+        context, wheels, settings = (self._folder / part for part in ("context", "wheels", "pip.conf"))
+        for path in source_files(CONTAINERS, name):
+            copy = context / path.relative_to(CONTAINERS)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)
+        _fetch(CONTAINERS / "images" / name, wheels)
+        settings.write_text("[global]\nno-index = true\nfind-links = /run/wheels\n", encoding="utf-8")
+        mounts = [f"--volume={wheels}:/run/wheels:ro", f"--volume={settings}:/etc/pip.conf:ro"]
+        file, tag = f"--file={context / 'images' / name / 'Dockerfile'}", f"localhost/slipway-{name}:test"
+        built = self.call(
+            "bud", "--isolation=chroot", f"--from={BASE}", *mounts, file, f"--tag={tag}", str(context)
+        )
+        assert built.returncode == 0, built.stdout[-4000:] + built.stderr[-4000:]
+        container = self.call("from", "--pull-never", tag).stdout.strip()
+        return Image(builder=self, container=container, context=context)
+
+    def clear(self) -> None:
+        self.call("rm", "--all")
+        self.call("rmi", "--all", "--force")
+
+    def call(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        stores = [f"--root={self._folder / 'store'}", f"--runroot={self._folder / 'run'}"]
+        return _run(["buildah", *stores, command, *arguments])
+
+
+def _kept_base(kept: Path) -> Path:
+    return kept / "bookworm.tar"
+
+
+def _bootstrap(root: Path, archive: Path) -> str | None:
+    made = _run(["debootstrap", "--variant=minbase", "bookworm", str(root), ARCHIVE])
+    if made.returncode:
+        return _last_line(made)
+    partial = archive.with_suffix(".part")
+    packed = _run(["tar", "-C", str(root), "--exclude=./dev/*", "-cf", str(partial), "."])
+    if packed.returncode:
+        return _last_line(packed)
+    partial.replace(archive)
+    shutil.rmtree(root)
+    return None
+
+
+def _fetch(folder: Path, wheels: Path) -> None:
+    """The index of torch may be out of reach where another has its wheels: then it is not waited for."""
+    options = ["--no-deps", "--require-hashes", "--no-build-isolation", "--retries=0", "--quiet"]
+    for lock in sorted(folder.glob("*.txt")):
+        command = [sys.executable, "-m", "pip", "download", *options, f"--extra-index-url={_TORCH_INDEX}"]
+        fetched = _run([*command, f"--dest={wheels}", f"--requirement={lock}"])
+        assert fetched.returncode == 0, fetched.stderr[-4000:]
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS)
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()
+    return lines[-1]
