@@ -19,7 +19,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 5
-EMPTY_APP = "from aws_cdk import App, Stack; app = App(); Stack(app, 'empty'); app.synth()"
+# One resource that does nothing: a template without any is refused by the validation.
+EMPTY_APP = (
+    "from aws_cdk import App, CfnResource, Stack; app = App(); "
+    "CfnResource(Stack(app, 'empty'), 'Handle', type='AWS::CloudFormation::WaitConditionHandle'); app.synth()"
+)
 DRY_RUN = ["slipway", "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--dry-run"]
 
 
