@@ -16,7 +16,7 @@ from containers.recipes.bert_pretrain.defaults import (
     EVERY_SIZE,
     SECOND_PHASE,
 )
-from containers.recipes.bert_pretrain.kinds import Choice, Kind, Number, RelativePath, Whole
+from containers.recipes.kinds import Choice, Kind, Number, RelativePath, Whole
 from containers.runtime.errors import Refusal
 from containers.runtime.values import shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from containers.recipes.bert_pretrain.kinds import Kind, RelativePath, Whole
+from containers.recipes.kinds import Kind, RelativePath, Whole
 from containers.runtime.errors import Refusal
 from containers.runtime.values import shown
 
