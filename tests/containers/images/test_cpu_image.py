@@ -12,7 +12,10 @@ import pytest
 
 from tests.containers.images.builder import CONTAINERS, Builder, Image, reason_not_to_build
 
-pytestmark = pytest.mark.slow  # minutes: a Debian, 200 MB of wheels, and the image of them
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.alone,
+]  # minutes: a Debian, 200 MB of wheels, and the image of them
 
 TRAIN = """
 set -e
