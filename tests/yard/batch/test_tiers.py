@@ -73,7 +73,8 @@ def test_every_node_has_its_own_hostname_address_and_tmp(cluster: Cluster, tier:
         "import os, socket\nname = socket.gethostname()\nopen('/tmp/mine', 'x')\nopen('/dev/shm/mine', 'x')\n"
     )
     # The code comes from this checkout, which may itself lie in /tmp.
-    look += "code = os.environ['PYTHONPATH']\nseen = [each for each in os.listdir('/tmp') if not code.startswith(f'/tmp/{each}')]\n"
+    look += "code = os.environ['PYTHONPATH']\n"
+    look += "seen = [each for each in os.listdir('/tmp') if not code.startswith(f'/tmp/{each}')]\n"
     look += "print(name, socket.gethostbyname(name), seen, os.listdir('/dev/shm'), flush=True)\n"
     wait = "signal.pause()\n"
     job = cluster.submit(NODE + look + wait)
