@@ -11,13 +11,7 @@ from infra.checks.rules import RULES
 from infra.checks.secret_values import secret_kind, shown
 from infra.checks.values import Objection
 from infra.config import BatchCluster
-from jobs.core.errors import InvalidConfig, Problem
-
-
-def check_all(clusters: Sequence[BatchCluster]) -> None:
-    problems = all_problems(clusters)
-    if problems:
-        raise InvalidConfig(problems)
+from jobs.core.errors import Problem
 
 
 def all_problems(clusters: Sequence[BatchCluster]) -> tuple[Problem, ...]:

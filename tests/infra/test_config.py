@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.checks.clusters import all_problems, check_all, problems_of
+from infra.checks.clusters import all_problems, problems_of
 from infra.checks.field_types import field_types
 from infra.checks.secret_values import shown
 from infra.clusters import CLUSTERS
 from infra.config import BatchCluster, FileSystem, Market
+from infra.overrides import apply
 from jobs.core.errors import InvalidConfig
 
 SOUND = BatchCluster(
@@ -33,7 +34,7 @@ def said_of(**changes: Any) -> str:
 
 
 def test_the_clusters_we_ship_are_sound() -> None:
-    check_all(CLUSTERS)
+    apply({}, CLUSTERS)
 
 
 def test_a_sound_cluster_has_no_problem() -> None:
@@ -44,7 +45,7 @@ def test_every_mistake_of_every_cluster_is_reported_at_once_in_one_line_each() -
     first = replace(SOUND, max_nodes=0, job_attempts=11, zone="us-west-2a")
     second = replace(SOUND, name="other", alert_email="nobody", vpc_cidr="10.0.0.0/8")
     with pytest.raises(InvalidConfig) as refusal:
-        check_all([first, second])
+        apply({}, (first, second))
     lines = refusal.value.message.splitlines()
     assert sorted(line.partition(":")[0] for line in lines) == [
         "dl1.job_attempts",

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from containers.runtime import tensorboard_file
-from containers.runtime.finite import FiniteGuard, LossNotFinite
 from containers.runtime.telemetry import STEPS_NAME, Step, Telemetry, read_steps
 
 ROOT = Path(__file__).parents[3]
@@ -78,22 +77,6 @@ def test_a_loss_that_is_no_number_is_null_and_said(tmp_path: Path) -> None:
     (record,) = lines(tmp_path)
     assert record["loss"] is None
     assert record["not_finite"] == {"loss": "nan", "gradient_norm": "inf"}
-
-
-def test_a_diverged_training_stops_before_the_nan_is_applied() -> None:
-    guard = FiniteGuard()
-    assert guard.may_apply(1, 2.0, 1.0)
-    with pytest.raises(LossNotFinite, match="step 2 has loss nan"):
-        guard.may_apply(2, float("nan"))
-
-
-def test_a_training_that_skips_stops_when_it_goes_on() -> None:
-    guard = FiniteGuard("skip", most_skipped=2)
-    assert not guard.may_apply(1, 2.0, float("inf"))
-    assert guard.may_apply(2, 2.0)
-    assert [guard.may_apply(number, float("inf")) for number in (3, 4)] == [False, False]
-    with pytest.raises(LossNotFinite, match="2 steps before"):
-        guard.may_apply(5, float("inf"))
 
 
 def test_a_line_torn_by_a_crash_is_dropped_by_the_next_attempt(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from containers.recipes.bert_pretrain.devices import open_device
 from containers.recipes.bert_pretrain.ending import Ending
 from containers.recipes.bert_pretrain.engine import EngineParts, build_engine
 from containers.recipes.bert_pretrain.gradients import GradientSum
-from containers.recipes.bert_pretrain.loop import Loop, NotFinite, StepReport
+from containers.recipes.bert_pretrain.loop import MOST_SKIPPED, Loop, NotFinite, StepReport
 from containers.recipes.bert_pretrain.model import BertForPreTraining, BertShape
 from containers.recipes.bert_pretrain.optimizers import Schedule
 from containers.recipes.bert_pretrain.state import ForeignTensors, Piece, encode, read_pieces
@@ -139,6 +139,14 @@ def test_a_step_that_is_not_finite_is_left_out_where_that_was_asked_for() -> Non
     assert any("step 1 is left out" in line for line in said)
     assert not all(map(torch.equal, before, model.parameters()))
     assert all(bool(parameter.isfinite().all()) for parameter in model.parameters())
+
+
+def test_a_training_that_leaves_out_every_step_ends() -> None:
+    loop, model, said = _loop({"on_nan": "skip", "steps": "50"})
+    _poison(model)
+    with pytest.raises(NotFinite, match=f"at step {MOST_SKIPPED + 1}"):
+        loop.run(iter([_batch() for _ in range(50)]), 0)
+    assert sum("is left out" in line for line in said) == MOST_SKIPPED
 
 
 def test_a_step_near_the_deadline_ends_the_training() -> None:
