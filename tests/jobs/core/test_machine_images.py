@@ -1,0 +1,107 @@
+"""What infra writes of a bakery, and what the tags of an AMI say, is what jobs read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from jobs.core.machine_images import (
+    Bakery,
+    DamagedRecord,
+    Manifest,
+    ami_parameter,
+    ami_tags,
+    bakery_parameter,
+    decode_bakery,
+    decode_manifest,
+    encode_bakery,
+    encode_manifest,
+    manifest_of,
+)
+
+BAKERY = Bakery(
+    name="cpu-mpi",
+    account="123456789012",
+    region="us-east-1",
+    pipeline_arn="arn:aws:imagebuilder:us-east-1:123456789012:image-pipeline/slipway-cpu-mpi",
+    ami_parameter=ami_parameter("cpu-mpi"),
+    manifest_parameter="/slipway/amis/cpu-mpi/manifest",
+    lock_digest="0123456789abcdef",
+    log_group="/aws/imagebuilder/slipway-cpu-mpi",
+    parent="ami-0123456789abcdef0",
+)
+MANIFEST = Manifest(
+    image="cpu-mpi",
+    ami_id="ami-0fedcba9876543210",
+    lock_digest="0123456789abcdef",
+    baked_at="2026-11-21T10:00:00.000Z",
+    versions={"pytorch": "2.13.0", "efa": "1.43.2"},
+)
+WHERE = bakery_parameter("cpu-mpi")
+
+
+def test_a_bakery_is_read_as_it_was_written() -> None:
+    assert decode_bakery(encode_bakery(BAKERY), parameter=WHERE) == BAKERY
+
+
+def test_the_records_of_an_image_stand_where_its_clusters_look() -> None:
+    assert WHERE == "/slipway/bakeries/cpu-mpi"
+    assert ami_parameter("cpu-mpi") == "/slipway/amis/cpu-mpi/id"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema": 2}, "has schema 2, and this Slipway reads 1"),
+        ({"region": 7}, "has region = 7, not a text"),
+        ({"more": "1"}, "has the unknown field more"),
+    ],
+)
+def test_a_damaged_bakery_is_refused_by_field(changes: dict[str, object], said: str) -> None:
+    text = json.dumps({**json.loads(encode_bakery(BAKERY)), **changes})
+    with pytest.raises(DamagedRecord, match=said) as raised:
+        decode_bakery(text, parameter=WHERE)
+    assert WHERE in raised.value.message
+    assert "deploy the bakery" in raised.value.hint
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null"])
+def test_what_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(DamagedRecord, match=WHERE):
+        decode_bakery(text, parameter=WHERE)
+    with pytest.raises(DamagedRecord, match=WHERE):
+        decode_manifest(text, parameter=WHERE)
+
+
+def test_a_manifest_is_what_the_tags_of_its_ami_say() -> None:
+    tags = ami_tags(MANIFEST.image, MANIFEST.lock_digest, MANIFEST.versions)
+    strangers = {"Name": "cpu-mpi", "CreatedBy": "EC2 Image Builder"}
+    assert manifest_of(MANIFEST.ami_id, MANIFEST.baked_at, {**tags, **strangers}) == MANIFEST
+
+
+def test_an_ami_of_somebody_else_has_no_manifest() -> None:
+    assert manifest_of("ami-1", "2026-11-21", {"Name": "ubuntu"}) is None
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    assert decode_manifest(encode_manifest(MANIFEST), parameter="/m") == MANIFEST
+
+
+def test_versions_stand_where_they_are_compared_with_a_lock() -> None:
+    assert json.loads(encode_manifest(MANIFEST))["pytorch"] == "2.13.0"
+
+
+def test_a_manifest_without_its_ami_is_refused() -> None:
+    record = json.loads(encode_manifest(MANIFEST))
+    del record["ami_id"]
+    with pytest.raises(DamagedRecord, match="lacks ami_id"):
+        decode_manifest(json.dumps(record), parameter="/m")
+    with pytest.raises(DamagedRecord, match="has efa = 1, not a text"):
+        decode_manifest(json.dumps({**json.loads(encode_manifest(MANIFEST)), "efa": 1}), parameter="/m")
+
+
+def test_no_component_may_be_called_as_a_fact() -> None:
+    with pytest.raises(AssertionError):
+        encode_manifest(replace(MANIFEST, versions={"image": "1"}))
