@@ -11,7 +11,14 @@ from typing import Any
 from jobs.aws import Unanswered, ask, ask_all, own_region, reader
 from jobs.core.errors import SlipwayError
 from jobs.core.names import CLUSTER_TAG, PARTS, stack_name
-from jobs.core.targets import PARAMETER_ROOT, BatchTarget, DamagedTarget, decode_target, parameter_name
+from jobs.core.targets import (
+    PARAMETER_ROOT,
+    BatchTarget,
+    DamagedTarget,
+    Target,
+    decode_target,
+    parameter_name,
+)
 from jobs.declared import NoCheckout, declared_clusters
 
 _GONE = "DELETE_COMPLETE"
@@ -24,8 +31,8 @@ class Stack:
     resources: Mapping[str, int] | None  # how many of each type; None where AWS did not say
 
 
-def find_targets(region: str | None) -> tuple[list[BatchTarget], list[DamagedTarget]]:
-    found: list[BatchTarget] = []
+def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget]]:
+    found: list[Target] = []
     damaged: list[DamagedTarget] = []
     for each in [region] if region else _regions():
         pages = reader("ssm", each).get_paginator("get_parameters_by_path").paginate(Path=PARAMETER_ROOT)
@@ -37,15 +44,15 @@ def find_targets(region: str | None) -> tuple[list[BatchTarget], list[DamagedTar
     return found, damaged
 
 
-def find_target_by_name(cluster: str, region: str | None) -> BatchTarget:
+def find_target_by_name(cluster: str, region: str | None) -> Target:
     """In that region; without one first in your own, and then where clusters are declared."""
     answers = (find_target(cluster, each) for each in ([region] if region else _likely_regions()))
     said: list[Unanswered] = []
     for answer in answers:
-        if isinstance(answer, BatchTarget):
-            return answer
-        if answer is not None:
+        if isinstance(answer, Unanswered):
             said.append(answer)
+        elif answer is not None:
+            return answer
     if said:
         raise SlipwayError(
             f"{said[0].action} gave no answer: {said[0].code}, {said[0].message[:200]}",
@@ -57,7 +64,16 @@ def find_target_by_name(cluster: str, region: str | None) -> BatchTarget:
     )
 
 
-def find_target(cluster: str, region: str | None) -> BatchTarget | Unanswered | None:
+def batch_only(target: Target) -> BatchTarget:
+    if isinstance(target, BatchTarget):
+        return target
+    raise SlipwayError(
+        f"cluster '{target.name}' is of kind {target.kind}, and this command knows {BatchTarget.kind} only",
+        hint="slipway targets lists the kinds",
+    )
+
+
+def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:
     answer = ask(reader("ssm", region), "GetParameter", Name=parameter_name(cluster))
     if isinstance(answer, Unanswered):
         return None if answer.code == "ParameterNotFound" else answer

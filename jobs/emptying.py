@@ -9,14 +9,14 @@ from typing import Any
 from jobs.aws import client, reader
 from jobs.core.errors import SlipwayError
 from jobs.core.names import stack_name
-from jobs.core.targets import BatchTarget
+from jobs.core.targets import Target
 
 
 class KeepsItsData(SlipwayError):
     """The bucket outlives its stack, so there is nothing to make way for."""
 
 
-def refuse_kept(target: BatchTarget) -> None:
+def refuse_kept(target: Target) -> None:
     """What was deployed decides, not what is declared here now."""
     cloudformation = reader("cloudformation", target.region)
     stack = stack_name(target.name, "storage")
@@ -34,7 +34,7 @@ def refuse_kept(target: BatchTarget) -> None:
         )
 
 
-def empty(target: BatchTarget, now: Callable[[int], None]) -> int:
+def empty(target: Target, now: Callable[[int], None]) -> int:
     """Deletes every version of every object, and says how many so far."""
     s3 = client("s3", target.region)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}

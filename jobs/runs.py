@@ -17,7 +17,7 @@ from jobs.core.errors import SlipwayError
 from jobs.core.instances import InstanceType, instance_types
 from jobs.core.states import JobState, translate
 from jobs.core.targets import BatchTarget
-from jobs.deployed import find_target_by_name, find_targets
+from jobs.deployed import batch_only, find_target_by_name, find_targets
 
 MOST_DESCRIBED = 100  # ids in one DescribeJobs
 _SHOWN_CANDIDATES = 5
@@ -58,6 +58,7 @@ class Run:
     image_digest: str | None
     hours: float | None  # of all attempts, from the start of the job; nodes are billed a little longer
     cost: Cost
+    depends_on: tuple[str, ...]  # ids of the jobs that have to succeed first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +71,14 @@ class Found:
 def targets_to_search(on: str | None, region: str | None) -> list[BatchTarget]:
     """The named one; else all of your own region; else all where clusters are declared."""
     if on:
-        return [find_target_by_name(on, region)]
+        return [batch_only(find_target_by_name(on, region))]
     own = region or own_region()
-    found = find_targets(own)[0] if own else []
-    return found or ([] if region else find_targets(None)[0])
+    found = _batch_targets(own) if own else []
+    return found or ([] if region else _batch_targets(None))
+
+
+def _batch_targets(region: str | None) -> list[BatchTarget]:
+    return [target for target in find_targets(region)[0] if isinstance(target, BatchTarget)]
 
 
 def list_runs(targets: Sequence[BatchTarget]) -> list[Run]:
@@ -140,6 +145,7 @@ def read_run(detail: Mapping[str, Any], target: BatchTarget, now: datetime | Non
         image_digest=tags.get(DIGEST_TAG),
         hours=None if seconds is None else round(seconds / 3600, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
+        depends_on=tuple(str(each["jobId"]) for each in detail.get("dependsOn") or () if each.get("jobId")),
     )
 
 

@@ -20,7 +20,7 @@ from jobs.core.errors import SlipwayError
 from jobs.core.instances import instance_type
 from jobs.core.job import Job
 from jobs.core.targets import BatchTarget
-from jobs.deployed import find_digest, find_target_by_name
+from jobs.deployed import batch_only, find_digest, find_target_by_name
 from jobs.journal import Entry, Journal, NoJournal, journal_folder
 from jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings
 from jobs.sending import Waiting, send_once
@@ -63,7 +63,7 @@ class Submitted:
 def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
     recipe = find_recipe(job.recipe)
     refuse_settings(recipe, job.settings)
-    target = find_target_by_name(on, region)
+    target = batch_only(find_target_by_name(on, region))
     refuse_hardware(recipe, instance_type(target.instance_type))
     build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
     digest = find_digest(target, target.image_tag)

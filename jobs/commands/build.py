@@ -64,9 +64,10 @@ def command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_js
 
 
 def _choose(image: str, cluster: str | None) -> BatchTarget:
+    from jobs.core.targets import BatchTarget
     from jobs.deployed import find_targets
 
-    found, _ = find_targets(None)
+    found = [target for target in find_targets(None)[0] if isinstance(target, BatchTarget)]
     users = [target for target in found if target.image == image and cluster in (None, target.name)]
     if len(users) == 1:
         return users[0]

@@ -50,14 +50,42 @@ class BatchTarget:
     file_system_mount: str | None  # where containers find it
 
 
-KINDS: Mapping[str, type[BatchTarget]] = {BatchTarget.kind: BatchTarget}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiTarget:
+    """A cluster of equal machines that run one mpirun at a time, as deployed."""
+
+    kind: ClassVar[str] = "mpi"
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    max_nodes: int
+    node_group: str  # the name of its Auto Scaling group
+    run_document: str  # Systems Manager documents: one starts a job on the main node
+    stop_document: str  # and one ends what a job left, on any node
+    log_group: str  # where Systems Manager writes what the run document prints
+    bucket: str  # requests, code and the cluster's readiness
+    machine_image: str  # a folder of containers/images
+    ami_parameter: str  # the SSM parameter that holds the id of the AMI
+    mpi: str  # what the AMI holds: a key of MPIRUNS in jobs/backends/mpi.py
+    job_timeout_seconds: int
+    efa_interfaces: int  # of a node
+    file_system_id: str | None  # None: the cluster shares no files
+    file_system_mount: str | None
+
+
+Target = BatchTarget | MpiTarget
+
+KINDS: Mapping[str, type[Target]] = {kind.kind: kind for kind in (BatchTarget, MpiTarget)}
 
 
 def parameter_name(cluster: str) -> str:
     return f"{PARAMETER_ROOT}/{cluster}"
 
 
-def encode_target(target: BatchTarget) -> str:
+def encode_target(target: Target) -> str:
     text = json.dumps({"schema": SCHEMA_VERSION, "kind": target.kind, **asdict(target)}, ensure_ascii=False)
     assert len(text.encode()) <= MAX_BYTES, (
         f"the record of target {target.name} does not fit an SSM parameter"
@@ -65,7 +93,7 @@ def encode_target(target: BatchTarget) -> str:
     return text
 
 
-def decode_target(text: str, *, parameter: str) -> BatchTarget:
+def decode_target(text: str, *, parameter: str) -> Target:
     """`parameter` is where the text was read; what is wrong is said with it."""
     try:
         record = json.loads(text)
@@ -78,7 +106,7 @@ def decode_target(text: str, *, parameter: str) -> BatchTarget:
     return target_type(**record)
 
 
-def _target_type(record: dict[str, Any], parameter: str) -> type[BatchTarget]:
+def _target_type(record: dict[str, Any], parameter: str) -> type[Target]:
     """Takes `schema` and `kind` out of the record; what remains are the target's fields."""
     schema, kind = record.pop("schema", None), record.pop("kind", None)
     if schema != SCHEMA_VERSION:
@@ -88,7 +116,7 @@ def _target_type(record: dict[str, Any], parameter: str) -> type[BatchTarget]:
     return KINDS[kind]
 
 
-def _check_fields(target_type: type[BatchTarget], record: Mapping[str, object], parameter: str) -> None:
+def _check_fields(target_type: type[Target], record: Mapping[str, object], parameter: str) -> None:
     known = [each.name for each in fields(target_type)]
     wrong = wrong_fields(target_type, record)
     wrong += [f"has the unknown field {name}" for name in record if name not in known]

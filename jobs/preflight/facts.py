@@ -12,7 +12,7 @@ from typing import Any
 from jobs.aws import Unanswered, ask, ask_all, reader
 from jobs.core.images import image_names, image_tag
 from jobs.core.locks import Lock, manifest_parameter, read_lock
-from jobs.core.targets import BatchTarget, DamagedTarget
+from jobs.core.targets import BatchTarget, DamagedTarget, Target
 from jobs.declared import DeclaredCluster
 from jobs.deployed import find_digest, find_target
 
@@ -55,7 +55,7 @@ class Facts:
     manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
     reservation: Reservation | Unanswered | None
     bootstrap_version: str | Unanswered | None
-    target: BatchTarget | DamagedTarget | Unanswered | None
+    target: Target | DamagedTarget | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
     lock: Lock | None
     image_tag: str | None  # of the files in this checkout; None: it has no such image
@@ -163,18 +163,19 @@ def ask_reservation(reservation_id: str | None, region: str) -> Reservation | Un
     return next(map(_reservation, answer["CapacityReservations"]), None)
 
 
-def ask_target(cluster: DeclaredCluster) -> BatchTarget | DamagedTarget | Unanswered | None:
+def ask_target(cluster: DeclaredCluster) -> Target | DamagedTarget | Unanswered | None:
     try:
         return find_target(cluster.name, cluster.region)
     except DamagedTarget as error:
         return error
 
 
-def ask_pushed(target: BatchTarget | DamagedTarget | Unanswered | None) -> bool | Unanswered | None:
-    if isinstance(target, DamagedTarget):
-        return None
-    if not isinstance(target, BatchTarget):
+def ask_pushed(target: Target | DamagedTarget | Unanswered | None) -> bool | Unanswered | None:
+    """None too where machines bring what runs and nothing is pushed."""
+    if isinstance(target, Unanswered):
         return target
+    if not isinstance(target, BatchTarget):
+        return None
     digest = find_digest(target, target.image_tag)
     return digest if isinstance(digest, Unanswered) else digest is not None
 

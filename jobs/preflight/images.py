@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from jobs.aws import Unanswered
 from jobs.core.instances import instance_type
 from jobs.core.locks import Lock, manifest_parameter, mismatches, unsupported
-from jobs.core.targets import DamagedTarget
+from jobs.core.targets import BatchTarget, DamagedTarget
 from jobs.declared import DeclaredCluster
 from jobs.preflight.facts import Facts
 from jobs.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
@@ -60,6 +60,8 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if facts.target is None or isinstance(facts.target, Unanswered):
         found = f"{cluster.name} is not deployed, so nothing names an image yet"
         return unknown(found, f"cdk deploy --all, then {build}")
+    if not isinstance(facts.target, BatchTarget):
+        return ok(f"the machines of {cluster.name} bring what jobs run; no image is pushed for them")
     tag = facts.target.image_tag
     if facts.image_tag is not None and facts.image_tag != tag:
         return failed(

@@ -11,6 +11,8 @@ from jobs.core.targets import (
     MAX_BYTES,
     BatchTarget,
     DamagedTarget,
+    MpiTarget,
+    Target,
     decode_target,
     encode_target,
     parameter_name,
@@ -38,13 +40,35 @@ TARGET = BatchTarget(
     file_system_mount="/mnt/shared",
 )
 
+MPI_TARGET = MpiTarget(
+    name="c6i",
+    account="123456789012",
+    region="us-east-1",
+    zone="us-east-1a",
+    instance_type="c6i.16xlarge",
+    max_nodes=4,
+    node_group="slipway-c6i",
+    run_document="slipway-c6i-run",
+    stop_document="slipway-c6i-stop",
+    log_group="/slipway/c6i",
+    bucket="slipway-c6i-data",
+    machine_image="cpu-mpi",
+    ami_parameter="/slipway/amis/cpu-mpi/id",
+    mpi="open-mpi",
+    job_timeout_seconds=24 * 3600,
+    efa_interfaces=0,
+    file_system_id="fs-0123456789abcdef0",
+    file_system_mount="/mnt/shared",
+)
+
 
 def test_the_parameter_is_named_after_the_cluster() -> None:
     assert parameter_name("dl1") == "/slipway/targets/dl1"
 
 
-def test_what_infra_writes_is_what_jobs_read() -> None:
-    assert decode_target(encode_target(TARGET), parameter="p") == TARGET
+@pytest.mark.parametrize("target", [TARGET, MPI_TARGET], ids=lambda target: target.kind)
+def test_what_infra_writes_is_what_jobs_read(target: Target) -> None:
+    assert decode_target(encode_target(target), parameter="p") == target
 
 
 @given(log_group=st.text(max_size=100), mount=st.none() | st.text(max_size=100), nodes=st.integers(1, 1000))
@@ -70,7 +94,7 @@ def _record(**changes: object) -> str:
         ("[]", "holds a list where a target is an object"),
         (_record(schema=2), "has schema 2, and this Slipway reads 1"),
         (_record(schema=...), "has schema None"),
-        (_record(kind="slurm"), "has kind 'slurm'; known are batch"),
+        (_record(kind="slurm"), "has kind 'slurm'; known are batch, mpi"),
         (_record(kind=[]), "has kind"),
         (_record(bucket=..., image=...), "lacks bucket, lacks image"),
         (_record(nodes=4), "has the unknown field nodes"),
