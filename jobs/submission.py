@@ -20,6 +20,7 @@ from jobs.core.errors import SlipwayError
 from jobs.core.instances import instance_type
 from jobs.core.job import Job
 from jobs.core.targets import BatchTarget
+from jobs.dependencies import find_dependencies
 from jobs.deployed import batch_only, find_digest, find_target_by_name
 from jobs.journal import Entry, Journal, NoJournal, journal_folder
 from jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings
@@ -45,6 +46,7 @@ class Prepared:
     target: BatchTarget
     request: BatchRequest
     image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say
+    waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
     ceiling: Cost  # if every attempt took all of its time
     warnings: tuple[str, ...]
 
@@ -66,9 +68,19 @@ def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
     target = batch_only(find_target_by_name(on, region))
     refuse_hardware(recipe, instance_type(target.instance_type))
     build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
+    waits_for = find_dependencies(job.depends_on, target)
     digest = find_digest(target, target.image_tag)
-    return _decide(
-        job, recipe, target, digest if isinstance(digest, str) else None, _warnings(target, digest)
+    known_digest = digest if isinstance(digest, str) else None
+    seconds = timeout_seconds(job, target) * attempts(job, target)
+    return Prepared(
+        job=job,
+        recipe=recipe,
+        target=target,
+        request=_request(job, recipe, target, known_digest, waits_for),
+        image_digest=known_digest,
+        waits_for=waits_for,
+        ceiling=cost(job.nodes, seconds, instance_type(target.instance_type).price),
+        warnings=tuple(_warnings(target, digest)),
     )
 
 
@@ -106,21 +118,12 @@ def find_job_id(name: str, target: BatchTarget) -> str | None:
     return str(found[0]["jobId"]) if found else None
 
 
-def _decide(
-    job: Job, recipe: Recipe, target: BatchTarget, digest: str | None, warnings: Sequence[str]
-) -> Prepared:
-    request = build_request(job, target, module=recipe.module, image_digest=digest)
+def _request(
+    job: Job, recipe: Recipe, target: BatchTarget, digest: str | None, waits_for: Sequence[str]
+) -> BatchRequest:
+    request = build_request(job, target, module=recipe.module, image_digest=digest, waits_for=waits_for)
     refuse_malformed("batch", "SubmitJob", request.submit)
-    seconds = timeout_seconds(job, target) * attempts(job, target)
-    return Prepared(
-        job=job,
-        recipe=recipe,
-        target=target,
-        request=request,
-        image_digest=digest,
-        ceiling=cost(job.nodes, seconds, instance_type(target.instance_type).price),
-        warnings=tuple(warnings),
-    )
+    return request
 
 
 def _warnings(target: BatchTarget, digest: str | Unanswered | None) -> list[str]:
@@ -152,7 +155,8 @@ def _next_repeat(prepared: Prepared, journal: Journal) -> Prepared:
     """The first that is not known to exist; one that was cut short is finished rather than passed over."""
     for repeat in count():
         job = replace(prepared.job, repeat=repeat)
-        other = _decide(job, prepared.recipe, prepared.target, prepared.image_digest, prepared.warnings)
+        request = _request(job, prepared.recipe, prepared.target, prepared.image_digest, prepared.waits_for)
+        other = replace(prepared, job=job, request=request)
         entry = journal.read(other.name)
         is_free = entry is None and find_job_id(other.name, prepared.target) is None
         if is_free or (entry is not None and entry.job_id is None):

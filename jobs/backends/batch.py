@@ -6,7 +6,7 @@ A fact that containers should know is one line of _environment, and a field of c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,9 +51,17 @@ class BatchRequest:
 
 
 def build_request(
-    job: Job, target: BatchTarget, *, module: str, image_digest: str | None = None
+    job: Job,
+    target: BatchTarget,
+    *,
+    module: str,
+    image_digest: str | None = None,
+    waits_for: Sequence[str] = (),
 ) -> BatchRequest:
-    """`module` is what the recipe runs; the digest is of the image that the job definition names."""
+    """`module` is what the recipe runs; the digest is of the image that the job definition names.
+
+    `waits_for` are the ids of the jobs that `job.depends_on` names.
+    """
     _refuse_misfit(job, target)
     name = _name(job, target)
     container = {"command": _command(job, module), "environment": _environment(job, target, name)}
@@ -61,6 +69,7 @@ def build_request(
         "jobName": name,
         "jobQueue": target.queue_arn,
         "jobDefinition": target.job_definition_arn,
+        **({"dependsOn": [{"jobId": each} for each in waits_for]} if waits_for else {}),
         "nodeOverrides": {
             "numNodes": job.nodes,
             "nodePropertyOverrides": [{"targetNodes": "0:", "containerOverrides": container}],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ LISTED = (
     Column(name="recipe"),
     Column(name="nodes", align="right"),
     Column(name="hours", unit="h", align="right"),
+    Column(name="waits_for", absent=""),
     Column(name="reason", absent=""),
 )
 
@@ -53,18 +54,25 @@ def command(job: str | None, target: str | None, region: str | None, as_json: bo
     slipway status
     slipway status bert_pretrain --json
     """
+    from jobs.dependencies import find_dependencies_of
     from jobs.runs import find_run, list_runs, targets_to_search
 
     targets = targets_to_search(target, region)
     if job is not None:
-        print_record("", IN_FULL, _row(find_run(job, targets).run), as_json=as_json)
+        found = find_run(job, targets)
+        row = _row(found.run, find_dependencies_of(found.run, found.target))
+        print_record("", IN_FULL, row, as_json=as_json)
         return
     runs = list_runs(targets)
-    rows = [_row(run) for run in runs if not run.state.is_final]
+    rows = [_row(run, runs) for run in runs if not run.state.is_final]
     print_table("jobs that have not ended", LISTED, rows, as_json=as_json)
     if len(rows) < len(runs):
         say(f"{len(runs) - len(rows)} ended: slipway runs")
 
 
-def _row(run: Run) -> Mapping[str, object]:
-    return {**asdict(run), "tries": len(run.attempts)}
+def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
+    """`others` are all those that it could wait for."""
+    from jobs.dependencies import not_succeeded
+
+    awaited = [] if run.state.is_final else [other for other in others if other.id in run.depends_on]
+    return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}

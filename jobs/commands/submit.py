@@ -23,6 +23,7 @@ COLUMNS = (
     Column(name="target"),
     Column(name="recipe"),
     Column(name="nodes"),
+    Column(name="waits_for", absent="no job"),
     Column(name="image"),
     Column(name="image_digest", absent="not pushed"),
     Column(name="timeout_hours", title="timeout of an attempt", unit="h"),
@@ -45,6 +46,7 @@ COLUMNS = (
 @click.option("--processes-per-node", type=int, help="Of every machine; otherwise one a device.")
 @click.option("--timeout-hours", type=float, help="Of an attempt; otherwise as the cluster says.")
 @click.option("--attempts", type=int, help="How often it may be tried; otherwise as the cluster says.")
+@click.option("--depends-on", multiple=True, metavar="JOB", help="A job there that has to succeed first.")
 @click.option("--region", help="The target's; otherwise your own, then those of the declared clusters.")
 @click.option("--again", is_flag=True, help="Run the same job once more although it exists.")
 @click.option("--follow", is_flag=True, help="Print its log on stderr until it ends; fail if it fails.")
@@ -62,6 +64,7 @@ def command(
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --follow
     slipway submit bert_pretrain --on dl1 --nodes 16 --set phase=2 --dry-run
     slipway submit prepare_bert --on dl1 --nodes 4 --set input=wikicorpus --set phase=1
+    slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """
     from jobs.submission import prepare, submit_prepared
 
@@ -78,6 +81,8 @@ def command(
         raise
     if submitted.existed:
         say(f"{submitted.prepared.name} was submitted before; --again runs it once more")
+        if prepared.waits_for:
+            say(f"what it waits for was said then: slipway explain {submitted.prepared.name}")
     _end(submitted, follow=follow, as_json=as_json)
 
 
@@ -107,6 +112,7 @@ def _decided(prepared: Prepared) -> Mapping[str, object]:
         "request": asdict(prepared.request),
         "target": prepared.target.name,
         "image_digest": prepared.image_digest,
+        "waits_for": prepared.waits_for,
         "ceiling": asdict(prepared.ceiling),
         "warnings": prepared.warnings,
     }
@@ -139,6 +145,7 @@ def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
         "target": target.name,
         "recipe": job.recipe,
         "nodes": job.nodes,
+        "waits_for": prepared.waits_for or None,
         "image": f"{target.image}:{target.image_tag}",
         "image_digest": prepared.image_digest,
         "timeout_hours": timeout_seconds(job, target) / _SECONDS_PER_HOUR,

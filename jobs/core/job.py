@@ -18,6 +18,7 @@ from jobs.core.text import printable
 LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
 MOST_ATTEMPTS = 10
+MOST_DEPENDENCIES = 20  # of a job (AWS Batch user guide, service limits)
 MOST_PROCESSES = 1024  # of a node; containers/runtime/settings.py takes no more
 SHORTEST_TIMEOUT_SECONDS = 60
 LONGEST_TIMEOUT_SECONDS = 365 * 24 * 3600
@@ -55,6 +56,8 @@ class Job:
     attempts: int | None = None  # likewise
     processes_per_node: int | None = None  # None: one a device
     repeat: int = 0  # the same job once more is another job
+    # Names or ids of jobs on the same target that have to succeed first: when it starts, not what it is.
+    depends_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = list(_problems(self))
@@ -80,9 +83,11 @@ def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
 def submission_name(job: Job, place: Mapping[str, str]) -> str:
     """The same job on the same place has the same name, so that sending it twice can be found out.
 
-    `place` says where it goes and which image it runs: another image is another job.
+    `place` says where it goes and which image it runs: another image is another job. What it waits for is
+    not part of it: the work is the same, however the jobs before it were named, repeated or over by then.
     """
-    spec = json.dumps([asdict(job), dict(place)], sort_keys=True, ensure_ascii=True)
+    what = {key: value for key, value in asdict(job).items() if key != "depends_on"}
+    spec = json.dumps([what, dict(place)], sort_keys=True, ensure_ascii=True)
     return f"{job.name}-{sha256(spec.encode()).hexdigest()[:_DIGEST_LENGTH]}"
 
 
@@ -105,6 +110,7 @@ def _problems(job: Job) -> Iterator[Problem]:
     for where, place in (("--data", job.data), ("--checkpoints", job.checkpoints)):
         if place is not None:
             yield from _problems_of_place(where, place)
+    yield from _problems_of_dependencies(job.depends_on)
 
 
 def _out_of_range(where: str, value: int | None, low: int, high: int, why: str = "") -> Iterator[Problem]:
@@ -140,6 +146,17 @@ def _problems_of_place(where: str, place: str) -> Iterator[Problem]:
             message=f"{_show(place)} climbs out of its folder",
             hint="name the folder itself, without '..'",
         )
+
+
+def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
+    where = "--depends-on"
+    if len(names) > MOST_DEPENDENCIES:
+        yield Problem(
+            where=where, message=f"names {len(names)} jobs; allowed are {MOST_DEPENDENCIES} at most"
+        )
+    for name in names:
+        if not name or _refused_character(name):
+            yield Problem(where=where, message=f"{_show(name)} is no job's name or id", hint="slipway runs")
 
 
 def _refused_character(text: str) -> str:

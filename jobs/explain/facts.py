@@ -13,6 +13,7 @@ from typing import Any
 from jobs.aws import Unanswered, ask, ask_all, reader
 from jobs.core.states import JobState
 from jobs.core.targets import BatchTarget
+from jobs.dependencies import find_dependencies_of
 from jobs.runs import Found, Run, describe_jobs, list_runs
 
 _FAILED = "Failed"
@@ -35,7 +36,7 @@ class Facts:
     image: str
     said: tuple[str, ...]  # by AWS of this job, its attempts and its nodes, the most telling first
     exit_code: int | None  # of the main node where the job has none of its own
-    waits_for: tuple[str, ...]  # jobs it depends on that have not ended
+    depends_on: tuple[Run, ...]  # as far as AWS Batch still knows them
     ahead: int  # jobs that came before it and wait too
     busy_nodes: int  # of jobs that run on the same cluster
     queue_state: str | None
@@ -56,7 +57,7 @@ def gather(found: Found) -> Facts:
         image=found.target.image,
         said=_said(found, nodes),
         exit_code=_exit_code(found, nodes),
-        waits_for=_waits_for(found),
+        depends_on=tuple(find_dependencies_of(found.run, found.target)),
         ahead=sum(_is_before(other, found.run) for other in others),
         busy_nodes=sum(other.nodes or 0 for other in others if other.state is JobState.RUNNING),
         queue_state=queue.get("state"),
@@ -107,15 +108,6 @@ def _last_error(found: Found, nodes: Sequence[Mapping[str, Any]]) -> str | None:
     errors = [line.rstrip("\n") for line in lines if _ERROR in line]
     of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
     return next(reversed(of_ranks or errors), None)
-
-
-def _waits_for(found: Found) -> tuple[str, ...]:
-    ids = [str(each["jobId"]) for each in found.detail.get("dependsOn") or () if each.get("jobId")]
-    return tuple(
-        f"{detail.get('jobName')} ({detail.get('status')})"
-        for detail in describe_jobs(found.target, ids)
-        if detail.get("status") != "SUCCEEDED"
-    )
 
 
 def _is_before(other: Run, run: Run) -> bool:

@@ -80,7 +80,7 @@ REASONS: tuple[Reason, ...] = (
         fix="submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
     ),
     Reason(
-        pattern=r"Dependent job|dependsOn|dependency",
+        pattern=r"[Dd]ependent [Jj]ob|dependsOn|dependency",
         means="a job that it depends on failed",
         fix="look at that one first",
     ),

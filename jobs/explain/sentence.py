@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.core.states import JobState
+from jobs.dependencies import not_succeeded
 from jobs.explain.facts import Environment, Facts
 from jobs.explain.reasons import EXIT_CODES, Reason, known_reason
 
 _NOTHING_TO_DO = ""
 _LOOK_AHEAD = "slipway preflight {target}"
 _LOOK_BACK = "look at its log: slipway logs {job}"
+_DEPENDENT = "dependent job"  # Batch says it of a job whose dependency failed
 _TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLimitActions cancelled
 
 
@@ -38,8 +40,8 @@ Told = tuple[str, str]
 
 def _waiting(facts: Facts) -> Told:
     """The job's own reason first; then what blocks everybody; then its turn; then the machines."""
-    if facts.waits_for:
-        return f"waits for {', '.join(facts.waits_for)} to succeed first", _NOTHING_TO_DO
+    if waited_for := not_succeeded(facts.depends_on):
+        return f"waits for {', '.join(waited_for)} to succeed first", _NOTHING_TO_DO
     own = (facts.run.reason,) if facts.run.reason else ()  # what earlier attempts said is over
     told = _known(own, "waits: ") or _blocked(facts)
     if told:
@@ -69,6 +71,10 @@ def _blocked(facts: Facts) -> Told | None:
 
 
 def _failed(facts: Facts) -> Told:
+    failed = [run.name for run in facts.depends_on if run.state is JobState.FAILED]
+    if failed and facts.run.started_at is None and any(_DEPENDENT in said.lower() for said in facts.said):
+        means = f"failed before it started: it depends on {', '.join(failed)}, which failed"
+        return means, f"slipway explain {failed[0]}"
     is_too_late = any(_TIME_LIMIT in said for said in facts.said)
     told = _known(facts.said, "was cancelled by the time limit of its queue: " if is_too_late else "failed: ")
     if told:

@@ -69,6 +69,9 @@ def test_what_batch_would_replace_in_a_command_is_refused() -> None:
         ({"data": "../etc"}, "--data: '../etc' climbs out of its folder"),
         ({"data": "s3://bucket/a/../../b"}, "climbs out"),
         ({"data": ""}, "--data: has 0 characters"),
+        ({"depends_on": ("",)}, "--depends-on: '' is no job's name or id"),
+        ({"depends_on": ("a\nb",)}, "--depends-on: .* is no job's name or id"),
+        ({"depends_on": ("a",) * 21}, "--depends-on: names 21 jobs; allowed are 20 at most"),
         ({"checkpoints": "a\nb"}, r"--checkpoints: 'a\\nb' holds the control character"),
     ],
 )
@@ -107,6 +110,10 @@ def test_the_same_job_has_the_same_name_whatever_the_order_of_its_settings() -> 
 def test_another_job_has_another_name(changes: dict[str, object]) -> None:
     other = replace(JOB, **changes)  # type: ignore[arg-type]  # the parameters are fields of a job
     assert submission_name(other, PLACE) != submission_name(JOB, PLACE)
+
+
+def test_what_a_job_waits_for_does_not_make_it_another_job() -> None:
+    assert submission_name(replace(JOB, depends_on=("data",)), PLACE) == submission_name(JOB, PLACE)
 
 
 def test_another_image_makes_it_another_job() -> None:

@@ -112,7 +112,8 @@ def test_the_last_error_that_the_main_node_logged_is_found(
 def test_a_dependency_that_has_not_succeeded_is_named(yard_shell: RunningYard, target: BatchTarget) -> None:
     other = {"jobId": "9f", "jobName": "data", "status": "RUNNING"}
     respond(yard_shell, "batch", "DescribeJobs", {"jobs": [other]})
-    assert gather(found(target, dependsOn=[{"jobId": "9f"}])).waits_for == ("data (RUNNING)",)
+    (awaited,) = gather(found(target, dependsOn=[{"jobId": "9f"}])).depends_on
+    assert (awaited.name, awaited.status) == ("data", "RUNNING")
 
 
 def test_what_is_not_answered_is_named_and_hides_nothing_else(

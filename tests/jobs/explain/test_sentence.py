@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jobs.core.states import JobState
 from jobs.explain.facts import Environment, Facts
 from jobs.explain.reasons import EXIT_CODES, REASONS
 from jobs.explain.sentence import explain
@@ -16,6 +17,7 @@ from tests.jobs.core.test_targets import TARGET
 WELL = Environment(
     name="dl1-Pool", state="ENABLED", status="VALID", reason="Compute environment is available"
 )
+DATA = read_run({"jobId": "9f", "jobName": "data", "status": "RUNNING"}, TARGET)
 
 
 def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> Facts:
@@ -31,7 +33,7 @@ def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> Facts:
         "image": "gaudi",
         "said": (reason,) if reason else (),
         "exit_code": None,
-        "waits_for": (),
+        "depends_on": (),
         "ahead": 0,
         "busy_nodes": 0,
         "queue_state": "ENABLED",
@@ -142,7 +144,7 @@ def test_words_that_nobody_knows_are_passed_on_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"waits_for": ("data (RUNNING)",)}, "bert waits for data (RUNNING) to succeed first"),
+        ({"depends_on": (DATA,)}, "bert waits for data (RUNNING) to succeed first"),
         ({"queue_state": "DISABLED"}, "bert waits because its queue is DISABLED"),
         (
             {"environments": (replace(WELL, status="INVALID", reason="no such role"),)},
@@ -199,3 +201,16 @@ def test_what_was_not_answered_is_named() -> None:
 @pytest.mark.parametrize("reason", [*REASONS, *EXIT_CODES.values()], ids=lambda reason: reason.pattern[:30])
 def test_every_fix_can_be_told_of_any_job(reason: Any) -> None:
     assert reason.fix.format(job="bert", target="dl1", image="gaudi")
+
+
+def test_a_job_whose_dependency_failed_is_told_which_one() -> None:
+    done = read_run({"jobId": "1", "jobName": "vocabulary", "status": "SUCCEEDED"}, TARGET)
+    failed = replace(DATA, state=JobState.FAILED, status="FAILED")
+    told = explain(facts("FAILED", "Dependent Job failed", depends_on=(done, failed)))
+    assert told.sentence == "bert failed before it started: it depends on data, which failed"
+    assert told.fix == "slipway explain data"
+
+
+def test_a_dependency_that_batch_forgot_is_told_without_its_name() -> None:
+    told = explain(facts("FAILED", "Dependent Job failed"))
+    assert told.sentence == "bert failed: a job that it depends on failed"
