@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jobs.core.instances import InstanceType, instance_types
 from jobs.yard.endpoint import ACCOUNT
 
-IMAGE_NAME = "slipway-gaudi-ecs-stand-in"
-IMAGE_PARAMETER = "/slipway/amis/gaudi-ecs/id"
-MANIFEST_PARAMETER = "/slipway/amis/gaudi-ecs/manifest"
-MANIFEST = {"image": "gaudi-ecs", "synapseai": "1.18.0", "driver": "1.18.0-524", "stand_in": True}
+IMAGE_PARAMETER = "/slipway/amis/{}/id"
+MANIFEST_PARAMETER = "/slipway/amis/{}/manifest"
+# The machine image of each kind of cluster, until it is baked here: name -> its manifest.
+IMAGES: Mapping[str, Mapping[str, object]] = {
+    "gaudi-ecs": {"image": "gaudi-ecs", "synapseai": "1.18.0", "driver": "1.18.0-524", "stand_in": True},
+    "cpu-mpi": {"image": "cpu-mpi", "stand_in": True},
+}
 BATCH_ROLE = "AWSServiceRoleForBatch"
 BATCH_SERVICE = "batch.amazonaws.com"
 BATCH_TRUST = {
@@ -118,16 +121,22 @@ def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, reg
         listed += [{"InstanceType": name, "Location": zone, "LocationType": kind} for zone in zones]
 
 
-def _register_image(region: str) -> None:
-    """A machine image by name only: nothing was baked, and nothing boots from it."""
+def _register_images(region: str) -> None:
+    """Machine images by name only: nothing was baked, and hosts boot from this machine's own files."""
+    for name, manifest in IMAGES.items():
+        _register_image(region, name, manifest)
+
+
+def _register_image(region: str, image_name: str, manifest: Mapping[str, object]) -> None:
     from moto.ec2.models import ec2_backends
     from moto.ssm.models import ssm_backends
 
     image = ec2_backends[ACCOUNT][region].register_image(
-        name=IMAGE_NAME, description="a stand-in of the yard: nothing boots from it"
+        name=f"slipway-{image_name}-stand-in", description="a stand-in of the yard: nothing was baked"
     )
     image.root_device_name = "/dev/xvda"
-    for name, value in {IMAGE_PARAMETER: image.id, MANIFEST_PARAMETER: json.dumps(MANIFEST)}.items():
+    texts = {IMAGE_PARAMETER: image.id, MANIFEST_PARAMETER: json.dumps(manifest)}
+    for name, value in {path.format(image_name): text for path, text in texts.items()}.items():
         ssm_backends[ACCOUNT][region].put_parameter(
             name=name,
             description="a stand-in of the yard",
@@ -164,14 +173,14 @@ def _create_batch_role(_region: str) -> None:
 STAND_INS = (
     StandIn(
         what="instance types of the catalogue that moto lacks, and where they are offered",
-        services=frozenset({"ec2", "batch", "pcs", "ecs"}),
+        services=frozenset({"autoscaling", "ec2", "batch", "pcs", "ecs"}),
         make=_add_instance_types,
         is_regional=False,
     ),
     StandIn(
-        what=f"the machine image of Gaudi clusters, in {IMAGE_PARAMETER} and {MANIFEST_PARAMETER}",
-        services=frozenset({"ec2", "ssm", "batch"}),
-        make=_register_image,
+        what=f"machine images that were not baked here: {', '.join(map(IMAGE_PARAMETER.format, IMAGES))}",
+        services=frozenset({"autoscaling", "ec2", "ssm", "batch"}),
+        make=_register_images,
     ),
     StandIn(
         what=f"the role {BATCH_ROLE}",

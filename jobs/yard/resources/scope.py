@@ -15,7 +15,8 @@ from jobs.yard.resources.provider import Context, Properties
 from jobs.yard.resources.shapes import to_request
 
 GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
-ABSENT = re.compile(r"does not exist|Could not find")  # services that have one code for every refusal
+# Services that have one code for every refusal.
+ABSENT = re.compile(r"does not exist|Could not find|name not found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ SERVICES: Mapping[str, str] = {
 }
 
 OPERATIONS: Mapping[tuple[str, str], str] = {
+    ("autoscaling", "CreateAutoScalingGroup"): "jobs.yard.services.autoscaling",
     ("batch", "CancelJob"): "jobs.yard.services.batch_jobs",
     ("batch", "CreateComputeEnvironment"): "jobs.yard.services.compute_environments",
     ("batch", "CreateJobQueue"): "jobs.yard.services.batch_queues",

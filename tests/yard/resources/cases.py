@@ -214,6 +214,65 @@ def instance(world: World) -> Case:
     )
 
 
+def scaling_group(world: World) -> Case:
+    """Of no instances: what one launches is tried elsewhere."""
+    return Case(
+        properties={
+            "MinSize": "0",
+            "MaxSize": "4",
+            "DesiredCapacity": "0",
+            "VPCZoneIdentifier": [world.subnet()],
+            "LaunchTemplate": {"LaunchTemplateId": world.launch_template().id, "Version": "1"},
+            "PlacementGroup": world.make("AWS::EC2::PlacementGroup", Strategy="cluster").id,
+            "HealthCheckType": "EC2",
+            "HealthCheckGracePeriod": 0,
+            "TerminationPolicies": ["NewestInstance"],
+            "MetricsCollection": [{"Granularity": "1Minute"}],
+            "Tags": [{"Key": "slipway:cluster", "Value": "c6i", "PropagateAtLaunch": True}],
+        },
+        change={
+            "MaxSize": "6",
+            "Tags": [{"Key": "owner", "Value": "you", "PropagateAtLaunch": False}],
+        },
+    )
+
+
+def scheduled_action(world: World) -> Case:
+    return Case(
+        properties={
+            "AutoScalingGroupName": world.scaling_group(),
+            "Recurrence": "0 20 * * *",
+            "MinSize": 0,
+            "DesiredCapacity": 0,
+        },
+        change={"Recurrence": "0 21 * * *"},
+    )
+
+
+def scaling_policy(world: World) -> Case:
+    return Case(
+        properties={
+            "AutoScalingGroupName": world.scaling_group(),
+            "PolicyType": "SimpleScaling",
+            "AdjustmentType": "ExactCapacity",
+            "ScalingAdjustment": 0,
+        },
+        change={"ScalingAdjustment": 1},
+    )
+
+
+def lifecycle_hook(world: World) -> Case:
+    return Case(
+        properties={
+            "AutoScalingGroupName": world.scaling_group(),
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+            "HeartbeatTimeout": 120,
+            "DefaultResult": "CONTINUE",
+        },
+        change={"HeartbeatTimeout": 240},
+    )
+
+
 def role(_world: World) -> Case:
     return Case(
         properties={
@@ -877,6 +936,10 @@ CASES: Mapping[str, Callable[[World], Case]] = {
     "AWS::EC2::LaunchTemplate": launch_template,
     "AWS::EC2::PlacementGroup": placement_group,
     "AWS::EC2::Instance": instance,
+    "AWS::AutoScaling::AutoScalingGroup": scaling_group,
+    "AWS::AutoScaling::ScheduledAction": scheduled_action,
+    "AWS::AutoScaling::ScalingPolicy": scaling_policy,
+    "AWS::AutoScaling::LifecycleHook": lifecycle_hook,
     "AWS::IAM::Role": role,
     "AWS::IAM::Policy": policy,
     "AWS::IAM::ManagedPolicy": managed_policy,

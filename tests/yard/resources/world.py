@@ -142,6 +142,16 @@ class World:
     def launch_template(self) -> Made:
         return self._once("AWS::EC2::LaunchTemplate", LaunchTemplateData={"InstanceType": "dl1.24xlarge"})
 
+    def scaling_group(self) -> str:
+        template = {"LaunchTemplateId": self.launch_template().id, "Version": "1"}
+        return self._once(
+            "AWS::AutoScaling::AutoScalingGroup",
+            MinSize="0",
+            MaxSize="4",
+            VPCZoneIdentifier=[self.subnet()],
+            LaunchTemplate=template,
+        ).id
+
     def compute_environment(self) -> str:
         return self._once(
             "AWS::Batch::ComputeEnvironment", Type="MANAGED", ComputeResources=self.compute_resources()
