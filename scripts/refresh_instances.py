@@ -74,6 +74,7 @@ def _network_gbps(kind: Mapping[str, Any]) -> float | None:
 # A column of instances.csv, what the catalogue says, what AWS says. None: AWS does not say.
 FACTS: Mapping[str, tuple[Callable[[InstanceType], object], Callable[[Mapping[str, Any]], object]]] = {
     "vcpus": (lambda ours: ours.vcpus, lambda aws: aws["VCpuInfo"]["DefaultVCpus"]),
+    "cores": (lambda ours: ours.cores, lambda aws: aws["VCpuInfo"].get("DefaultCores")),
     "memory_gib": (lambda ours: ours.memory_gib, lambda aws: aws["MemoryInfo"]["SizeInMiB"] / 1024),
     "architecture": (
         lambda ours: ours.architecture,

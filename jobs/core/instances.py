@@ -37,6 +37,8 @@ class Price:
 class InstanceType:
     name: str
     vcpus: int
+    cores: int | None  # None where nobody has published it
+    threads_per_core: tuple[int, ...]  # what its CPU options take; empty where it has none, as bare metal
     memory_gib: int
     # What the ECS agent registers is less than the nominal memory; a job that asks for more is never placed.
     # None where nobody has published it.
@@ -100,6 +102,8 @@ def _decode(row: dict[str, str]) -> InstanceType:
     return InstanceType(
         name=row["name"],
         vcpus=int(row["vcpus"]),
+        cores=int(row["cores"]) if row["cores"] else None,
+        threads_per_core=tuple(map(int, row["threads_per_core"].split())),
         memory_gib=int(row["memory_gib"]),
         registered_memory_mib=int(row["registered_memory_mib"]) if row["registered_memory_mib"] else None,
         architecture=row["architecture"],

@@ -32,6 +32,13 @@ def test_sizes_are_above_nothing(known: InstanceType) -> None:
 
 
 @EVERY_TYPE
+def test_a_type_has_as_many_threads_as_its_cores_carry(known: InstanceType) -> None:
+    if known.cores is not None:
+        assert known.vcpus in (known.cores, 2 * known.cores)
+        assert set(known.threads_per_core) <= {1, known.vcpus // known.cores}
+
+
+@EVERY_TYPE
 def test_what_ecs_registers_is_less_than_there_is(known: InstanceType) -> None:
     if known.registered_memory_mib is not None:
         assert 0.9 * known.memory_mib < known.registered_memory_mib < known.memory_mib
