@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,12 +18,15 @@ NEW_USER = 0x10000000
 NEW_PIDS = 0x20000000
 NEW_NETWORK = 0x40000000
 
+READ_ONLY = 1
+REMOUNT = 32
 BIND = 4096
 RECURSIVE = 16384
 PRIVATE = 1 << 18
 DETACH = 2
 
 _DIE_WITH_PARENT = 1
+_DROP_FROM_BOUND = 24
 _ADOPT_ORPHANS = 36
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # libc has no function for it
 
@@ -63,6 +67,12 @@ def pivot_root(new: Path) -> None:
 
 def set_hostname(name: str) -> None:
     _check("sethostname", _libc().sethostname(name.encode(), len(name)))
+
+
+def give_up(capabilities: Sequence[int]) -> None:
+    """What this process starts never has them, root or not."""
+    for each in capabilities:
+        _check("prctl", _libc().prctl(_DROP_FROM_BOUND, each, 0, 0, 0))
 
 
 def die_with_parent() -> None:
