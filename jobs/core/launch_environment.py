@@ -1,0 +1,89 @@
+"""The static half of the launch contract: what every backend tells the launchers of a job.
+
+containers/runtime/platforms.py reads the other half where the launcher runs. A fact that containers should
+know is one line of `launch_environment`, and a field of containers/runtime/contract.py.
+"""
+
+from __future__ import annotations
+
+from jobs.core.accelerators import family_of
+from jobs.core.errors import Problem
+from jobs.core.instances import instance_type
+from jobs.core.job import DoesNotFit, InvalidJob, Job
+from jobs.core.targets import Target
+
+# Every rank is started with it; what follows the second word is the recipe's own.
+SETTING_OPTION = "--set"
+
+
+def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
+    mount = target.file_system_mount
+    variables = {
+        **_hardware(job, target),
+        "SLIPWAY_JOB": name,
+        "SLIPWAY_NODES": str(job.nodes),
+        "SLIPWAY_RESUME_AFTER_SIGNALS": "1",  # a rank that crashed is tried again, one out of memory is not
+        "SLIPWAY_TIMEOUT_SECONDS": str(timeout_seconds(job, target)),
+        "SLIPWAY_DATA": _place("--data", job.data, target, default="data"),
+        "SLIPWAY_CHECKPOINTS": _place(
+            "--checkpoints", job.checkpoints, target, default=f"checkpoints/{name}"
+        ),
+        "SLIPWAY_LOGS": f"{mount}/logs/{name}" if mount else None,
+    }
+    return {key: value for key, value in sorted(variables.items()) if value is not None}
+
+
+def setting_words(job: Job) -> list[str]:
+    """Each setting is one word of the argument vector, and no shell ever reads it."""
+    settings = (f"{name}={value}" for name, value in sorted(job.settings.items()))
+    return [word for setting in settings for word in (SETTING_OPTION, setting)]
+
+
+def timeout_seconds(job: Job, target: Target) -> int:
+    return target.job_timeout_seconds if job.timeout_seconds is None else job.timeout_seconds
+
+
+def refuse_misfit(job: Job, target: Target) -> None:
+    if job.nodes > target.max_nodes:
+        raise DoesNotFit(
+            f"job '{job.name}' asks for {job.nodes} nodes but cluster '{target.name}' has {target.max_nodes}",
+            hint=f"ask for at most {target.max_nodes}, or raise max_nodes in infra/clusters.py",
+        )
+    if timeout_seconds(job, target) > target.job_timeout_seconds:
+        raise DoesNotFit(
+            f"job '{job.name}' asks for {job.timeout_seconds} s but one on cluster '{target.name}' may take "
+            f"{target.job_timeout_seconds}",
+            hint="ask for less, or raise job_timeout_hours in infra/clusters.py",
+        )
+
+
+def _hardware(job: Job, target: Target) -> dict[str, str | None]:
+    """What the launcher counts before it starts: a node that lacks a device fails at once, and by name."""
+    hardware = instance_type(target.instance_type)
+    family, accelerator = family_of(hardware), hardware.accelerator
+    devices = accelerator.count if accelerator else 0
+    return {
+        "SLIPWAY_ACCELERATOR": family.files if family else None,
+        "SLIPWAY_ACCELERATORS": str(devices) if family else None,
+        "SLIPWAY_EFA_INTERFACES": str(target.efa_interfaces),
+        "SLIPWAY_PROCESSES_PER_NODE": str(job.processes_per_node or devices or 1),
+    }
+
+
+def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:
+    """A path or URL as it is; what is relative lies in the files that all nodes share."""
+    if given is not None and (given.startswith("/") or "://" in given):
+        return given
+    if target.file_system_mount:
+        return f"{target.file_system_mount}/{given or default}"
+    if given is None:
+        return None
+    raise InvalidJob(
+        [
+            Problem(
+                where=option,
+                message=f"'{given}' is relative, and the nodes of cluster '{target.name}' share no files",
+                hint="give a full path or URL, or set file_system in infra/clusters.py",
+            )
+        ]
+    )
