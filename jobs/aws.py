@@ -54,6 +54,12 @@ def is_loopback(url: str) -> bool:
         return False
 
 
+def is_in_yard() -> bool:
+    """Whether all of AWS is this machine, where nothing costs money and nobody waits for machines."""
+    url = endpoint()
+    return url is not None and is_loopback(url)
+
+
 @lru_cache(maxsize=64)
 def client(service: str, region: str | None = None) -> Any:
     """A client with the user's own credentials and endpoint. It never repeats a request by itself.

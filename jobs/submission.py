@@ -14,11 +14,13 @@ from itertools import count
 
 from jobs import aws
 from jobs.aws import Unanswered
-from jobs.backends.batch import BatchRequest, attempts, build_request, timeout_seconds
-from jobs.core.cost import Cost, cost
+from jobs.backends.batch import BatchRequest, attempts, build_request
+from jobs.confirming import Confirm, refuse_unconfirmed
+from jobs.core.cost import AGREED_UNSAID, Agreed, Cost, cost
 from jobs.core.errors import SlipwayError
 from jobs.core.instances import instance_type
 from jobs.core.job import Job
+from jobs.core.launch_environment import timeout_seconds
 from jobs.core.targets import BatchTarget
 from jobs.dependencies import find_dependencies
 from jobs.deployed import batch_only, find_digest, find_target_by_name
@@ -85,15 +87,33 @@ def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
 
 
 def submit(
-    job: Job, on: str, region: str | None = None, *, again: bool = False, say: Say = lambda _: None
+    job: Job,
+    on: str,
+    region: str | None = None,
+    *,
+    again: bool = False,
+    agreed: Agreed = AGREED_UNSAID,
+    say: Say = lambda _: None,
 ) -> Submitted:
     """The same job once more is the one that exists already, unless `again`."""
-    return submit_prepared(prepare(job, on, region), again=again, say=say)
+    prepared = prepare(job, on, region)
+    return submit_prepared(
+        prepared,
+        again=again,
+        say=say,
+        confirm=lambda name, ceiling: refuse_unconfirmed(name, ceiling, agreed),
+    )
 
 
 def submit_prepared(
-    prepared: Prepared, *, again: bool = False, say: Say = lambda _: None, waiting: Waiting | None = None
+    prepared: Prepared,
+    *,
+    again: bool = False,
+    say: Say = lambda _: None,
+    confirm: Confirm = refuse_unconfirmed,
+    waiting: Waiting | None = None,
 ) -> Submitted:
+    """`confirm` is called when it is certain that the job has to be sent, and may refuse."""
     target = prepared.target
     _refuse_missing_image(prepared)
     journal = Journal(folder=journal_folder(target, aws.endpoint()))
@@ -103,6 +123,8 @@ def submit_prepared(
         prepared.name, lambda: say(f"another slipway submits {prepared.name}; waiting for it")
     ):
         existing = _noted(journal, prepared) or find_job_id(prepared.name, target)
+        if existing is None:
+            confirm(prepared.name, prepared.ceiling)
         job_id = existing or _send(prepared, journal, waiting)
         _note(journal, prepared, job_id, say)
     return Submitted(prepared=prepared, job_id=job_id, existed=existing is not None)
@@ -142,8 +164,8 @@ def _warnings(target: BatchTarget, digest: str | Unanswered | None) -> list[str]
 
 def _refuse_missing_image(prepared: Prepared) -> None:
     """In the yard this checkout runs in the image's place."""
-    endpoint, target = aws.endpoint(), prepared.target
-    if prepared.image_digest or (endpoint and aws.is_loopback(endpoint)):
+    target = prepared.target
+    if prepared.image_digest or aws.is_in_yard():
         return
     raise NoImage(
         f"image {target.image}:{target.image_tag}, which '{target.name}' runs, is not in its repository",
@@ -172,9 +194,7 @@ def _noted(journal: Journal, prepared: Prepared) -> str | None:
     described = aws.reader("batch", prepared.target.region).describe_jobs(jobs=[entry.job_id])
     is_known = bool(described.get("jobs"))
     is_fresh = time.time() - entry.written_at < _REMEMBERED_SECONDS
-    endpoint = aws.endpoint()
-    is_yard = bool(endpoint and aws.is_loopback(endpoint))
-    return entry.job_id if is_known or (is_fresh and not is_yard) else None
+    return entry.job_id if is_known or (is_fresh and not aws.is_in_yard()) else None
 
 
 def _send(prepared: Prepared, journal: Journal, waiting: Waiting | None) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.commands.output import Column, json_option, print_json, print_record, say, warn
+from jobs.commands.output import Column, is_terminal, json_option, print_json, print_record, say, warn
 
 if TYPE_CHECKING:
+    from jobs.core.cost import Agreed, Cost
     from jobs.core.job import Job
     from jobs.submission import Prepared, Submitted
 
@@ -48,12 +50,28 @@ COLUMNS = (
 @click.option("--attempts", type=int, help="How often it may be tried; otherwise as the cluster says.")
 @click.option("--depends-on", multiple=True, metavar="JOB", help="A job there that has to succeed first.")
 @click.option("--region", help="The target's; otherwise your own, then those of the declared clusters.")
+@click.option(
+    "--confirm-cost",
+    metavar="DOLLARS",
+    envvar="SLIPWAY_CONFIRM_COST",
+    default="100",
+    show_default=True,
+    show_envvar=True,
+    help="What it may cost at most without a question, or 'unknown'. Nothing in the yard costs anything.",
+)
 @click.option("--again", is_flag=True, help="Run the same job once more although it exists.")
 @click.option("--follow", is_flag=True, help="Print its log on stderr until it ends; fail if it fails.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, as JSON, and send nothing.")
 @json_option
 def command(
-    target: str, region: str | None, again: bool, follow: bool, dry_run: bool, as_json: bool, **asked: Any
+    target: str,
+    region: str | None,
+    confirm_cost: str,
+    again: bool,
+    follow: bool,
+    dry_run: bool,
+    as_json: bool,
+    **asked: Any,
 ) -> None:
     """Submit RECIPE (a folder of containers/recipes) to a deployed cluster.
 
@@ -66,8 +84,10 @@ def command(
     slipway submit prepare_bert --on dl1 --nodes 4 --set input=wikicorpus --set phase=1
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """
+    from jobs.core.cost import parse_agreed
     from jobs.submission import prepare, submit_prepared
 
+    agreed = parse_agreed(confirm_cost)
     prepared = prepare(_job(**asked), target, region)
     for warning in prepared.warnings:
         warn(warning)
@@ -75,7 +95,9 @@ def command(
         print_json(_decided(prepared))
         return
     try:
-        submitted = submit_prepared(prepared, again=again, say=say)
+        submitted = submit_prepared(
+            prepared, confirm=lambda name, ceiling: _confirm(name, ceiling, agreed), again=again, say=say
+        )
     except KeyboardInterrupt:
         say("whether it was submitted is not known; the same command looks before it sends anything")
         raise
@@ -107,6 +129,18 @@ def _job(
     )
 
 
+def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
+    """Asked at a terminal, refused without one."""
+    from jobs.confirming import Unconfirmed, refuse_unconfirmed
+
+    try:
+        refuse_unconfirmed(name, ceiling, agreed)
+    except Unconfirmed as refusal:
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise
+        click.confirm(f"{refusal.message}. Submit it?", abort=True, err=True)
+
+
 def _decided(prepared: Prepared) -> Mapping[str, object]:
     return {
         "request": asdict(prepared.request),
@@ -133,7 +167,8 @@ def _end(submitted: Submitted, *, follow: bool, as_json: bool) -> None:
 
 
 def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
-    from jobs.backends.batch import attempts, timeout_seconds
+    from jobs.backends.batch import attempts
+    from jobs.core.launch_environment import timeout_seconds
 
     prepared = submitted.prepared
     job, target = prepared.job, prepared.target

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from jobs.core.errors import SlipwayError
 from jobs.core.instances import Price
+from jobs.core.text import printable
 
+UNKNOWN = "unknown"
 _SECONDS_PER_HOUR = 3600
 
 
@@ -14,6 +18,54 @@ class Cost:
     usd: float | None
     node_hours: float | None
     price: Price | None
+
+    @property
+    def words(self) -> str:
+        if self.usd is None or self.price is None:
+            hours = UNKNOWN if self.node_hours is None else f"{self.node_hours:g}"
+            return f"an amount that is not known ({hours} node-hours at no known price)"
+        price = f"{self.price.usd_per_hour} USD on demand, {self.price.region}, {self.price.date}"
+        return f"up to {self.usd:.2f} USD ({self.node_hours:g} node-hours at {price})"
+
+
+class NoAmount(SlipwayError):
+    """Somebody agreed to something that is no amount of money."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What a job may cost at most without anybody being asked."""
+
+    usd: float = 100.0
+    is_unknown_fine: bool = False  # a job without a known price
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.usd) and self.usd > 0):
+            raise NoAmount(
+                f"--confirm-cost: is {self.usd:g}; allowed are dollars above 0, or '{UNKNOWN}'", hint=_HINT
+            )
+
+    def covers(self, ceiling: Cost) -> bool:
+        return self.is_unknown_fine if ceiling.usd is None else ceiling.usd <= self.usd
+
+
+AGREED_UNSAID = Agreed()
+_HINT = "say what the job may cost at most"
+
+
+def parse_agreed(text: str) -> Agreed:
+    """Dollars, or the word for a job whose price is not known: no amount stands for that."""
+    if text == UNKNOWN:
+        return Agreed(is_unknown_fine=True)
+    try:
+        return Agreed(usd=float(text))
+    except ValueError:
+        raise NoAmount(
+            f"--confirm-cost: '{printable(text)}' is no amount; allowed are dollars above 0, or '{UNKNOWN}'",
+            hint=_HINT,
+        ) from None
 
 
 def cost(nodes: int | None, seconds: float | None, price: Price | None) -> Cost:
