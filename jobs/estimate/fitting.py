@@ -1,0 +1,122 @@
+"""Does it fit a device, and if not, which number breaks and what is the nearest layout that fits.
+
+A further thing to try is one row of CHANGES, the one that costs least speed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from jobs.estimate.errors import CannotEstimate
+from jobs.estimate.memory import Memory, memory, usable_bytes
+from jobs.estimate.shapes import Cluster, Layout, Model, accumulation
+
+_Change = Callable[[Layout, Cluster], Iterator[Layout]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    fits: bool
+    memory: Memory
+    usable_bytes: float
+    nearest: Layout | None  # that fits; None where it fits as it is, or nothing tried does
+    change: str  # from the layout asked for to the nearest, in words
+
+
+def fit(model: Model, cluster: Cluster, layout: Layout) -> Fit:
+    own, usable = memory(model, cluster, layout), usable_bytes(cluster)
+    if own.total <= usable:
+        return Fit(fits=True, memory=own, usable_bytes=usable, nearest=None, change="")
+    nearest = _nearest(model, cluster, layout)
+    return Fit(
+        fits=False,
+        memory=own,
+        usable_bytes=usable,
+        nearest=nearest,
+        change=_difference(layout, nearest) if nearest else "",
+    )
+
+
+def _nearest(model: Model, cluster: Cluster, layout: Layout) -> Layout | None:
+    """One change if one is enough, else two, else three: each on top of the one before."""
+    edge = [layout]
+    for _ in range(3):
+        edge = [tried for each in edge for change in CHANGES.values() for tried in change(each, cluster)]
+        for tried in edge:
+            if _works(model, cluster, tried):
+                return tried
+    return None
+
+
+def _works(model: Model, cluster: Cluster, layout: Layout) -> bool:
+    try:
+        accumulation(model, cluster, layout)
+        return memory(model, cluster, layout).total <= usable_bytes(cluster)
+    except CannotEstimate:
+        return False
+
+
+def _shard_optimizer(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+    if layout.sharding == "none":
+        yield replace(layout, sharding="zero1")
+
+
+def _smaller_micro_batch(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+    """The same global batch in more steps."""
+    smaller, factor = layout.micro_batch, 1
+    while smaller % 2 == 0:
+        smaller, factor = smaller // 2, factor * 2
+        steps = layout.accumulation_steps
+        more = None if layout.global_batch is not None else (steps or 1) * factor
+        yield replace(layout, micro_batch=smaller, accumulation_steps=more)
+
+
+def _checkpoint(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+    if layout.checkpointing != "full":
+        yield replace(layout, checkpointing="full")
+
+
+def _shard_more(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+    order = ("none", "zero1", "zero2", "zero3")
+    if layout.sharding in order:
+        for sharding in order[order.index(layout.sharding) + 1 :]:
+            yield replace(layout, sharding=sharding)
+
+
+def _split_tensors(layout: Layout, cluster: Cluster) -> Iterator[Layout]:
+    """Inside a node only: between nodes it is hardly ever worth it."""
+    degree = layout.tensor * 2
+    while degree <= cluster.devices_per_node:
+        yield replace(layout, tensor=degree)
+        degree *= 2
+
+
+def _split_layers(layout: Layout, cluster: Cluster) -> Iterator[Layout]:
+    degree = layout.pipeline * 2
+    while degree * layout.tensor <= cluster.devices:
+        yield replace(layout, pipeline=degree)
+        degree *= 2
+
+
+def _offload(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+    if not layout.offload:
+        yield replace(layout, offload=True)
+
+
+CHANGES: Mapping[str, _Change] = {
+    "shard the optimizer's state": _shard_optimizer,
+    "take fewer sequences at a time": _smaller_micro_batch,
+    "compute activations again": _checkpoint,
+    "shard gradients and weights": _shard_more,
+    "split tensors inside a node": _split_tensors,
+    "split layers over stages": _split_layers,
+    "keep the optimizer's state in the node's memory": _offload,
+}
+
+_SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offload")
+
+
+def _difference(asked: Layout, found: Layout) -> str:
+    changed = (name for name in _SAID if getattr(asked, name) != getattr(found, name))
+    return ", ".join(f"{name}={getattr(found, name)}" for name in changed)
