@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from containers.runtime.collective import Json
 from containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
@@ -71,11 +71,17 @@ def first_cause(endings: Sequence[Ending]) -> Ending:
     return min(endings, key=lambda ending: (ending.rank is not None, not ending.by_signal))
 
 
-def after_stop(endings: Sequence[Ending]) -> Ending:
-    """All were asked to stop: who saved says 85, and outweighs peers whose collectives broke meanwhile."""
+def after_stop(endings: Sequence[Ending], *, resumes: bool = False) -> Ending:
+    """All were asked to stop: who saved says 85, and outweighs peers whose collectives broke meanwhile.
+
+    `resumes`: their machine was taken from them, so that none of them is to blame.
+    """
     saved = [ending for ending in endings if ending.code == RESUMABLE_EXIT_CODE]
     failed = [ending for ending in endings if ending.code != 0]
-    return next(iter(saved or failed), SUCCESS)
+    found = next(iter(saved or failed), SUCCESS)
+    if resumes and found.code not in (0, RESUMABLE_EXIT_CODE):
+        return replace(found, code=RESUMABLE_EXIT_CODE, reason=f"{found.reason}; the next attempt resumes")
+    return found
 
 
 def _signal_name(number: int) -> str:

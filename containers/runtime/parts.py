@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from containers.runtime import endings
+from containers.runtime import endings, stopping
 from containers.runtime.endings import SUCCESS, Ending
 from containers.runtime.errors import RESUMABLE_EXIT_CODE
 from containers.runtime.peers import PeerEvent
@@ -23,6 +23,8 @@ class MainSupervisor(Supervisor):
         self._decides_at = float("inf")
 
     def fail(self, ending: Ending) -> None:
+        if not self._failures:
+            self.watch.say(f"{ending.reason}; the job ends")
         self._failures.append(ending)
         settle = _SETTLE_SECONDS if self.watch.peers.links else 0.0
         self._decides_at = min(self._decides_at, time.monotonic() + settle)
@@ -37,7 +39,7 @@ class MainSupervisor(Supervisor):
                 self._awaited.discard(event.node)
                 self.stopped.append(endings.from_json(event.message["done"]))
             if "stop" in event.message:
-                self.stop(f"node {event.node} was asked to stop")
+                self.stop(stopping.from_json(event.message["stop"]))
 
     def conclude(self) -> None:
         now = time.monotonic()
@@ -46,13 +48,14 @@ class MainSupervisor(Supervisor):
         if now > self._decides_at:
             self.verdict = endings.first_cause(self._failures)
         elif not self._failures and not self.watch.team.running() and not self._awaited:
-            self.verdict = endings.after_stop(self.stopped)
+            resumes = self.asked is not None and self.asked.resumes
+            self.verdict = endings.after_stop(self.stopped, resumes=resumes)
         if self.verdict is not None:
             self.watch.peers.tell({"end": self.verdict.to_json()})
 
     def say_farewell(self, verdict: Ending) -> None:
-        """Batch ends the other nodes with us: theirs may still have a last word to log."""
-        self.wait(FAREWELL_SECONDS, lambda: not self.watch.peers.links)
+        """Batch ends the other nodes with us: their ranks may still save, and have a last word to log."""
+        self.wait(FAREWELL_SECONDS + self.promised_seconds(), lambda: not self.watch.peers.links)
 
     def _lose(self, node: int, why: str) -> None:
         if node not in self._awaited:
@@ -84,7 +87,7 @@ class ChildSupervisor(Supervisor):
             if "end" in event.message:
                 self.verdict = endings.from_json(event.message["end"])
             if "stop" in event.message:
-                self.stop("the main node passed on a stop")
+                self.stop(stopping.from_json(event.message["stop"]))
 
     def conclude(self) -> None:
         if self._reported is None and not self.watch.team.running():

@@ -55,6 +55,7 @@ class Peers:
         self._heartbeat_seconds = heartbeat_seconds
         self._beat_seconds = min(heartbeat_seconds / _BEATS, _LONGEST_BEAT_SECONDS)
         self._beaten = 0.0
+        self._listened = time.monotonic()
 
     def meet(self, deadline: float) -> int:
         """Waits until all nodes are there and healthy; gives the port for the training's own rendezvous."""
@@ -66,6 +67,7 @@ class Peers:
         self._beat()
         for key, _ in self.selector.select(min(timeout, self._beat_seconds)):
             self.ready(key.data)
+        self._forgive_own_absence()
         events = [event for link in list(self.links.values()) for event in self._events(link)]
         self.forget_lost()
         return events
@@ -99,6 +101,16 @@ class Peers:
             if link.lost is not None:
                 self.drop(link)
                 del self.links[node]
+
+    def _forgive_own_absence(self) -> None:
+        """Silence counts while we listen. What kept us from it (a paused machine, a starved one) may have
+        kept a peer from speaking: two launchers that wake together must not take each other for dead."""
+        now = time.monotonic()
+        absent = now - self._listened
+        self._listened = now
+        if absent > self._heartbeat_seconds / 2:
+            for link in self.links.values():
+                link.heard += absent
 
     def _events(self, link: Link) -> list[PeerEvent]:
         assert link.node is not None, "only members are asked"

@@ -18,6 +18,7 @@ from containers.runtime.errors import RESUMABLE_EXIT_CODE
 from containers.runtime.peers import PeerEvent, Peers
 from containers.runtime.progress import Progress
 from containers.runtime.settings import Settings
+from containers.runtime.stopping import Stop
 from containers.runtime.team import Team
 
 _POLL_SECONDS = 0.2
@@ -48,6 +49,7 @@ class Supervisor:
         self.watch = watch
         self.stopped: list[Ending] = []  # of ranks that ended well, or after they were asked to stop
         self.verdict: Ending | None = None  # how the job ended
+        self.asked: Stop | None = None
         self.kills_at: float | None = None  # asked to stop; what still runs then is killed
         self._has_failed = False
 
@@ -69,23 +71,35 @@ class Supervisor:
         """Called at every turn; sets the verdict, once it is known."""
         raise NotImplementedError
 
-    def pass_stop_on(self, why: str) -> None:
-        self.watch.peers.tell({"stop": why})
-
     def say_farewell(self, verdict: Ending) -> None:
         """The ranks of this node are gone."""
 
-    def stop(self, why: str) -> None:
-        """Asked from outside, on any node: all ranks may write a checkpoint in the time that is left."""
+    def stop(self, asked: Stop) -> None:
+        """All ranks of all nodes may write a checkpoint in the time that is left; nothing ends them before."""
         if self.kills_at is not None or self.verdict is not None:
             return
-        grace = self.watch.settings.grace_seconds
-        if self.watch.deadline is not None:
-            grace = max(0.0, min(grace, self.watch.deadline - time.time()))
-        self.watch.say(f"{why}: ranks have {grace:g} s to write a checkpoint and end")
+        grace = self._grace_seconds(asked)
+        who = "" if asked.node == self.watch.peers.member.node else f"node {asked.node}: "
+        self.watch.say(f"{who}{asked.why}: ranks have {grace:g} s to write a checkpoint and end")
+        self.asked = asked
         self.kills_at = time.monotonic() + grace
         self.watch.team.signal(signal.SIGTERM)
-        self.pass_stop_on(why)
+        self.watch.peers.tell({"stop": asked.to_json()})
+
+    def promised_seconds(self) -> float:
+        """What is left of the time that ranks were told they have."""
+        return 0.0 if self.kills_at is None else max(0.0, self.kills_at - time.monotonic())
+
+    def _grace_seconds(self, asked: Stop) -> float:
+        grace = self.watch.settings.grace_seconds
+        if asked.seconds is not None:  # a machine that goes later than that, or whose clock is wrong
+            grace = max(grace, round(asked.seconds - FAREWELL_SECONDS))
+        if self.watch.deadline is not None:
+            grace = max(0.0, min(grace, self.watch.deadline - time.time()))
+        return grace
+
+    def _stop_here(self, why: str) -> None:
+        self.stop(Stop(why=why, node=self.watch.peers.member.node))
 
     def _turn(self) -> None:
         for event in self.watch.peers.poll(_POLL_SECONDS):
@@ -101,7 +115,7 @@ class Supervisor:
         for number in self.watch.peers.doorbell.rung():
             if self.kills_at is not None and number == signal.SIGINT:
                 self.kills_at = 0.0  # a second Ctrl-C
-            self.stop(f"{signal.Signals(number).name} received")
+            self._stop_here(f"{signal.Signals(number).name} received")
 
     def _rank_ended(self, ending: Ending) -> None:
         if self.kills_at is None and ending.code != 0:
@@ -120,7 +134,7 @@ class Supervisor:
     def _watch_time(self) -> None:
         grace = self.watch.settings.grace_seconds
         if self.watch.deadline is not None and time.time() > self.watch.deadline - grace:
-            self.stop("the deadline is near")
+            self._stop_here("the deadline is near")
         if self.kills_at is not None and time.monotonic() > self.kills_at:
             self.watch.team.kill()
 
@@ -141,17 +155,19 @@ class Supervisor:
             self.wait(_DUMP_SECONDS, lambda: not team.running())
         team.signal(signal.SIGTERM)
         team.signal(signal.SIGCONT)  # one that was stopped would not hear it
-        self.wait(_ABANDON_SECONDS, lambda: not team.running())
+        # A save needs no peer that is lost, and a job that failed meanwhile resumes from it.
+        self.wait(max(_ABANDON_SECONDS, self.promised_seconds()), lambda: not team.running())
         team.kill()
         self.wait(_REAP_SECONDS, lambda: not team.running())
 
     def wait(self, seconds: float, is_over: Callable[[], bool]) -> None:
-        """Beats go on meanwhile, or the others would take us for dead."""
+        """Beats go on meanwhile, or the others would take us for dead. Who presses Ctrl-C does not wait."""
         ends = time.monotonic() + seconds
         while not is_over() and time.monotonic() < ends:
             self.watch.peers.poll(_POLL_SECONDS)
-            self.watch.peers.doorbell.rung()
             self.watch.team.reap()
+            if signal.SIGINT in self.watch.peers.doorbell.rung():
+                ends = self.kills_at = 0.0
 
 
 def _hang(stuck: Mapping[int, str], states: Mapping[int, str], watch: Watch) -> Ending:

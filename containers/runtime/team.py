@@ -84,8 +84,9 @@ class Team:
                 os.kill(pid, number)
 
     def kill(self) -> None:
-        """Them and all that they started."""
-        for pid in self._ranks:
+        """Those that still run, and all that they started. The number of one that was reaped may be another's
+        by now; what it left behind is ours to find in `end`."""
+        for pid in self._processes:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
 

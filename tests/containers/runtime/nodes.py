@@ -67,6 +67,11 @@ class Node:
         return bool(data)
 
 
+def ready(nodes: list[Node], ranks: int = 1) -> None:
+    for node in nodes:
+        node.until("ready", times=ranks)
+
+
 class Cluster:
     """Starts nodes of one job, and afterwards tells what is left of them."""
 

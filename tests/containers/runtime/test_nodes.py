@@ -12,15 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from containers.runtime import identity, ports
-from tests.containers.runtime.nodes import Cluster, Node
+from tests.containers.runtime.nodes import Cluster, ready
 
 WAITING = {"*": ["wait"]}
-SAVING = {"*": ["save"]}
-
-
-def ready(nodes: list[Node], ranks: int = 1) -> None:
-    for node in nodes:
-        node.until("ready", times=ranks)
 
 
 @contextmanager
@@ -83,60 +77,6 @@ def test_the_exceptions_that_a_killed_rank_causes_do_not_hide_it(cluster: Cluste
     nodes = cluster.all(2, {"0": ["exit 1"], "1": ["pause 0.2", "kill SIGSEGV"]})
     assert [node.end() for node in nodes] == [139, 139]
     assert "rank 1" in nodes[0].lines[-1]
-
-
-@pytest.mark.parametrize("asked", [0, 1])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_stop_of_any_node_lets_all_ranks_save_and_ends_resumable(
-    cluster: Cluster, asked: int, number: int
-) -> None:
-    """F30, F31, F32: SIGUSR1 is how Slurm announces its limit."""
-    nodes = cluster.all(2, SAVING, SLIPWAY_PROCESSES_PER_NODE=2)
-    ready(nodes, ranks=2)
-    nodes[asked].process.send_signal(number)
-    assert [node.end() for node in nodes] == [85, 85]
-    assert cluster.saved() == ["0", "1", "2", "3"]
-    for node in nodes:
-        assert "ranks have 25 s to write a checkpoint" in node.text, "all were told, at once"
-
-
-def test_who_does_not_end_in_time_is_killed(cluster: Cluster) -> None:
-    nodes = cluster.all(2, {"0": ["finish"], "1": ["ignore"]}, SLIPWAY_GRACE_SECONDS=0.5)
-    ready(nodes)
-    nodes[0].process.send_signal(signal.SIGTERM)
-    assert [node.end() for node in nodes] == [143, 143]
-    assert "rank 1 did not end in the time it had, and was killed" in nodes[0].lines[-1]
-
-
-def test_a_slow_save_is_given_the_time_that_is_left(cluster: Cluster) -> None:
-    node = cluster.start({"*": ["save 1"]}, SLIPWAY_GRACE_SECONDS=20)
-    ready([node])
-    node.process.send_signal(signal.SIGTERM)
-    assert node.end() == 85
-    assert cluster.saved() == ["0"]
-
-
-def test_a_second_interruption_from_the_keyboard_does_not_wait(cluster: Cluster) -> None:
-    node = cluster.start({"*": ["ignore"]}, SLIPWAY_GRACE_SECONDS=300)
-    ready([node])
-    node.process.send_signal(signal.SIGINT)
-    node.until("ranks have 300 s")
-    node.process.send_signal(signal.SIGINT)
-    assert node.end() == 143
-
-
-def test_ranks_that_end_well_when_asked_to_stop_have_ended_well(cluster: Cluster) -> None:
-    node = cluster.start({"*": ["finish"]})
-    ready([node])
-    node.process.send_signal(signal.SIGTERM)
-    assert node.end() == 0
-
-
-def test_ranks_save_ahead_of_the_deadline(cluster: Cluster) -> None:
-    node = cluster.start(SAVING, SLIPWAY_TIMEOUT_SECONDS=4, SLIPWAY_GRACE_SECONDS=3)
-    assert node.end() == 85
-    assert "the deadline is near" in node.text
-    assert cluster.saved() == ["0"]
 
 
 def test_nodes_may_start_late_and_in_any_order(cluster: Cluster) -> None:
