@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from jobs.yard.batch import api_door, book, capacity, log_stream, plan, storage
 from jobs.yard.batch.gang import Event, Gang
-from jobs.yard.batch.isolation.tiers import best_tier
 from jobs.yard.batch.records import Attempt, Job, NodeRun
 from jobs.yard.batch.retries import HOST_GONE, Ending, is_retried
 from jobs.yard.batch.settings import real_seconds
+from jobs.yard.isolation.tiers import best_tier
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs.yard.batch import storage
-from jobs.yard.batch.isolation.tiers import best_tier
+from jobs.yard.isolation.tiers import best_tier
 
 LEFT_OUT = (
     "the image: `python` is this machine's interpreter and the code is this checkout",

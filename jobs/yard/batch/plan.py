@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jobs.yard.batch import capacity, overrides, storage, variables
-from jobs.yard.batch.isolation.tiers import Tier
 from jobs.yard.batch.records import Attempt, Job
 from jobs.yard.batch.settings import CHECKOUT, interpreter
 from jobs.yard.batch.variables import Place
+from jobs.yard.isolation.tiers import Tier
 
 PYTHONS = ("python", "python3")
 WORK = "/job"  # the folder in which a command starts

@@ -12,9 +12,9 @@ import pytest
 from jobs.aws import client_at
 from jobs.core.retries import RETRY_RULES
 from jobs.yard import process
-from jobs.yard.batch.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
 from jobs.yard.batch.settings import CLOCK_VARIABLE, STOP_VARIABLE
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY, control
+from jobs.yard.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
 from tests.yard.conftest import REGION, RunningYard
 
 # What nodes of several tests run.

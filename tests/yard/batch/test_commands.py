@@ -8,7 +8,7 @@ import pytest
 
 from jobs.cli import run
 from jobs.yard.batch.imitation import LEFT_OUT
-from jobs.yard.batch.isolation.tiers import TIERS
+from jobs.yard.isolation.tiers import TIERS
 from tests.yard.batch.conftest import FOREVER, Cluster
 
 

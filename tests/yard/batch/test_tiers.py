@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.yard import process
-from jobs.yard.batch.isolation.tiers import TIER_VARIABLE, TIERS
+from jobs.yard.isolation.tiers import TIER_VARIABLE, TIERS
 from tests.yard.batch.conftest import ATTEMPT, FOREVER, ISOLATED, NODE, Cluster, exit_codes, new_cluster
 from tests.yard.conftest import RunningYard
 

@@ -12,18 +12,17 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jobs.yard.batch.isolation import kernel, node
+from jobs.yard.batch.isolation import node
+from jobs.yard.isolation import kernel, namespaces
 
 Plan = Mapping[str, Any]
 
 LARGEST_ORDER = 65536
-OF_A_NODE = kernel.NEW_NETWORK | kernel.NEW_HOSTNAME | kernel.NEW_MOUNTS | kernel.NEW_IPC | kernel.NEW_PIDS
 
 
 def main(plan_file: str, descriptor: str) -> NoReturn:
@@ -31,39 +30,11 @@ def main(plan_file: str, descriptor: str) -> NoReturn:
     os.set_inheritable(control.fileno(), False)
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     if plan["isolated"]:
-        _enter_namespaces(plan["tier"], control)
+        namespaces.enter_network(plan["tier"], control)
     else:
         kernel.adopt_orphans()
-    awake = _wake_on_children()
+    awake = namespaces.wake_on_children()
     Cluster(plan, control).run(awake)
-
-
-def _enter_namespaces(tier: str, control: socket.socket) -> None:
-    """The caller becomes the first process of a cluster of its own; the process it was waits for that one."""
-    if tier == "user":
-        kernel.become_root_of_own_users()
-    kernel.unshare(kernel.NEW_NETWORK | kernel.NEW_MOUNTS | kernel.NEW_PIDS)
-    child = os.fork()
-    if child:
-        control.close()
-        os.waitpid(child, 0)
-        os._exit(0)
-    kernel.die_with_parent()
-    kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
-    kernel.mount("proc", Path("/proc"), "proc")  # `ip` looks up processes by the numbers they have here
-    _ip("link set lo up", "link add br0 type bridge", "link set br0 up")
-
-
-def _ip(*lines: str) -> None:
-    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
-
-
-def _wake_on_children() -> int:
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    return reading
 
 
 class Cluster:
@@ -93,8 +64,7 @@ class Cluster:
         (go, start), (up, told), (output, log) = os.pipe(), os.pipe(), os.pipe()
         holder = os.fork()
         if holder == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            namespaces.sleep_through_children()
             os.close(output)
             self._hold(spec, go, told, log)
         for each in (go, told, log):
@@ -122,7 +92,7 @@ class Cluster:
             os.write(told, str(os.getpid()).encode())
             os.read(go, 1)
             node.run(self.plan, spec, self.control, log)
-        kernel.unshare(OF_A_NODE)
+        kernel.unshare(namespaces.OF_A_MACHINE)
         first = os.fork()
         if first == 0:
             kernel.die_with_parent()
@@ -145,12 +115,10 @@ class Cluster:
 
     def _plug_in(self) -> None:
         """A cable from each node to the bridge. The holder shares the node's network."""
-        lines = []
+        lines: list[str] = []
         for holder, index in self.holders.items():
-            lines.append(f"link add v{index} type veth peer name p{index}")
-            lines.append(f"link set v{index} master br0 up")
-            lines.append(f"link set p{index} netns {holder} name eth0")
-        _ip(*lines)
+            lines += namespaces.cable(index, holder)
+        namespaces.ip(*lines)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.yard.batch.isolation import kernel
+from jobs.yard.isolation import kernel
 
 _OWN = ("/tmp", "/proc", "/var/tmp")  # noqa: S108 - the node's, not ours
 

@@ -10,13 +10,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jobs.yard.batch.isolation import files, kernel
+from jobs.yard.batch.isolation import files
+from jobs.yard.isolation import kernel, namespaces
 
 CANNOT_RUN, NOT_FOUND = 126, 127  # as shells and Docker say it
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -28,7 +28,7 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
     if plan["isolated"]:
         files.enter(node, plan["keep"])
         kernel.set_hostname(node["hostname"])
-        _plug_in(node["address"])
+        namespaces.ip("link set lo up", f"addr add {node['address']} dev eth0", "link set eth0 up")
         descriptors = [_listener(plan["port"])]
     ready = json.dumps({"event": "ready", "node": node["index"]}).encode()
     socket.send_fds(control, [ready], [each.fileno() for each in descriptors])
@@ -41,11 +41,6 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
     if not plan["isolated"]:
         kill_all(descendants(os.getpid()))
     os._exit(code)
-
-
-def _plug_in(address: str) -> None:
-    lines = ("link set lo up", f"addr add {address} dev eth0", "link set eth0 up")
-    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
 
 
 def _listener(port: int) -> socket.socket:

@@ -63,6 +63,6 @@ def _try(tier: str) -> bool:
     """Make all that a cluster is made of, in a process of its own."""
     if not sys.platform.startswith("linux") or not shutil.which("ip"):
         return False
-    command = [sys.executable, "-S", "-m", "jobs.yard.batch.isolation.trial", tier]
+    command = [sys.executable, "-S", "-m", "jobs.yard.isolation.trial", tier]
     tried = subprocess.run(command, capture_output=True, check=False, timeout=20)
     return tried.returncode == 0

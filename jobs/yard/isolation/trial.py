@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from jobs.yard.batch.isolation import kernel
-from jobs.yard.batch.isolation.cluster import OF_A_NODE
+from jobs.yard.isolation import kernel, namespaces
 
 
 def main(tier: str) -> NoReturn:
     if tier == "user":
         kernel.become_root_of_own_users()
-    kernel.unshare(OF_A_NODE)
+    kernel.unshare(namespaces.OF_A_MACHINE)
     child = os.fork()
     if child == 0:
         _try_out()
@@ -27,8 +26,7 @@ def _try_out() -> NoReturn:
         kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
         kernel.mount("proc", Path("/proc"), "proc")
         kernel.set_hostname("trial")
-        lines = "link set lo up\nlink add br0 type bridge\nlink add v0 type veth peer name p0\n"
-        subprocess.run(["ip", "-batch", "-"], input=lines, text=True, check=True)
+        namespaces.ip("link set lo up", "link add br0 type bridge", "link add v0 type veth peer name p0")
     except (OSError, subprocess.CalledProcessError):
         os._exit(1)
     os._exit(0)

@@ -40,6 +40,15 @@ def unshare(flags: int) -> None:
     _check("unshare", _libc().unshare(flags))
 
 
+def join(namespace: str, flag: int) -> None:
+    """Into a namespace of another process: a file like /proc/<pid>/ns/net."""
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check("setns", _libc().setns(descriptor, flag))
+    finally:
+        os.close(descriptor)
+
+
 def become_root_of_own_users() -> None:
     """A new user namespace in which this user is root; it has power over namespaces made from here on."""
     user, group = os.getuid(), os.getgid()
