@@ -19,6 +19,8 @@ from jobs.core.states import JobState, translate
 from jobs.core.targets import BatchTarget
 from jobs.deployed import batch_only, find_target_by_name, find_targets
 
+# How the record of a job begins that was ended because another machine had sent the same one (jobs/twins.py).
+TWIN_REASON = "submitted twice in the same instant; kept is"
 MOST_DESCRIBED = 100  # ids in one DescribeJobs
 _SHOWN_CANDIDATES = 5
 # Any filter but one makes Batch list jobs of every status (API reference, ListJobs); this one keeps them all.
@@ -94,7 +96,12 @@ def list_runs(targets: Sequence[BatchTarget]) -> list[Run]:
 
 def find_run(text: str, targets: Sequence[BatchTarget]) -> Found:
     """By its whole id, its whole name, or the beginning of either where only one job begins so."""
-    every = [(each, target) for target in targets for each in _summaries(target)]
+    every = [
+        (each, target)
+        for target in targets
+        for each in _summaries(target)
+        if each["jobId"] == text or not str(each.get("statusReason", "")).startswith(TWIN_REASON)
+    ]
     exact = [pair for pair in every if text in (pair[0]["jobId"], pair[0].get("jobName"))]
     begin = [pair for pair in every if text and any(word.startswith(text) for word in _words(pair[0]))]
     chosen = exact or begin

@@ -28,9 +28,11 @@ from jobs.journal import Entry, Journal, NoJournal, journal_folder
 from jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings
 from jobs.sending import Waiting, send_once
 from jobs.service_models import refuse_malformed
+from jobs.twins import find_jobs, keep_first
 
 # A job that AWS Batch took this long ago and does not know any more ended days ago, or was another yard's.
 _REMEMBERED_SECONDS = 3600
+_REAL_TIME = Waiting(pause=time.sleep, now=time.monotonic, share=random.random)
 
 Say = Callable[[str], None]
 
@@ -61,7 +63,7 @@ class Prepared:
 class Submitted:
     prepared: Prepared
     job_id: str
-    existed: bool  # it was submitted before, and nothing was sent now
+    existed: bool  # it was submitted before, or elsewhere in the same instant
 
 
 def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
@@ -122,22 +124,18 @@ def submit_prepared(
     with journal.locked(
         prepared.name, lambda: say(f"another slipway submits {prepared.name}; waiting for it")
     ):
-        existing = _noted(journal, prepared) or find_job_id(prepared.name, target)
-        if existing is None:
+        sent = None
+        job_id = find_job_id(prepared.name, target) or _noted(journal, prepared)
+        if job_id is None:
             confirm(prepared.name, prepared.ceiling)
-        job_id = existing or _send(prepared, journal, waiting)
+            sent = _send(prepared, journal, waiting or _REAL_TIME)
+            job_id = keep_first(sent, prepared.name, target, waiting or _REAL_TIME, say)
         _note(journal, prepared, job_id, say)
-    return Submitted(prepared=prepared, job_id=job_id, existed=existing is not None)
+    return Submitted(prepared=prepared, job_id=job_id, existed=job_id != sent)
 
 
 def find_job_id(name: str, target: BatchTarget) -> str | None:
-    """By name, whoever sent it and from wherever. Batch compares names without their case."""
-    filters = [{"name": "JOB_NAME", "values": [name]}]
-    batch = aws.reader("batch", target.region)
-    pages = batch.get_paginator("list_jobs").paginate(jobQueue=target.queue_arn, filters=filters)
-    found = [each for page in pages for each in page.get("jobSummaryList", []) if each.get("jobName") == name]
-    found.sort(key=lambda each: (each.get("createdAt", 0), each["jobId"]))
-    return str(found[0]["jobId"]) if found else None
+    return next((str(each["jobId"]) for each in find_jobs(name, target)), None)
 
 
 def _request(
@@ -197,7 +195,7 @@ def _noted(journal: Journal, prepared: Prepared) -> str | None:
     return entry.job_id if is_known or (is_fresh and not aws.is_in_yard()) else None
 
 
-def _send(prepared: Prepared, journal: Journal, waiting: Waiting | None) -> str:
+def _send(prepared: Prepared, journal: Journal, waiting: Waiting) -> str:
     target = prepared.target
     journal.write(_entry(prepared, None))
     return send_once(
@@ -205,7 +203,7 @@ def _send(prepared: Prepared, journal: Journal, waiting: Waiting | None) -> str:
         aws.client("batch", target.region),
         find=lambda: find_job_id(prepared.name, target),
         refused=lambda: journal.remove(prepared.name),
-        waiting=waiting or Waiting(pause=time.sleep, now=time.monotonic, share=random.random),
+        waiting=waiting,
     )
 
 

@@ -90,6 +90,11 @@ REASONS: tuple[Reason, ...] = (
         fix="`slipway submit … --again` runs it once more",
     ),
     Reason(
+        pattern=r"submitted twice in the same instant",
+        means="another machine submitted the same job in the same instant, and that one was kept",
+        fix="slipway status shows the other",
+    ),
+    Reason(
         pattern=r"DockerTimeoutError|CannotStartContainer|CannotCreateContainer|CannotInspectContainer",
         means="Docker on a node could not start the container",
         fix="submit it again; when it comes again, look at the node's disk and at the devices it should have",
