@@ -10,7 +10,7 @@ from jobs.core.errors import SlipwayError
 
 _TAG_LENGTH = 16
 # What tools leave behind: never part of an image, or its tag would differ from one machine to the next.
-_JUNK_FOLDERS = frozenset({"__pycache__"})
+JUNK_FOLDERS = frozenset({"__pycache__"})
 _JUNK_SUFFIXES = frozenset({".pyc", ".pyo", ".swp", ".orig", ".tmp"})
 
 
@@ -56,7 +56,7 @@ def _walk(folder: Path) -> list[Path]:
 
 def _is_junk(path: Path) -> bool:
     hidden = path.name.startswith(".") and path.name != ".dockerignore"
-    return hidden or path.name in _JUNK_FOLDERS or path.suffix in _JUNK_SUFFIXES or path.name.endswith("~")
+    return hidden or path.name in JUNK_FOLDERS or path.suffix in _JUNK_SUFFIXES or path.name.endswith("~")
 
 
 def _belongs(path: Path, image: str) -> bool:

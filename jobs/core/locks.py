@@ -2,7 +2,7 @@
 
 `[image]` says what the container holds, `[host]` what the machine image must hold. What that does hold, its
 manifest says: JSON in the SSM parameter beside the one that names it. A version known to fail is a row of
-LAST_VERSION.
+LAST_VERSION, two that do not go together are a row of PAIRS.
 """
 
 from __future__ import annotations
@@ -18,6 +18,28 @@ from jobs.core.errors import SlipwayError
 # The last version of a component that still supports an accelerator, by their names in catalogue and lock.
 # Habana's support matrix: first-generation Gaudi is in 1.21.0 and no longer in 1.22.0.
 LAST_VERSION: Mapping[tuple[str, str], str] = {("Habana Gaudi HL-205", "synapseai"): "1.21"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """From one version of a component on, another has to be at least of a version."""
+
+    component: str
+    since: str
+    needs: str
+    at_least: str
+    source: str
+
+
+PAIRS = (
+    Pair(
+        component="neuron-driver",
+        since="2.29",
+        needs="neuron-runtime",
+        at_least="2.33",
+        source="Neuron SDK 2.31, known issues: nrt_init() fails",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +67,20 @@ def unsupported(accelerator: str, lock: Lock) -> tuple[str, ...]:
         for (device, component), last in LAST_VERSION.items()
         for version in {lock.image.get(component), lock.host.get(component)}
         if device == accelerator and version is not None and _numbers(version) > _numbers(last)
+    )
+
+
+def apart(lock: Lock) -> tuple[str, ...]:
+    """Each two components of the lock that do not work together, in words."""
+    versions = {**lock.image, **lock.host}
+    return tuple(
+        f"{pair.component} {versions[pair.component]} needs {pair.needs} {pair.at_least} or later, and "
+        f"{pair.needs} is {versions[pair.needs]} ({pair.source})"
+        for pair in PAIRS
+        if pair.component in versions
+        and pair.needs in versions
+        and _numbers(versions[pair.component]) >= _numbers(pair.since)
+        and _numbers(versions[pair.needs]) < _numbers(pair.at_least)
     )
 
 

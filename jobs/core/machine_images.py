@@ -1,8 +1,8 @@
 """A machine image: who bakes it, and what a baked one says of itself. Another fact is one field.
 
 A Bakery is a deployed pipeline: infra writes it as one SSM parameter an image, `slipway bake` reads it. What
-an AMI holds, its own tags say: Image Builder sets them. The manifest is read from those tags; who followed the
-bake writes it beside the id (Image Builder writes ids only), for those who may read parameters only.
+an AMI holds, its own tags say: Image Builder sets them. The manifest is read from those tags; who followed
+the bake writes it beside the id (Image Builder writes ids only), for those who may read parameters only.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ MAX_BYTES = 4096  # what a standard SSM parameter holds
 IMAGE_TAG = "slipway:image"
 LOCK_TAG = "slipway:lock"
 VERSION_TAG = "slipway:version:"  # and the component
+
+# How the names of steps end that a machine outside AWS cannot run: for want of a device or a kernel of
+# its own, or of a vendor's server that a closed network does not reach.
+ON_HARDWARE = "OnHardware"
+FROM_VENDOR = "FromVendor"
 
 
 class DamagedRecord(SlipwayError):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobs.core.errors import SlipwayError
-from jobs.core.locks import Lock, manifest_parameter, mismatches, read_lock, unsupported
+from jobs.core.locks import Lock, apart, manifest_parameter, mismatches, read_lock, unsupported
 
 GAUDI = "Habana Gaudi HL-205"
 
@@ -71,3 +71,13 @@ def test_only_what_the_lock_asks_of_the_host_is_compared() -> None:
 
 def test_the_manifest_stands_beside_the_id_of_its_machine_image() -> None:
     assert manifest_parameter("/slipway/amis/gaudi-ecs/id") == "/slipway/amis/gaudi-ecs/manifest"
+
+
+@pytest.mark.parametrize(("driver", "runtime"), [("2.26.10.0", "2.30.51.0"), ("2.29.0", "2.33.1")])
+def test_a_neuron_driver_and_runtime_that_fit_are_taken(driver: str, runtime: str) -> None:
+    assert apart(Lock(image={}, host={"neuron-driver": driver, "neuron-runtime": runtime})) == ()
+
+
+def test_a_neuron_driver_that_is_too_new_for_the_runtime_is_refused() -> None:
+    (said,) = apart(Lock(image={"neuron-runtime": "2.30.51.0"}, host={"neuron-driver": "2.29.5.0"}))
+    assert said.startswith("neuron-driver 2.29.5.0 needs neuron-runtime 2.33 or later, and neuron-runtime is")
