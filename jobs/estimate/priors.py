@@ -29,7 +29,8 @@ PRIORS: Mapping[str, Prior] = {
     "roce": Prior(utilisation=0.4, network_efficiency=0.65, overlap=0.6, narrow_width=600),
     "efa": Prior(utilisation=0.4, network_efficiency=0.6, overlap=0.6, narrow_width=600),
     # A processor sends with the cores that compute: little travels unseen.
-    "tcp": Prior(utilisation=0.5, network_efficiency=0.3, overlap=0.25, narrow_width=0),
+    "cpu": Prior(utilisation=0.5, network_efficiency=0.3, overlap=0.25, narrow_width=0),
+    "cpu-efa": Prior(utilisation=0.5, network_efficiency=0.6, overlap=0.25, narrow_width=0),
     # Gaudi of the first generation crosses the host's memory between nodes (libfabric, SynapseAI 1.5).
     "dl1": Prior(utilisation=0.36, network_efficiency=0.08, overlap=0.6, narrow_width=0),
     "trn1": Prior(utilisation=0.3, network_efficiency=0.25, overlap=0.6, narrow_width=0),
@@ -38,7 +39,7 @@ IN_NODE_EFFICIENCY = 0.75  # of what a device sends to the others of its node
 REFERENCE_WIDTH = 4096  # of the layers that a utilisation is of
 WAIT = 0.006  # of a step: how far one node's time strays from the mean, and all wait for the slowest
 STARTUP_SECONDS = 10.0  # processes, libraries, data: what a short job pays before its first step
-_SLOW_BYTES_PER_SECOND = 5e9  # 40 Gbit/s: clusters below it talk TCP
+_SLOW_BYTES_PER_SECOND = 5e9  # 40 Gbit/s: what one processor a node is slower than
 
 
 def prior(cluster: Cluster) -> Prior:
@@ -50,4 +51,4 @@ def prior(cluster: Cluster) -> Prior:
             )
         return PRIORS[cluster.network]
     is_slow = cluster.inter_node_bytes_per_second < _SLOW_BYTES_PER_SECOND
-    return PRIORS["tcp" if is_slow and cluster.devices_per_node == 1 else "infiniband"]
+    return PRIORS["cpu" if is_slow and cluster.devices_per_node == 1 else "infiniband"]

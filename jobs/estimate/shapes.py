@@ -30,7 +30,9 @@ class Model:
     sequence_length: int
     causal: bool  # a decoder: half of each attention matrix is never computed
     gated: bool = False  # SwiGLU and its like: three matrices in the block instead of two
-    head_share: float = 1.0  # of positions that reach the vocabulary head; BERT's masked ones: 20 of 128
+    head_share: float = (
+        1.0  # of positions that reach the vocabulary head; BERT's masked ones: 20 of 128; 0 for none
+    )
     key_value_heads: int | None = None  # fewer than heads with grouped queries
     parameters: float | None = None  # None: counted from the numbers above
 
@@ -49,7 +51,8 @@ class Model:
                     f"key_value_heads {self.key_value_heads} does not divide {self.heads} heads",
                     hint=f"{_nearest_divisor(self.heads, self.key_value_heads)} would",
                 )
-        _share("head_share", self.head_share)
+        if not _is_number(self.head_share) or not 0 <= self.head_share <= 1:
+            raise CannotEstimate(f"head_share is {self.head_share!r}; it must be from 0 to 1")
         if self.parameters is not None:
             _amount("parameters", self.parameters)
 
@@ -65,7 +68,7 @@ class Cluster:
     intra_node_bytes_per_second: float  # from one device to the others of its node; 0 where it is alone
     inter_node_bytes_per_second: float  # that one node injects: 400 Gbit/s are 50e9
     latency_seconds: float = 20e-6  # of one message between two nodes
-    network: str = ""  # a class of priors.py, such as efa, infiniband, tcp; "" is told from the numbers
+    network: str = ""  # a class of priors.py, such as efa, infiniband, cpu; "" is told from the numbers
 
     def __post_init__(self) -> None:
         _whole("nodes", self.nodes)

@@ -1,0 +1,74 @@
+"""An instance type of the catalogue as a Cluster: how many workers train on it, and in which class it falls.
+
+A family with a habit of its own is one row of HABITS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs.core.instances import InstanceType
+from jobs.estimate.errors import CannotEstimate
+from jobs.estimate.shapes import Cluster
+
+_GIB = 2.0**30
+_BYTES_PER_GBIT = 1e9 / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habit:
+    """How a family's datasheet is to be read."""
+
+    workers_per_device: int = 1
+    link_share: float = 1.0  # of the printed link that goes one way
+    network: str = "efa"
+
+
+HABITS: Mapping[str, Habit] = {
+    "dl1": Habit(network="dl1"),  # the catalogue counts seven links of 100 Gbit/s, one way
+    # A Trainium chip has two NeuronCores, each one a worker with half of everything.
+    "trn1": Habit(workers_per_device=2, network="trn1"),
+    "trn1n": Habit(workers_per_device=2, network="trn1"),
+    "trn2": Habit(workers_per_device=2, network="trn1"),
+}
+_NVIDIA = Habit(link_share=0.5)  # NVLink is printed with both directions added up
+
+
+def family_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def cluster_of(instance: InstanceType, nodes: int) -> Cluster:
+    if instance.accelerator is None:
+        return _of_processors(instance, nodes)
+    habit = HABITS.get(family_of(instance.name), _NVIDIA)
+    accelerator, workers = instance.accelerator, habit.workers_per_device
+    return Cluster(
+        nodes=nodes,
+        devices_per_node=accelerator.count * workers,
+        peak_flops=accelerator.peak_tflops * 1e12 / workers,
+        memory_bytes=accelerator.memory_gib * _GIB / workers,
+        intra_node_bytes_per_second=accelerator.link_gb_s * 1e9 * habit.link_share / workers,
+        inter_node_bytes_per_second=instance.network_gbps * _BYTES_PER_GBIT,
+        network=habit.network,
+    )
+
+
+def _of_processors(instance: InstanceType, nodes: int) -> Cluster:
+    """The node is the device: its cores share one memory and one network card."""
+    if instance.peak_tflops is None:
+        raise CannotEstimate(
+            f"the peak of {instance.name} is not known ({instance.peak_note})",
+            hint="add peak_tflops to its row of jobs/core/instances.csv",
+        )
+    return Cluster(
+        nodes=nodes,
+        devices_per_node=1,
+        peak_flops=instance.peak_tflops * 1e12,
+        memory_bytes=instance.memory_gib * _GIB,
+        intra_node_bytes_per_second=0.0,
+        inter_node_bytes_per_second=instance.network_gbps * _BYTES_PER_GBIT,
+        latency_seconds=20e-6 if instance.has_efa else 50e-6,
+        network="cpu-efa" if instance.has_efa else "cpu",
+    )
