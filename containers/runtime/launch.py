@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from containers.runtime import endings
-from containers.runtime.assignment import Node, contracts_of, rank_environment, read_node
+from containers.runtime import endings, last_word, notices
+from containers.runtime.assignment import ROOT_VARIABLE, Node, contracts_of, rank_environment, read_node
 from containers.runtime.contract import LaunchContract
 from containers.runtime.doorbell import Doorbell
 from containers.runtime.endings import Ending
@@ -29,7 +29,7 @@ from containers.runtime.peers import Alone, Peers
 from containers.runtime.progress import Progress
 from containers.runtime.settings import Settings
 from containers.runtime.spoke import Spoke
-from containers.runtime.supervise import Watch
+from containers.runtime.supervise import Supervisor, Watch
 from containers.runtime.team import RankCommand, Team
 from containers.runtime.telemetry import PROGRESS_VARIABLE
 
@@ -43,11 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         node = read_node(os.environ, module, theirs)
     except Refusal as refusal:
         print(f"error: {refusal}", file=sys.stderr, flush=True)
+        last_word.write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
         return refusal.exit_code
     guard = Guard()  # before any thread
     pump = LogPump(node.place.rank)
     ending = _run(node, guard, pump)
     _say_ending(ending, pump)
+    if ending.code != 0:
+        words = "\n".join([f"{ending.reason}; exit code {ending.code}", *ending.tail])
+        last_word.write_failure(os.environ, node.machine.root, words)
     pump.close(_LOG_SECONDS)
     return ending.code
 
@@ -83,15 +87,6 @@ def _peers(node: Node, doorbell: Doorbell, pump: LogPump) -> Peers:
 def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Ending:
     progress = Progress(folder, node.settings)
     contracts = contracts_of(node, port)
-    watch = Watch(
-        settings=node.settings,
-        team=team,
-        peers=peers,
-        progress=progress,
-        deadline=contracts[0].deadline,
-        say=team.say,
-        root=node.machine.root,
-    )
     for line in _opening(node, contracts):
         team.say(line)
     try:
@@ -99,10 +94,25 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> End
             own = {PROGRESS_VARIABLE: str(progress.file_of(contract.rank))}
             environment = {**rank_environment(node.environment, contract, folder), **own}
             team.start(_command(node.settings, contract.rank, environment))
-        supervisor = MainSupervisor(watch) if peers.member.node == 0 else ChildSupervisor(watch)
-        return supervisor.run()
+        with notices.listening(node.settings, peers.member.node, team.say) as notice:
+            return _supervisor(
+                Watch(
+                    settings=node.settings,
+                    team=team,
+                    peers=peers,
+                    progress=progress,
+                    notice=notice,
+                    deadline=contracts[0].deadline,
+                    say=team.say,
+                    root=node.machine.root,
+                )
+            ).run()
     finally:
         team.end()
+
+
+def _supervisor(watch: Watch) -> Supervisor:
+    return MainSupervisor(watch) if watch.peers.member.node == 0 else ChildSupervisor(watch)
 
 
 def _command(settings: Settings, rank: int, environment: Mapping[str, str]) -> RankCommand:

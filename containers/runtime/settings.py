@@ -17,6 +17,10 @@ ACCELERATOR_FILES: Mapping[str, str] = {
     "neuron": r"neuron[0-9]+",
     "nvidia": r"nvidia[0-9]+",
 }
+SPOT = "spot"
+_MARKETS = ("on-demand", SPOT)
+_METADATA = "http://169.254.169.254"
+_ENDPOINT = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,255}/?", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _MOST_PROCESSES = 1024
 
@@ -30,6 +34,8 @@ class Settings:
     accelerators: int = 0  # device files that must be there
     efa_interfaces: int = 0
     config_digest: str = ""  # of whatever else must be the same on all nodes
+    market: str = _MARKETS[0]  # how the instance was bought: Spot is asked whether it is taken back
+    metadata_endpoint: str = _METADATA  # by the variable that the AWS SDKs read
     resume_after_signals: bool = (
         False  # a rank killed by a signal, other than for memory, ends the job with 85
     )
@@ -55,12 +61,30 @@ class Settings:
             accelerator=accelerator,
             accelerators=values.whole(environment, "SLIPWAY_ACCELERATORS", high=_MOST_PROCESSES, default=0),
             efa_interfaces=values.whole(environment, "SLIPWAY_EFA_INTERFACES", high=64, default=0),
+            market=_one_of(environment, "SLIPWAY_MARKET", _MARKETS),
+            metadata_endpoint=_endpoint(environment),
             config_digest=environment.get("SLIPWAY_CONFIG_DIGEST", ""),
             resume_after_signals=bool(
                 values.whole(environment, "SLIPWAY_RESUME_AFTER_SIGNALS", high=1, default=0)
             ),
             **_seconds(environment),
         )
+
+
+def _one_of(environment: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """The first where nobody says."""
+    given = environment.get(name) or allowed[0]
+    if given not in allowed:
+        raise InvalidContract(f"{name} is {shown(given)}, and must be {' or '.join(allowed)}")
+    return given
+
+
+def _endpoint(environment: Mapping[str, str]) -> str:
+    name = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+    given = environment.get(name) or _METADATA
+    if not _ENDPOINT.fullmatch(given):
+        raise InvalidContract(f"{name} is {shown(given)}, and must be a URL such as {_METADATA}")
+    return given
 
 
 def _seconds(environment: Mapping[str, str]) -> dict[str, float]:

@@ -39,6 +39,7 @@ class Watch:
     team: Team
     peers: Peers
     progress: Progress
+    notice: Callable[[], Stop | None]  # that this machine is taken away
     deadline: float | None  # Unix seconds
     say: Callable[[str], None]
     root: Path
@@ -75,7 +76,7 @@ class Supervisor:
         """The ranks of this node are gone."""
 
     def stop(self, asked: Stop) -> None:
-        """All ranks of all nodes may write a checkpoint in the time that is left; nothing ends them before."""
+        """All ranks of all nodes may write a checkpoint in the time left, and nothing ends them before."""
         if self.kills_at is not None or self.verdict is not None:
             return
         grace = self._grace_seconds(asked)
@@ -132,6 +133,8 @@ class Supervisor:
         return replace(ending, code=RESUMABLE_EXIT_CODE, reason=f"{ending.reason}; the next attempt resumes")
 
     def _watch_time(self) -> None:
+        if (notice := self.watch.notice()) is not None:
+            self.stop(notice)
         grace = self.watch.settings.grace_seconds
         if self.watch.deadline is not None and time.time() > self.watch.deadline - grace:
             self._stop_here("the deadline is near")

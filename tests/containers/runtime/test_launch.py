@@ -135,6 +135,8 @@ def test_a_module_that_is_not_there_is_refused_before_anything_starts(cluster: C
         ("SLIPWAY_GRACE_SECONDS", "soon"),
         ("SLIPWAY_HANG_SECONDS", "1e9"),
         ("SLIPWAY_RESUME_AFTER_SIGNALS", "yes"),
+        ("SLIPWAY_MARKET", "black"),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "file:///etc/passwd"),
         ("SLIPWAY_NODES", "4"),
         ("SLIPWAY_PORT", "70000"),
         ("SLIPWAY_CHECKPOINTS", "a\nb"),

@@ -1,4 +1,4 @@
-"""A job that is asked to stop: all ranks of all nodes save in the time that is left, and it ends resumable."""
+"""A job that is asked to stop: all ranks of all nodes save in the time that is left, and ends resumable."""
 
 from __future__ import annotations
 
