@@ -14,6 +14,7 @@ from infra.rules.template import Rule
 RULES: Mapping[str, Rule] = {
     "batch-any-number-of-nodes": batch_jobs.any_number_of_nodes,
     "batch-groups-in-template": batch_capacity.groups_are_in_the_template,
+    "batch-image-is-ours": batch_jobs.image_is_ours,
     "batch-image-never-moves": batch_jobs.image_never_moves,
     "batch-job-ends": batch_jobs.job_ends,
     "batch-memory-registers": batch_jobs.memory_registers,

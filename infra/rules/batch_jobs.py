@@ -83,6 +83,16 @@ def image_never_moves(template: Template) -> Iterator[Finding]:
                 yield Finding(where=name, message=f"image {image} can change; name it by digest")
 
 
+def image_is_ours(template: Template) -> Iterator[Finding]:
+    """What nodes run with the rights of a job comes from a repository of this app or this account alone."""
+    for name, properties in resources(template, _JOB):
+        for container in job_containers(properties):
+            image = container.get("Image")
+            if not _is_own_registry(_parts(image)):
+                message = f"image {_flat(image)} is not from a repository of ours; copy it there"
+                yield Finding(where=name, message=message)
+
+
 def rights_are_apart(template: Template) -> Iterator[Finding]:
     """The node, the start of a task and the training each have a role of their own."""
     node_roles = {
@@ -119,6 +129,25 @@ def _registered(known: InstanceType) -> int:
 def _resource(container: Properties, sort: str) -> int:
     amounts = (each for each in container.get("ResourceRequirements", []) if each["Type"] == sort)
     return sum(int(each["Value"]) for each in amounts)
+
+
+def _parts(value: object) -> list[object]:
+    """An empty delimiter is the only one that leaves the beginning of an image where it is."""
+    if isinstance(value, Mapping) and "Fn::Join" in value:
+        delimiter, parts = value["Fn::Join"]
+        return list(parts) if delimiter == "" else []
+    return [value]
+
+
+def _is_own_registry(parts: list[object]) -> bool:
+    match parts:
+        case [{"Fn::GetAtt": [_, "RepositoryUri"]}, *_]:
+            return True
+        case [{"Fn::ImportValue": str() as export}, *_]:
+            return "RepositoryUri" in export
+        case [{"Ref": "AWS::AccountId"}, str() as registry, *_]:
+            return registry.startswith(".dkr.ecr.")
+    return False
 
 
 def _flat(value: object) -> str:

@@ -19,6 +19,7 @@ _POOL = ("ComputeResources",)
 _TEMPLATE = "AWS::EC2::LaunchTemplate"
 _COMPUTE = "AWS::Batch::ComputeEnvironment"
 _JOB = "AWS::Batch::JobDefinition"
+_REPOSITORY = {"Fn::ImportValue": "dl1-storage:ExportsOutputFnGetAttImageRepositoryUri"}
 _QUEUE = "AWS::Batch::JobQueue"
 _GROUP = "AWS::EC2::SecurityGroup"
 _IN = "AWS::EC2::SecurityGroupIngress"
@@ -124,7 +125,7 @@ GOOD: Mapping[str, Any] = {
                             "TargetNodes": "0:",
                             "Container": {
                                 "InstanceType": "dl1.24xlarge",
-                                "Image": "1.dkr.ecr.us-east-1.amazonaws.com/gaudi:0123",
+                                "Image": {"Fn::Join": ["", [_REPOSITORY, ":0123"]]},
                                 "Privileged": False,
                                 "JobRoleArn": {"Fn::GetAtt": ["JobRole", "Arn"]},
                                 "ExecutionRoleArn": {"Fn::GetAtt": ["ExecutionRole", "Arn"]},
@@ -195,6 +196,12 @@ GOOD: Mapping[str, Any] = {
 BAD: tuple[tuple[str, str, Path, object], ...] = (
     ("batch-any-number-of-nodes", _JOB, ("NodeProperties", "NodeRangeProperties", 0, "TargetNodes"), "0:1"),
     ("batch-groups-in-template", _COMPUTE, (*_POOL, "SecurityGroupIds"), []),
+    # BI-152: another registry, by digest too; another account's; and one that a parameter would choose.
+    ("batch-image-is-ours", _JOB, (*_CONTAINER, "Image"), "docker.io/library/python@sha256:" + "0" * 64),
+    ("batch-image-is-ours", _JOB, (*_CONTAINER, "Image"), "1.dkr.ecr.us-east-1.amazonaws.com/gaudi:0123"),
+    ("batch-image-is-ours", _JOB, (*_CONTAINER, "Image"), {"Ref": "Chosen"}),
+    ("batch-image-is-ours", _JOB, (*_CONTAINER, "Image"), {"Fn::Join": ["/", ["evil.example", _REPOSITORY]]}),
+    ("batch-image-is-ours", _JOB, (*_CONTAINER, "Image"), GONE),
     ("batch-image-never-moves", _JOB, (*_CONTAINER, "Image"), "docker.io/library/python:3.11"),
     (
         "batch-image-never-moves",

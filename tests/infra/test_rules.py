@@ -65,3 +65,16 @@ def test_every_sort_of_cluster_passes_every_rule(changes: dict[str, object]) -> 
     for template in templates_of(**changes).all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [
+        [{"Fn::GetAtt": ["Image", "RepositoryUri"]}, ":0123"],
+        [{"Ref": "AWS::AccountId"}, ".dkr.ecr.us-east-1.amazonaws.com/own:0123"],
+    ],
+)
+def test_an_image_of_this_template_or_of_the_same_account_is_ours(registry: list[object]) -> None:
+    container = ("NodeProperties", "NodeRangeProperties", 0, "Container", "Image")
+    template = changed("AWS::Batch::JobDefinition", container, {"Fn::Join": ["", registry]})
+    assert list(RULES["batch-image-is-ours"](template)) == []
