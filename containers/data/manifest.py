@@ -1,6 +1,6 @@
 """What was prepared, and from what: plan.json first, a record for each finished shard, manifest.json last.
 
-The folder of a dataset:  plan.json  records/00003.json  shard-00003.hdf5  manifest.json
+The folder of a dataset:  plan.json  input.json  records/00003.json  shard-00003.hdf5  manifest.json
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from containers.data.documents import decoded, digest_of, read_json
 from containers.data.engine import Counts
 from containers.data.errors import DataError
+from containers.data.origin import Origin
 from containers.data.settings import Settings
 from containers.data.shards import chunk_rows
 from containers.data.sources import Source, check_name
@@ -54,6 +55,8 @@ class ShardRecord:
     sha256: str
     text_bytes: int
     text_sha256: str
+    input_version: str
+    """Of the objects that the text was read from; empty for local files, which have none."""
     documents: int
     sentences: int
     tokens: int
@@ -72,6 +75,7 @@ class ShardRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     plan: Plan
+    origin: Origin
     chunk_rows: int
     shards: tuple[ShardRecord, ...]
 
@@ -122,6 +126,7 @@ def record_path(folder: Path, number: int) -> Path:
 def as_json(manifest: Manifest) -> dict[str, object]:
     content = {
         "plan": asdict(manifest.plan),
+        "input": asdict(manifest.origin),
         "chunk_rows": manifest.chunk_rows,
         "rows": manifest.rows,
         "dataset": manifest.digest,
@@ -138,6 +143,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DataError(f"{folder}/manifest.json is of another format", hint="prepare the dataset again")
     manifest = Manifest(
         plan=plan,
+        origin=decoded(Origin, content.get("input"), folder),
         chunk_rows=chunk_rows(plan.row_tokens),
         shards=tuple(decoded(ShardRecord, shard, folder) for shard in shards),
     )

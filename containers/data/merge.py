@@ -13,6 +13,7 @@ from pathlib import Path
 from containers.data.documents import decoded, read_json, write_json
 from containers.data.errors import DataError
 from containers.data.manifest import Manifest, Plan, ShardRecord, as_json, check_shards, record_path
+from containers.data.origin import Origin, read_origin
 from containers.data.shards import chunk_rows
 from containers.data.work import is_whole
 
@@ -32,8 +33,11 @@ def merge(folder: Path, with_digests: bool = False) -> Manifest:
             f"{len(missing)} of {plan.shards} shards of {folder} are missing or damaged: {_named(missing)}",
             hint="run the same preparation again; only these are made",
         )
-    shards = tuple(record for record in records if record is not None and record.rows)
-    manifest = Manifest(plan=plan, chunk_rows=chunk_rows(plan.row_tokens), shards=shards)
+    found = [record for record in records if record is not None]
+    origin = read_origin(folder)
+    _refuse_other_versions(folder, found, origin)
+    shards = tuple(record for record in found if record.rows)
+    manifest = Manifest(plan=plan, origin=origin, chunk_rows=chunk_rows(plan.row_tokens), shards=shards)
     check_shards(manifest, folder)
     if not manifest.rows:
         raise DataError("the text makes no examples: it has no two sentences", hint="give more text")
@@ -53,6 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(f"{options.output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards")
     return 0
+
+
+def _refuse_other_versions(folder: Path, records: Sequence[ShardRecord], origin: Origin) -> None:
+    others = [record.number for record in records if record.input_version != origin.version]
+    if others:
+        raise DataError(
+            f"{len(others)} shards of {folder} are made from another version of "
+            f"{origin.location or 'the input'}: {_named(others)}",
+            hint="run the same preparation again; only what differs is made",
+        )
 
 
 def _record(folder: Path, number: int) -> ShardRecord | None:

@@ -7,10 +7,12 @@ endless line nor one huge file goes to a single shard.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 
+from containers.data.ahead import at_once
 from containers.data.cuts import HEAD_BYTES, LONGEST_MARK_BYTES, next_blank, next_document, style_of
 from containers.data.errors import DataError
 from containers.data.sources import Source, SourceFile
@@ -28,11 +30,41 @@ class Piece:
     stop: int
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All files laid end to end."""
+
+    source: Source
+    files: Sequence[SourceFile]
+    begins: Sequence[int]
+    style_of: Callable[[SourceFile], int]
+
+    def first_cut(self, place: int) -> int:
+        """The first place at or after this one where a shard may begin."""
+        number = bisect_right(self.begins, place) - 1
+        at = place - self.begins[number]
+        return self.begins[number] + (self._cut_in_file(self.files[number], at) if at else 0)
+
+    def _cut_in_file(self, file: SourceFile, at: int) -> int:
+        style = self.style_of(file)
+        begin = max(0, at - LONGEST_MARK_BYTES)
+        data = b""
+        for length in SEARCH_BYTES:
+            data = self.source.read(file.name, begin, min(length, file.size_bytes - begin))
+            found = next_document(data, at - begin, style)
+            if found >= 0:
+                return begin + found
+            if begin + len(data) == file.size_bytes:
+                return file.size_bytes
+        return begin + next_blank(data, at - begin)
+
+
 def plan_shards(source: Source, shards: int) -> list[list[Piece]]:
     files = _with_text(source)
     begins = [0, *accumulate(file.size_bytes for file in files)]
     places = [begins[-1] * shard // shards for shard in range(shards)]
-    cuts = [_first_cut(source, files, begins, place) for place in places]
+    layout = Layout(source, files, begins, cache(lambda file: read_style(source, file)))
+    cuts = at_once(source, layout.first_cut, places)
     return [_pieces(files, begins, begin, end) for begin, end in pairwise([*cuts, begins[-1]])]
 
 
@@ -51,27 +83,6 @@ def _with_text(source: Source) -> list[SourceFile]:
     if not files:
         raise DataError(f"the input is empty: {len(source.files)} files, 0 bytes", hint="give text")
     return files
-
-
-def _first_cut(source: Source, files: Sequence[SourceFile], begins: Sequence[int], place: int) -> int:
-    """The first place at or after `place`, in all files laid end to end, where a shard may begin."""
-    number = bisect_right(begins, place) - 1
-    at = place - begins[number]
-    return begins[number] + (_cut_in_file(source, files[number], at) if at else 0)
-
-
-def _cut_in_file(source: Source, file: SourceFile, at: int) -> int:
-    style = read_style(source, file)
-    begin = max(0, at - LONGEST_MARK_BYTES)
-    data = b""
-    for length in SEARCH_BYTES:
-        data = source.read(file.name, begin, min(length, file.size_bytes - begin))
-        found = next_document(data, at - begin, style)
-        if found >= 0:
-            return begin + found
-        if begin + len(data) == file.size_bytes:
-            return file.size_bytes
-    return begin + next_blank(data, at - begin)
 
 
 def _pieces(files: Sequence[SourceFile], begins: Sequence[int], begin: int, end: int) -> list[Piece]:

@@ -16,6 +16,8 @@ from containers.data.documents import read_json, write_json
 from containers.data.errors import DataError
 from containers.data.manifest import Manifest, Plan, plan_of
 from containers.data.merge import merge
+from containers.data.origin import NAME as ORIGIN
+from containers.data.origin import origin_of, write_origin
 from containers.data.pieces import MOST_SHARDS, plan_shards, shards_for
 from containers.data.progress import Progress
 from containers.data.settings import Settings
@@ -55,12 +57,15 @@ def prepare(
     plan = plan_of(settings, source, shards)
     with lone_writer(folder, share.array_index):
         claim(folder, plan)
+        if share.array_index == 0 or not (folder / ORIGIN).exists():
+            write_origin(folder, source)
         work = Work(
             source=source,
             settings=settings,
             folder=folder,
             plan=plan,
             shards=tuple(map(tuple, plan_shards(source, shards))),
+            input_version=origin_of(source).version,
         )
         numbers = range(share.array_index, shards, share.array_size)
         total = sum(piece.stop - piece.start for number in numbers for piece in work.shards[number])

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import FrameType
 
 from containers.data.errors import DataError
+from containers.data.inputs import open_source
 from containers.data.prepare import Share, prepare
 from containers.data.settings import PHASES, Settings
-from containers.data.sources import local_source
 from containers.data.vocabulary import read_vocabulary
 
 DEFAULT_DUPLICATES = 5  # the article's, and the reference's
@@ -37,11 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    if "://" in options.input:
-        raise DataError(
-            f"--input {options.input} is no local path",
-            hint="copy it here first, or call containers.data.prepare.prepare with a FetchSource",
-        )
+    source = open_source(options.input, tuple(options.only), options.bucket_owner)
     settings = Settings(
         phase=options.phase,
         vocabulary=read_vocabulary(options.vocabulary),
@@ -50,7 +46,6 @@ def run(options: argparse.Namespace) -> int:
         has_sentence_per_line=options.sentence_per_line,
     )
     share = Share(workers=options.workers, array_index=options.array_index, array_size=options.array_size)
-    source = local_source(Path(options.input), tuple(options.only))
     manifest = prepare(source, settings, options.output, share, options.shards)
     if manifest:
         print(f"{options.output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards")
@@ -65,14 +60,19 @@ def run(options: argparse.Namespace) -> int:
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m containers.data.prepare_bert", description=__doc__)
     add = parser.add_argument
-    add("--input", required=True, help="a text file, or a folder of them")
+    add(
+        "--input",
+        required=True,
+        help="a text file or a folder of them, s3://bucket/prefix, or https://host/file",
+    )
     add(
         "--only",
         action="append",
         default=[],
         metavar="NAME",
-        help="only this file of the folder (repeatable)",
+        help="only this file of the folder or prefix (repeatable)",
     )
+    add("--bucket-owner", metavar="ACCOUNT", help="refuse a bucket that is not this AWS account's")
     add("--output", type=Path, required=True, help="a new folder, or that of an unfinished run")
     add("--vocabulary", type=Path, required=True, help="vocab.txt, one entry per line")
     add("--phase", type=int, choices=sorted(PHASES), required=True, help="1: rows of 128 tokens, 2: of 512")

@@ -1,13 +1,14 @@
-"""Where the text lies: a local file or folder, or objects that the caller fetches.
+"""What text is read from: a local file or folder here; S3 in source_s3.py, a URL in source_url.py.
 
-This package never talks to AWS. For an S3 prefix give a FetchSource: the objects' names and sizes, and a
-function that returns a stretch of one object (GetObject with a Range, and ExpectedBucketOwner on every call).
+Another place is a function to fetch with, and a row of OPENERS in inputs.py. Workers are processes: a source
+is a value that can be pickled, and opens its connections where it reads.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ LONGEST_NAME_BYTES = 1024  # Amazon S3 user guide, "Naming Amazon S3 objects"
 class SourceFile:
     name: str
     size_bytes: int
+    etag: str = ""  # of this very content, where the source knows one
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -30,6 +32,14 @@ class SourceFile:
 class Source(Protocol):
     @property
     def files(self) -> tuple[SourceFile, ...]: ...
+
+    @property
+    def location(self) -> str:
+        """For people and manifests; no secrets. Empty for local files, which may lie elsewhere tomorrow."""
+
+    @property
+    def reads_at_once(self) -> int:
+        """Above 1 where an answer takes its time, so that several are asked for together."""
 
     def read(self, name: str, start: int, length: int) -> bytes:
         """Exactly this stretch; less is an error."""
@@ -41,6 +51,14 @@ class LocalSource:
     files: tuple[SourceFile, ...]
     is_folder: bool = True
 
+    @property
+    def location(self) -> str:
+        return ""
+
+    @property
+    def reads_at_once(self) -> int:
+        return 1
+
     def read(self, name: str, start: int, length: int) -> bytes:
         try:
             # What was a file when it was listed may be a link by now.
@@ -50,18 +68,22 @@ class LocalSource:
                 found = file.read(length)
         except OSError as error:
             raise DataError(f"cannot read {self.root / name}: {error.strerror}") from error
-        return _whole(name, start, length, found)
+        return whole(name, start, length, found)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSource:
-    """`fetch(name, start, stop)` returns bytes start..stop of an object; workers need it picklable."""
+    """`fetch(file, start, stop)` returns bytes start..stop of an object; workers need it picklable."""
 
-    files: tuple[SourceFile, ...]
-    fetch: Callable[[str, int, int], bytes]
+    files: tuple[SourceFile, ...]  # sorted
+    fetch: Callable[[SourceFile, int, int], bytes]
+    location: str = ""
+    reads_at_once: int = 1
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        return _whole(name, start, length, self.fetch(name, start, start + length))
+        file = self.files[bisect_left(self.files, name, key=lambda file: file.name)]
+        assert file.name == name, f"{name} is none of the source's files"
+        return whole(name, start, length, self.fetch(file, start, start + length))
 
 
 def local_source(path: Path, names: tuple[str, ...] = ()) -> LocalSource:
@@ -128,7 +150,7 @@ def _size(path: Path) -> int:
     return status.st_size
 
 
-def _whole(name: str, start: int, length: int, found: bytes) -> bytes:
+def whole(name: str, start: int, length: int, found: bytes) -> bytes:
     if len(found) != length:
         raise DataError(
             f"{name} gave {len(found)} of {length} bytes at byte {start}: it changed while it was read",

@@ -15,9 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from containers.data.errors import DataError
+from containers.data.inputs import open_source
 from containers.data.pieces import plan_shards
 from containers.data.sentences import chunks_of
-from containers.data.sources import Source, local_source
+from containers.data.sources import Source
 from containers.data.units import units_of
 from containers.data.vocabulary import SPECIAL, Vocabulary, write_vocabulary
 from containers.data.words import LONGEST_WORD_CHARACTERS, words_of
@@ -102,12 +103,12 @@ def count_words(source: Source) -> Counter[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m containers.data.train_vocabulary", description=__doc__)
-    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--input", required=True, help="as prepare_bert takes it")
     parser.add_argument("--output", type=Path, required=True, help="vocab.txt")
     parser.add_argument("--entries", type=int, default=4000)
     options = parser.parse_args(arguments)
     try:
-        write_vocabulary(train(local_source(options.input), options.entries), options.output)
+        write_vocabulary(train(open_source(options.input), options.entries), options.output)
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

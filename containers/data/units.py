@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
+from containers.data.ahead import Ahead
 from containers.data.cuts import HEAD_BYTES, last_cut, style_of
 from containers.data.errors import DataError
 from containers.data.pieces import Piece
@@ -13,6 +15,7 @@ from containers.data.sources import Source
 
 # Held in memory at once, and what random sentences are drawn from; 20,000 articles of a paragraph each.
 UNIT_BYTES = 8 << 20
+Read = Callable[[str, int, int], bytes]
 LONE_RETURN = re.compile(rb"\r[^\n]")  # the last one of a unit may have its \n in the next
 
 
@@ -30,22 +33,28 @@ def units_of(source: Source, pieces: list[Piece], unit_bytes: int = UNIT_BYTES) 
     """Small files come together, large ones are cut between documents."""
     unit: list[Text] = []
     room = unit_bytes
-    for piece in pieces:
-        for text in _texts_of(source, piece, unit_bytes):
-            if len(text.data) > room:
-                yield unit
-                unit, room = [], unit_bytes
-            unit.append(text)
-            room -= len(text.data)
+    for text in _texts(source, pieces, unit_bytes):
+        if len(text.data) > room:
+            yield unit
+            unit, room = [], unit_bytes
+        unit.append(text)
+        room -= len(text.data)
     if unit:
         yield unit
 
 
-def _texts_of(source: Source, piece: Piece, unit_bytes: int) -> Iterator[Text]:
+def _texts(source: Source, pieces: list[Piece], unit_bytes: int) -> Iterator[Text]:
+    stretches = [(piece.name, piece.start, piece.stop) for piece in pieces]
+    with nullcontext(source) if source.reads_at_once == 1 else Ahead(source, stretches) as reader:
+        for piece in pieces:
+            yield from _texts_of(source, reader.read, piece, unit_bytes)
+
+
+def _texts_of(source: Source, read: Read, piece: Piece, unit_bytes: int) -> Iterator[Text]:
     at = piece.start
     style = None if at == 0 else style_of(piece.name, source.read(piece.name, 0, min(at, HEAD_BYTES)))
     while at < piece.stop:
-        data = source.read(piece.name, at, min(unit_bytes, piece.stop - at))
+        data = read(piece.name, at, min(unit_bytes, piece.stop - at))
         if style is None:
             style = style_of(piece.name, data[:HEAD_BYTES])
         if at + len(data) < piece.stop:

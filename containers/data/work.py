@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from containers.data.documents import decoded, read_json, write_json
@@ -32,6 +32,7 @@ class Work:
     folder: Path
     plan: Plan
     shards: tuple[tuple[Piece, ...], ...]
+    input_version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,19 @@ def finished_record(work: Work, number: int) -> ShardRecord | None:
         return None
     if record.number != number or record.plan != work.plan.digest or not is_whole(work.folder, record):
         return None
-    return record if text_digest(work, number) == record.text_sha256 else None
+    return _of_this_text(work, record)
+
+
+def _of_this_text(work: Work, record: ShardRecord) -> ShardRecord | None:
+    """Objects of the same ETags are the same text; anything else is read again, far away as it may be."""
+    if work.input_version and record.input_version == work.input_version:
+        return record
+    if text_digest(work, record.number) != record.text_sha256:
+        return None
+    if record.input_version != work.input_version:
+        record = replace(record, input_version=work.input_version)
+        write_json(record_path(work.folder, record.number), asdict(record))
+    return record
 
 
 def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> bool:
@@ -97,6 +110,7 @@ def record_of(work: Work, number: int, made: Made, part: Path) -> ShardRecord:
         sha256=file_digest(part),
         text_bytes=made.text_bytes,
         text_sha256=made.text_sha256,
+        input_version=work.input_version,
         **asdict(made.counts),
     )
 

@@ -28,6 +28,7 @@ _VARIABLES: Mapping[str, str] = {
     "data": "SLIPWAY_DATA",
     "checkpoints": "SLIPWAY_CHECKPOINTS",
     "logs": "SLIPWAY_LOGS",
+    "account": "SLIPWAY_ACCOUNT",
     "deadline": "SLIPWAY_DEADLINE",
     "collective_seconds": "SLIPWAY_COLLECTIVE_SECONDS",
 }
@@ -52,6 +53,7 @@ class LaunchContract:
     data: str | None = None
     checkpoints: str | None = None
     logs: str | None = None
+    account: str | None = None  # whose buckets may be read; None: not in AWS
     deadline: float | None = None  # Unix seconds at which the platform ends this attempt
     collective_seconds: float = DEFAULT_COLLECTIVE_SECONDS  # for init_process_group(timeout=)
 
@@ -95,6 +97,7 @@ def _decode(environment: Mapping[str, str]) -> dict[str, object]:
         "data": values.location(environment, "SLIPWAY_DATA"),
         "checkpoints": values.location(environment, "SLIPWAY_CHECKPOINTS"),
         "logs": values.location(environment, "SLIPWAY_LOGS"),
+        "account": values.account(environment, "SLIPWAY_ACCOUNT"),
         "deadline": values.seconds(environment, "SLIPWAY_DEADLINE"),
         "collective_seconds": collective_seconds or DEFAULT_COLLECTIVE_SECONDS,
     }

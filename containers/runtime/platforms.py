@@ -171,6 +171,7 @@ def contract_at(place: Place, environment: Environment) -> LaunchContract:
         data=values.location(environment, "SLIPWAY_DATA"),
         checkpoints=values.location(environment, "SLIPWAY_CHECKPOINTS"),
         logs=values.location(environment, "SLIPWAY_LOGS"),
+        account=values.account(environment, "SLIPWAY_ACCOUNT"),
         deadline=_deadline(environment),
         collective_seconds=seconds,
     )

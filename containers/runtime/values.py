@@ -19,6 +19,7 @@ _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?|::1", re.ASCII)
 _IDENTIFIER = re.compile(r"[!-~]{1,256}", re.ASCII)
+_ACCOUNT = re.compile(r"[0-9]{12}", re.ASCII)
 _PLACE = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
 
 
@@ -57,6 +58,11 @@ def location(environment: Environment, name: str) -> str | None:
     if not environment.get(name):
         return None
     return _matching(environment, name, _PLACE, "a path or URL without control characters")
+
+
+def account(environment: Environment, name: str) -> str | None:
+    """An AWS account; None where nobody said one."""
+    return _matching(environment, name, _ACCOUNT, "12 digits") if environment.get(name) else None
 
 
 def shown(text: str | None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from containers.data.errors import DataError
+from containers.data.locations import check_address, has_secrets, is_remote, public
 from containers.recipes.kinds import Kind, RelativePath, Whole
 from containers.runtime.errors import Refusal
 from containers.runtime.values import shown
@@ -12,7 +14,7 @@ from containers.runtime.values import shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareConfig:
-    input: str  # text, or a folder of it, below the data folder
+    input: str  # text or a folder of it below the data folder, s3://bucket/prefix or https://host/file
     vocabulary: str | None  # a vocab.txt there; None: a small one is trained on the text
     output: str | None  # None: phase1 or phase2
     phase: int
@@ -20,6 +22,25 @@ class PrepareConfig:
     seed: int
     shards: int | None  # None: one per 32 MB of text
     sample_megabytes: int  # above 0: made-up text of this size is written to input first
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Where text lies. What a job was asked for can be read by all who may see the job: no secrets."""
+
+    wanted: str = (
+        "a path below the data folder, s3://bucket/prefix, or https://host/file; user, password and ?… in it "
+        "would be seen by all who may see the job"
+    )
+
+    def read(self, text: str) -> str | None:
+        if not is_remote(text):
+            return RelativePath().read(text)
+        try:
+            check_address(text)
+        except DataError:
+            return None
+        return None if has_secrets(text) else text
 
 
 DEFAULTS: Mapping[str, str] = {
@@ -31,7 +52,7 @@ DEFAULTS: Mapping[str, str] = {
 }
 
 SETTINGS: Mapping[str, Kind] = {
-    "input": RelativePath(),
+    "input": Text(),
     "vocabulary": RelativePath(),
     "output": RelativePath(),
     "phase": Whole(1, 2),
@@ -53,7 +74,12 @@ def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
             continue
         values[key] = SETTINGS[key].read(text)
         if values[key] is None:
-            mistakes.append(f"{key} is {shown(text)}, and must be {SETTINGS[key].wanted}")
+            mistakes.append(f"{key} is {shown(public(text))}, and must be {SETTINGS[key].wanted}")
     if mistakes:
         raise Refusal("; ".join(mistakes))
+    if values["sample_megabytes"] and is_remote(str(values["input"])):
+        raise Refusal(
+            f"sample_megabytes writes text to input, which is {shown(str(values['input']))}",
+            hint="set one of the two",
+        )
     return PrepareConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type

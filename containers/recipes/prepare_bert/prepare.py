@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from containers.data.documents import decoded, read_json
 from containers.data.errors import DataError
+from containers.data.inputs import open_source
+from containers.data.locations import is_remote, public
 from containers.data.manifest import Plan, ShardRecord, record_path
 from containers.data.merge import merge
+from containers.data.origin import Origin, origin_of, read_origin
 from containers.data.prepare import Share, prepare
 from containers.data.sample import write_sample
 from containers.data.settings import Settings
-from containers.data.sources import local_source
+from containers.data.sources import Source, local_source
 from containers.data.train_vocabulary import train
 from containers.data.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 from containers.data.work import is_whole
@@ -28,8 +33,10 @@ from containers.runtime.contract import LaunchContract
 from containers.runtime.disk import folder_within
 from containers.runtime.errors import MISTAKE_EXIT_CODE, Refusal
 from containers.runtime.platforms import read_contract
+from containers.runtime.values import shown
 
 TRAINED_ENTRIES = 4096
+CLAIM_SECONDS = 300.0  # for listing what all ranks list
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 24 * 3600.0  # the launcher ends the job long before, when another node is gone
 
@@ -49,20 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
-    if contract.data is None:
-        raise Refusal(
-            "there is no data folder", hint="submit with --data, or to a cluster with a file system"
-        )
-    root = Path(contract.data)
-    root.mkdir(parents=True, exist_ok=True)
-    text = folder_within(str(root), *config.input.split("/"))
+    root = _data_folder(contract)
     if config.sample_megabytes:
+        text = folder_within(str(root), *config.input.split("/"))
         _once(
             contract, text, lambda path: write_sample(path, config.seed, config.sample_megabytes * 1_000_000)
         )
+    source = _source(config, contract, root)
     settings = Settings(
         phase=config.phase,
-        vocabulary=_vocabulary(config, contract, root, text),
+        vocabulary=_vocabulary(config, contract, root, source),
         seed=config.seed,
         duplicates=config.duplicates,
     )
@@ -70,18 +73,47 @@ def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
     workers = max(1, (os.cpu_count() or 1) // contract.local_world)
     share = Share(workers=workers, array_index=contract.rank, array_size=contract.world)
     if contract.rank:  # the first claims the folder for all; two at once would take each other for strangers
-        _wait((output / "plan.json").exists, f"rank 0 has not claimed {output}")
-    prepare(local_source(text), settings, output, share, config.shards)
+        _wait_for_claim(output, origin_of(source))
+    prepare(source, settings, output, share, config.shards)
     if contract.rank == 0:
-        merge_when_all_are_made(output)
+        merge_when_all_are_made(output, origin_of(source))
 
 
-def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, text: Path) -> Vocabulary:
+def _data_folder(contract: LaunchContract) -> Path:
+    if contract.data is None:
+        raise Refusal(
+            "there is no data folder", hint="submit with --data, or to a cluster with a file system"
+        )
+    if is_remote(contract.data):
+        raise Refusal(
+            f"the data folder is {shown(public(contract.data))}, and rows are written to files",
+            hint="give the text by --set input=s3://…, and a path to --data",
+        )
+    root = Path(contract.data)
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def _source(config: PrepareConfig, contract: LaunchContract, root: Path) -> Source:
+    if is_remote(config.input):
+        return open_source(config.input, bucket_owner=contract.account)
+    return local_source(folder_within(str(root), *config.input.split("/")))
+
+
+def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, source: Source) -> Vocabulary:
     if config.vocabulary is not None:
         return read_vocabulary(folder_within(str(root), *config.vocabulary.split("/")))
-    trained = text.with_name(f"{text.name}.vocab.txt")
-    _once(contract, trained, lambda path: write_vocabulary(train(local_source(text), TRAINED_ENTRIES), path))
+    trained = folder_within(str(root), *f"{_named(config.input)}.vocab.txt".split("/"))
+    _once(contract, trained, lambda path: write_vocabulary(train(source, TRAINED_ENTRIES), path))
     return read_vocabulary(trained)
+
+
+def _named(text: str) -> str:
+    """A file's name for text from elsewhere: two buckets may have a prefix of one name."""
+    if not is_remote(text):
+        return text
+    last = re.sub(r"[^A-Za-z0-9._-]", "-", text.rstrip("/").rpartition("/")[2])
+    return f"{last[:64]}-{sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _once(contract: LaunchContract, path: Path, write: Callable[[Path], None]) -> None:
@@ -93,25 +125,37 @@ def _once(contract: LaunchContract, path: Path, write: Callable[[Path], None]) -
     _wait(path.exists, f"rank 0 has not written {path}")
 
 
-def merge_when_all_are_made(output: Path) -> None:
+def _wait_for_claim(output: Path, origin: Origin) -> None:
+    """Until the first rank says that it sees the same objects, instead of what an earlier job said."""
+    _wait((output / "plan.json").exists, f"rank 0 has not claimed {output}")
+    _wait(
+        lambda: read_origin(output) == origin,
+        f"rank 0 sees another version of {origin.location or 'the input'}: it changed while the job started",
+        CLAIM_SECONDS,
+    )
+
+
+def merge_when_all_are_made(output: Path, origin: Origin) -> None:
     shards = decoded(Plan, read_json(output / "plan.json"), output).shards
     _wait(
-        lambda: all(_is_made(output, number) for number in range(shards)), f"shards of {output} are missing"
+        lambda: all(_is_made(output, number, origin) for number in range(shards)),
+        f"shards of {output} are missing",
     )
     manifest = merge(output)
     print(f"{output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards", flush=True)
 
 
-def _is_made(output: Path, number: int) -> bool:
+def _is_made(output: Path, number: int, origin: Origin) -> bool:
     """The record of a shard that was lost since is still there: the file itself counts."""
     path = record_path(output, number)
     if not path.exists():
         return False
-    return is_whole(output, decoded(ShardRecord, read_json(path), output), with_digest=False)
+    record = decoded(ShardRecord, read_json(path), output)
+    return record.input_version == origin.version and is_whole(output, record, with_digest=False)
 
 
-def _wait(is_so: Callable[[], bool], complaint: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def _wait(is_so: Callable[[], bool], complaint: str, seconds: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
             raise Refusal(complaint, hint="look at the other ranks' logs")

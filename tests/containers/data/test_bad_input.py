@@ -146,7 +146,7 @@ def test_a_foreign_vocabulary_is_refused(
         (["--seed", "-1"], "--seed is -1"),
         (["--array-index", "2", "--array-size", "2"], "--array-index is 2 of --array-size 2"),
         (["--input", "/no/such/folder"], "does not exist"),
-        (["--input", "s3://bucket/prefix"], "is no local path"),
+        (["--input", "ftp://me:secret@host/file"], "'ftp://host/file' begins with ftp://; give a path"),
         (["--only", "../../etc/passwd"], "leads out of its root"),
         (["--output", "/"], "is no folder for a dataset"),
         (["--output", "~"], "is no folder for a dataset"),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from containers.data.dataset import Dataset
 from containers.data.errors import DataError
 from containers.data.loader import Cursor, Loader, Reading
-from containers.data.manifest import Manifest, as_json, read_manifest
+from containers.data.manifest import as_json, read_manifest
 from containers.data.order import EpochOrder
 from containers.data.work import file_digest
 
@@ -178,7 +178,7 @@ def admit(folder: Path) -> None:
         replace(shard, bytes=(folder / shard.name).stat().st_size, sha256=file_digest(folder / shard.name))
         for shard in manifest.shards
     )
-    changed = Manifest(plan=manifest.plan, chunk_rows=manifest.chunk_rows, shards=shards)
+    changed = replace(manifest, shards=shards)
     (folder / "manifest.json").write_text(json.dumps(as_json(changed)))
 
 

@@ -20,7 +20,7 @@ Files = dict[str, bytes]
 
 def source_of(files: Files) -> FetchSource:
     listed = tuple(SourceFile(name, len(text)) for name, text in sorted(files.items()))
-    return FetchSource(listed, lambda name, start, stop: files[name][start:stop])
+    return FetchSource(listed, lambda file, start, stop: files[file.name][start:stop])
 
 
 def texts() -> st.SearchStrategy[bytes]:

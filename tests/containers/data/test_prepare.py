@@ -17,7 +17,7 @@ from containers.data.errors import DataError
 from containers.data.manifest import read_manifest
 from containers.data.merge import merge
 from containers.data.prepare import Share, prepare
-from containers.data.sources import FetchSource, local_source
+from containers.data.sources import FetchSource, SourceFile, local_source
 from containers.data.vocabulary import Vocabulary
 from tests.containers.data.conftest import MakeSettings
 from tests.containers.data.reference_loader import KEYS, ReferenceDataset
@@ -218,8 +218,8 @@ def test_objects_are_read_through_the_callers_function(
     text = corpus.read_bytes()
     asked: list[tuple[str, int, int]] = []
 
-    def fetch(name: str, start: int, stop: int) -> bytes:
-        asked.append((name, start, stop))
+    def fetch(file: SourceFile, start: int, stop: int) -> bytes:
+        asked.append((file.name, start, stop))
         return text[start:stop]
 
     source = FetchSource(local_source(corpus).files, fetch)

@@ -27,6 +27,7 @@ ONE = LaunchContract(
     data="s3://bucket/wikicorpus",
     checkpoints="/mnt/shared/bert é",
     logs=None,
+    account="123456789012",
     deadline=1_800_000_000.25,
 )
 
@@ -52,6 +53,7 @@ def contracts(draw: st.DrawFn) -> LaunchContract:
         data=draw(PLACES),
         checkpoints=draw(PLACES),
         logs=draw(PLACES),
+        account=draw(st.none() | st.from_regex(r"[0-9]{12}", fullmatch=True)),
         deadline=draw(st.none() | st.floats(0.001, 9e9)),
         collective_seconds=draw(st.floats(0.001, 9e4)),
     )
@@ -127,6 +129,7 @@ def test_a_number_that_is_none_is_refused_in_one_line_that_names_its_variable(na
         {"data": ""},
         {"checkpoints": "a\nb"},
         {"logs": "a\0b"},
+        {"account": "1234"},
         {"deadline": float("nan")},
         {"deadline": float("inf")},
         {"deadline": -1.0},
