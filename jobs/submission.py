@@ -25,6 +25,7 @@ from jobs.core.targets import BatchTarget
 from jobs.dependencies import find_dependencies
 from jobs.deployed import batch_only, find_digest, find_target_by_name
 from jobs.journal import Entry, Journal, NoJournal, journal_folder
+from jobs.pushed_images import refuse_foreign_registry, refuse_other_platform
 from jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings
 from jobs.sending import Waiting, send_once
 from jobs.service_models import refuse_malformed
@@ -72,9 +73,12 @@ def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
     target = batch_only(find_target_by_name(on, region))
     refuse_hardware(recipe, instance_type(target.instance_type))
     build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
+    refuse_foreign_registry(target)
     waits_for = find_dependencies(job.depends_on, target)
     digest = find_digest(target, target.image_tag)
     known_digest = digest if isinstance(digest, str) else None
+    if known_digest:
+        refuse_other_platform(target, known_digest)
     seconds = timeout_seconds(job, target) * attempts(job, target)
     return Prepared(
         job=job,
