@@ -1,0 +1,75 @@
+"""The code of a job on a node: fetched by its digest, proved, and unpacked once where all nodes find it."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from jobs.core.errors import SlipwayError
+from jobs.core.mpi_job import code_key
+from jobs.node.setting import Setup
+
+MOST_BYTES = 256 << 20  # unpacked; containers/ has a few MB
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class DamagedCode(SlipwayError):
+    """Nothing of it is run."""
+
+
+def code_folder(setup: Setup, digest: str) -> Path:
+    """On files that nodes share where the cluster has some; else each node has its own."""
+    if setup.file_system_mount:
+        return Path(setup.file_system_mount) / "slipway" / "code" / digest
+    return Path(tempfile.gettempdir()) / f"slipway-{os.geteuid()}" / "code" / digest
+
+
+def ensure_code(setup: Setup, digest: str, s3: Any) -> Path:
+    folder = code_folder(setup, digest)
+    if not folder.exists():
+        answer = s3.get_object(Bucket=setup.bucket, Key=code_key(digest))
+        unpack(_proved(answer["Body"].read(), digest), folder)
+    return folder
+
+
+def unpack(archive: bytes, folder: Path) -> None:
+    """Whole or not at all; whoever comes second finds it there."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(new, filter="data")
+        new.chmod(0o755)
+        new.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _proved(packed: bytes, digest: str) -> bytes:
+    """The digest is of the archive itself: how far it is compressed differs between machines."""
+    reader = zlib.decompressobj(_GZIP)
+    try:
+        archive = reader.decompress(packed, MOST_BYTES)
+    except zlib.error as error:
+        raise _damaged(digest, f"is not gzip ({error})") from None
+    if reader.unconsumed_tail:
+        raise _damaged(digest, f"unpacks to more than {MOST_BYTES} bytes")
+    found = sha256(archive).hexdigest()
+    if found != digest:
+        raise _damaged(digest, f"has the digest {found}")
+    return archive
+
+
+def _damaged(digest: str, what: str) -> DamagedCode:
+    key = code_key(digest)
+    return DamagedCode(f"{key} {what}", hint=f"delete the object {key} and submit the job again")

@@ -1,0 +1,128 @@
+"""`slipway-node`: the program of a node of an MPI cluster. A new word is a function and a row of WORDS."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from jobs.core.errors import SlipwayError
+from jobs.node.setting import places, read_setup
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parsed = _parser().parse_args(arguments)
+    try:
+        return WORDS[parsed.word](parsed)
+    except SlipwayError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    """Join the cluster and stay in it."""
+    from jobs.node.serve import serve
+
+    serve(places())
+    return 0
+
+
+def _join(parsed: argparse.Namespace) -> int:
+    """Take keys and certificates of the cluster."""
+    from jobs.node.join import join
+
+    where = places()
+    join(where, read_setup(where))
+    return 0
+
+
+def _refresh(parsed: argparse.Namespace) -> int:
+    """Write down who is of the cluster now."""
+    from jobs.node.roster import find_members, write_roster
+
+    where = places()
+    write_roster(where, find_members(read_setup(where)))
+    return 0
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    """Run an all-reduce over all nodes, and print who answered."""
+    from jobs.core.mpi_nodes import encode_readiness
+    from jobs.node.readiness import check
+    from jobs.node.roster import find_members
+    from jobs.node.users import become_cluster_user
+
+    where = places()
+    setup = read_setup(where)
+    members = find_members(setup)
+    become_cluster_user()
+    print(encode_readiness(check(where, setup, members)))
+    return 0
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Run the job of a request in S3, on the main node."""
+    from jobs.node.run import run_job
+
+    where = places()
+    return run_job(where, read_setup(where), parsed.key)
+
+
+def _stop(parsed: argparse.Namespace) -> int:
+    """End every process of a job on this node."""
+    from jobs.node.processes import end_processes
+
+    left = end_processes(parsed.job, parsed.grace)
+    if left:
+        print(f"error: processes {', '.join(map(str, left))} of {parsed.job} do not end", file=sys.stderr)
+    return 1 if left else 0
+
+
+def _facts(parsed: argparse.Namespace) -> int:
+    """Print what this node has, for the main node to compare."""
+    from jobs.node.facts import encode_facts, own_facts
+
+    print(encode_facts(own_facts(parsed.mpi)))
+    return 0
+
+
+def _code(parsed: argparse.Namespace) -> int:
+    """Fetch the code of a job, where nodes share no files."""
+    from jobs.aws import reader
+    from jobs.node.code import ensure_code
+
+    setup = read_setup(places())
+    ensure_code(setup, parsed.digest, reader("s3", setup.region))
+    return 0
+
+
+WORDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "join": _join,
+    "refresh": _refresh,
+    "check": _check,
+    "run": _run,
+    "stop": _stop,
+    "facts": _facts,
+    "code": _code,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    from jobs.node.mpirun import GRACE_SECONDS
+
+    parser = argparse.ArgumentParser(prog="slipway-node", description=__doc__)
+    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+    known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
+    known["run"].add_argument("key", metavar="KEY", help="of the request: jobs/<job>/request.json")
+    known["stop"].add_argument("job", metavar="JOB")
+    known["stop"].add_argument("--grace", type=float, default=GRACE_SECONDS, metavar="SECONDS")
+    known["facts"].add_argument("mpi", metavar="MPI")
+    known["code"].add_argument("digest", metavar="DIGEST")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

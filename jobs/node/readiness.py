@@ -1,0 +1,68 @@
+"""Is the cluster ready? When its nodes have changed, the main node asks all for an all-reduce together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from jobs.core.mpi_nodes import Answer, Member, Readiness
+from jobs.node.agreement import ask_facts
+from jobs.node.facts import find_program
+from jobs.node.mpirun import Work, run_everywhere
+from jobs.node.run import lock_cluster, say, scratch
+from jobs.node.setting import Places, Setup
+
+CHECK = "slipway-check"  # what the all-reduce is called among jobs
+_SECONDS = {
+    "SLIPWAY_RENDEZVOUS_SECONDS": "60",
+    "SLIPWAY_COLLECTIVE_SECONDS": "60",
+    "SLIPWAY_TIMEOUT_SECONDS": "120",
+}
+
+
+def check(where: Places, setup: Setup, members: Sequence[Member]) -> Readiness:
+    """As the cluster's user. A node that does not answer by itself is left out, so that the others can."""
+    with lock_cluster(where, CHECK) as lock, scratch() as folder:
+        facts, problems = ask_facts(where, [each.name for each in members], setup.mpi)
+        able = [each for each in members if each.name not in problems]
+        program = find_program(setup.mpi)
+        if able and program:
+            work = Work(
+                job=CHECK,
+                members=able,
+                module="jobs.node.allreduce",
+                arguments=(),
+                environment={"SLIPWAY_JOB": CHECK, "SLIPWAY_NODES": str(len(able)), **_SECONDS},
+                processes_per_node=1,
+                mpi=setup.mpi,
+                program=program,
+                facts=facts[able[0].name],
+                efa_interfaces=0,
+                code=None,
+            )
+            ended = run_everywhere(where, work, folder, lock, say)
+            problems |= _problems(able, ended.code, ended.dead)
+    return summarise(members, problems, setup.nodes, int(time.time()))
+
+
+def summarise(members: Sequence[Member], problems: Mapping[str, str], wanted: int, at: int) -> Readiness:
+    answers = tuple(
+        Answer(
+            name=each.name,
+            instance_id=each.instance_id,
+            answered=each.name not in problems,
+            why=problems.get(each.name, ""),
+        )
+        for each in members
+    )
+    ready = len(answers) >= wanted and all(each.answered for each in answers)
+    return Readiness(nodes=answers, ready=ready, at=at)
+
+
+def _problems(able: Sequence[Member], code: int, dead: Sequence[str]) -> dict[str, str]:
+    if code == 0:
+        return {}
+    if dead:
+        return dict.fromkeys(dead, "it was lost during the all-reduce")
+    why = f"the all-reduce of all nodes ended with exit code {code}; the main node's log says why"
+    return {each.name: why for each in able}

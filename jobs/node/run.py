@@ -1,0 +1,174 @@
+"""`slipway-node run KEY`, on the main node: one job, from its request in S3 to the exit code of its ranks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from jobs.aws import reader
+from jobs.core import mpi_job
+from jobs.core.errors import SlipwayError
+from jobs.core.mpi_job import MpiJob
+from jobs.core.mpi_nodes import Member
+from jobs.core.retries import RETRY_EXIT_CODE
+from jobs.node.agreement import agree
+from jobs.node.code import ensure_code
+from jobs.node.facts import find_program
+from jobs.node.hosts import ask_all
+from jobs.node.instance import read_instance
+from jobs.node.mpirun import Ended, Stopped, Work, run_everywhere
+from jobs.node.roster import find_members, write_roster
+from jobs.node.setting import Places, Setup
+from jobs.node.users import become_cluster_user
+
+_PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
+
+
+class CannotRun(SlipwayError):
+    """The same again would end the same."""
+
+    exit_code = 2
+
+
+def run_job(where: Places, setup: Setup, key: str) -> int:
+    job = _read_request(setup, key)
+    members = _members_of(where, setup, job)
+    become_cluster_user()
+    signal.signal(signal.SIGTERM, _stop)
+    with lock_cluster(where, job.name) as lock, scratch() as folder:
+        return _attempts(where, setup, job, members, folder, lock)
+
+
+def say(line: str) -> None:
+    print(f"{_PREFIX}{line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="slipway-run-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def lock_cluster(where: Places, job: str) -> Iterator[int]:
+    """One at a time. Who holds it is written into it; mpirun inherits it, so it outlives us with the job."""
+    where.run.mkdir(parents=True, exist_ok=True)
+    lock = os.open(where.run / "job.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 256, 0).decode(errors="replace") or "another job"
+            raise CannotRun(
+                f"{holder} runs on this cluster, which runs one job at a time",
+                hint=f"wait for it (slipway logs {holder} --follow) or end it (slipway cancel {holder})",
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, job.encode(), 0)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _attempts(
+    where: Places, setup: Setup, job: MpiJob, members: Sequence[Member], folder: Path, lock: int
+) -> int:
+    for attempt in range(1, job.attempts + 1):
+        ended = run_everywhere(where, _prepare(where, setup, job, members, attempt), folder, lock, say)
+        if ended.code != RETRY_EXIT_CODE or attempt == job.attempts:
+            break
+        say(f"attempt {attempt} of {job.attempts} failed on its machines; the next resumes")
+        members = _members_of(where, setup, job)
+    _say_ending(job, ended)
+    return ended.code
+
+
+def _say_ending(job: MpiJob, ended: Ended) -> None:
+    lost = f", host {', '.join(ended.dead)} was lost" if ended.dead else ""
+    say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}{lost}")
+
+
+def _prepare(where: Places, setup: Setup, job: MpiJob, members: Sequence[Member], attempt: int) -> Work:
+    """Everything that can be wrong with the nodes is found before a rank starts."""
+    code = ensure_code(setup, job.code, reader("s3", setup.region))
+    if setup.file_system_mount is None:
+        _fetch_everywhere(where, members, job.code)
+    facts = agree(where, [each.name for each in members], setup.mpi)
+    program = find_program(setup.mpi)
+    assert program is not None, "agree found the version of it"
+    return Work(
+        job=job.name,
+        members=members,
+        module=job.module,
+        arguments=job.arguments,
+        environment={
+            **job.environment,
+            "AWS_REGION": setup.region,
+            "SLIPWAY_ATTEMPT": str(attempt),
+        },
+        processes_per_node=job.processes_per_node,
+        mpi=setup.mpi,
+        program=program,
+        facts=facts,
+        efa_interfaces=job.efa_interfaces,
+        code=code,
+    )
+
+
+def _fetch_everywhere(where: Places, members: Sequence[Member], digest: str) -> None:
+    said = ask_all(where, [each.name for each in members], ["code", digest])
+    failed = [each for each in said if each.error]
+    if failed:
+        raise CannotRun(f"host {failed[0].host} could not fetch the job's code: {failed[0].error}")
+
+
+def _read_request(setup: Setup, key: str) -> MpiJob:
+    answer = reader("s3", setup.region).get_object(Bucket=setup.bucket, Key=key)
+    job = mpi_job.decode(answer["Body"].read().decode(), where=f"s3://{setup.bucket}/{key}")
+    if job.mpi != setup.mpi:
+        raise CannotRun(
+            f"job {job.name} is for {job.mpi}, and these nodes have {setup.mpi}",
+            hint="deploy the cluster again: its target and its nodes are of two deployments",
+        )
+    return job
+
+
+def _members_of(where: Places, setup: Setup, job: MpiJob) -> list[Member]:
+    """As many as the job asks for, the main node first, which is this one."""
+    members = find_members(setup)
+    if os.access(where.own, os.W_OK):
+        write_roster(where, members)
+    if len(members) < job.nodes:
+        alive = ", ".join(each.name for each in members)
+        raise _Missing(
+            f"job {job.name} asks for {job.nodes} nodes and {len(members)} run: {alive}",
+            hint=f"slipway status --on {setup.cluster} shows which are missing",
+        )
+    own = read_instance()
+    if members[0].instance_id != own.id:
+        raise CannotRun(
+            f"this is {own.id} ({own.address}), and the main node is {members[0].instance_id} "
+            f"({members[0].name})",
+            hint="submit the job again: the main node has changed meanwhile",
+        )
+    return members[: job.nodes]
+
+
+class _Missing(CannotRun):
+    exit_code = RETRY_EXIT_CODE
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise Stopped(f"{signal.Signals(number).name} received")
