@@ -55,6 +55,21 @@ def refuse_misfit(job: Job, target: Target) -> None:
             f"{target.job_timeout_seconds}",
             hint="ask for less, or raise job_timeout_hours in infra/clusters.py",
         )
+    _refuse_crowd(job, target)
+
+
+def _refuse_crowd(job: Job, target: Target) -> None:
+    """Two processes on one device fail at the first step; more than run at once wait for each other."""
+    hardware = instance_type(target.instance_type)
+    most, things = hardware.vcpus, "vCPUs"
+    if family_of(hardware) and hardware.accelerator:
+        most, things = hardware.accelerator.count, f"{hardware.accelerator.name} devices"
+    if job.processes_per_node and job.processes_per_node > most:
+        raise DoesNotFit(
+            f"--processes-per-node is {job.processes_per_node}, and a node of '{target.name}' "
+            f"({hardware.name}) has {most} {things}",
+            hint=f"ask for at most {most}, or leave it out",
+        )
 
 
 def _hardware(job: Job, target: Target) -> dict[str, str | None]:
