@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import aws_cdk as cdk
 
 from infra.batch_cluster import build_batch_cluster
-from infra.config import BatchCluster
+from infra.config import BatchCluster, Cluster, MpiCluster
 from infra.declared import load
 from infra.guardrails import guard
+from infra.mpi_cluster import build_mpi_cluster
 from jobs.core.errors import SlipwayError
 
-BUILDERS: Mapping[type[BatchCluster], Callable[[cdk.App, BatchCluster], None]] = {
+# Any: each builder takes the one kind that it stands beside.
+BUILDERS: Mapping[type[Cluster], Callable[[cdk.App, Any], None]] = {
     BatchCluster: build_batch_cluster,
+    MpiCluster: build_mpi_cluster,
 }
 
 
@@ -33,7 +37,7 @@ def main() -> int:
     return 0
 
 
-def build(app: cdk.App, clusters: Sequence[BatchCluster]) -> None:
+def build(app: cdk.App, clusters: Sequence[Cluster]) -> None:
     for cluster in clusters:
         BUILDERS[type(cluster)](app, cluster)
     guard(app)

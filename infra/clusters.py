@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.config import BatchCluster
+from infra.config import BatchCluster, MpiCluster
 
 CLUSTERS = (
     # BERT pre-training with DeepSpeed on first-generation Gaudi: eight accelerators a node.
@@ -13,6 +13,16 @@ CLUSTERS = (
         region="us-east-1",
         zone="us-east-1a",
         budget_usd_per_month=5000,
+        alert_email="you@example.com",
+    ),
+    # BERT fine-tuning on processors, over MPI. c6i.32xlarge has EFA, and twice the cores.
+    MpiCluster(
+        name="c6i",
+        instance_type="c6i.16xlarge",
+        max_nodes=4,
+        region="us-east-1",
+        zone="us-east-1a",
+        budget_usd_per_month=1000,
         alert_email="you@example.com",
     ),
 )

@@ -14,12 +14,12 @@ from dataclasses import asdict
 
 from infra.checks.field_types import field_types
 from infra.checks.values import nearest
-from infra.config import BatchCluster
+from infra.config import Cluster
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig, Problem
 
 
-def load(context: Mapping[str, object]) -> tuple[BatchCluster, ...]:
+def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
     """What clusters.py declares, with the context's overrides, checked. The one way to the declarations."""
     try:
         from infra.clusters import CLUSTERS
@@ -42,10 +42,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _misspelt(message: str) -> Problem:
-    """A setting that BatchCluster lacks, or that an entry leaves out, is Python's TypeError."""
-    unknown = re.search(r"unexpected keyword argument '(\w+)'", message)
-    hint = nearest(unknown[1], tuple(field_types())) if unknown else "add it to the entry"
-    said = f"'{unknown[1]}' is no setting" if unknown else message.removeprefix("BatchCluster.__init__() ")
+    """A setting that the entry's class lacks, or that the entry leaves out, is Python's TypeError."""
+    entry, _, said = message.partition(".__init__() ")
+    kind = next((each for each in Cluster.__subclasses__() if each.__name__ == entry), Cluster)
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", said)
+    hint = nearest(unknown[1], tuple(field_types(kind))) if unknown else "add it to the entry"
+    said = f"'{unknown[1]}' is no setting" if unknown else said or message
     return Problem(where="infra/clusters.py", message=said, hint=hint)
 
 

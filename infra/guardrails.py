@@ -54,6 +54,44 @@ ACCEPTED = (
         r"arn:aws:ecs:[^*/]+:(cluster|container-instance)/\*",
         "AWS Batch names the ECS cluster and ECS the nodes in it, both after this policy is made",
     ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"\*",
+        "Session Manager, ec2:DescribeInstances and cloudwatch:PutMetricData take no resource",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"arn:aws:autoscaling:[^*]+:autoScalingGroup:\*:autoScalingGroupName/[a-z0-9-]+",
+        "Auto Scaling makes up an id in the middle of the ARN; the group's name behind it is exact",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:[^*]+:(log-stream:)?\*",
+        "streams of one log group, one a command and a node of Systems Manager",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*",
+        "the agent of Systems Manager looks whether the log group exists, by listing",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"[^*]+/(cluster|code|data|datasets|jobs)/\*",
+        "what jobs on MPI machines read and write, under prefixes of one bucket",
+    ),
+    Accepted(
+        rule="SMG4",
+        path="Secret/Resource",
+        reason="nodes derive their trust from it at boot, so rotation would tear a running cluster apart; it "
+        "goes with its cluster, and the next one has another",
+    ),
+    Accepted(
+        rule="AS3",
+        path="NodeGroup/Resource",
+        reason="failed launches are mailed by an EventBridge rule: Auto Scaling's own notifications reach an "
+        "encrypted topic only through a key policy that names its service-linked role, which a fresh "
+        "account does not have",
+    ),
     _wildcard("Access/Execution/Policy/Resource", r"\*", "ecr:GetAuthorizationToken takes no resource"),
     _wildcard(
         "Access/Execution/Policy/Resource",

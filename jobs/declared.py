@@ -30,11 +30,23 @@ class DeclaredCluster:
     account: str | None
     market: str
     reservation_id: str | None
-    image: str
+    image: str | None  # a folder of containers/images; None: jobs run on the machine itself
+    machine_image: str | None  # the folder of the AMI's own lock; None: the image's lock holds it
     ami_parameter: str
     root_volume_gib: int
     budget_usd_per_month: int
     alert_email: str
+
+    @property
+    def locked_by(self) -> str:
+        """The folder of containers/images whose lock says what the machine image must hold."""
+        folder = self.machine_image or self.image
+        assert folder is not None, f"cluster {self.name} declares an image or a machine image"
+        return folder
+
+
+# What some kinds of cluster do not declare.
+_NOT_EVERYWHERE = {"image": None, "machine_image": None}
 
 
 class NoCheckout(SlipwayError):
@@ -98,10 +110,11 @@ def _ask_infra(checkout: Path, overrides: Sequence[str]) -> dict[str, list[dict[
 
 
 def _decode(record: dict[str, str]) -> DeclaredCluster:
-    wrong = wrong_fields(DeclaredCluster, record)
+    complete = {**_NOT_EVERYWHERE, **record}
+    wrong = wrong_fields(DeclaredCluster, complete)
     if wrong:
         raise SlipwayError(
             f"a declared cluster {', '.join(wrong)}",
             hint="this checkout's infra and the installed slipway differ: install slipway from the checkout",
         )
-    return DeclaredCluster(**{each.name: record[each.name] for each in fields(DeclaredCluster)})  # type: ignore[arg-type]  # wrong_fields has looked
+    return DeclaredCluster(**{each.name: complete[each.name] for each in fields(DeclaredCluster)})  # type: ignore[arg-type]  # wrong_fields has looked

@@ -6,32 +6,33 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from infra.checks.field_types import field_types, type_objection
-from infra.checks.rules import RULES
+from infra.checks.field_types import FieldType, field_types, type_objection
+from infra.checks.rules import RULES, RULES_OF_KIND
 from infra.checks.secret_values import secret_kind, shown
 from infra.checks.values import Objection
-from infra.config import BatchCluster
+from infra.config import Cluster
 from jobs.core.errors import Problem
 
 
-def all_problems(clusters: Sequence[BatchCluster]) -> tuple[Problem, ...]:
+def all_problems(clusters: Sequence[Cluster]) -> tuple[Problem, ...]:
     found = [problem for cluster in clusters for problem in problems_of(cluster)]
     return (*found, *_shared_names(clusters))
 
 
-def problems_of(cluster: BatchCluster) -> tuple[Problem, ...]:
+def problems_of(cluster: Cluster) -> tuple[Problem, ...]:
     unsound: dict[str, Problem] = {}
-    for name in field_types():
-        objection = _objection(name, getattr(cluster, name))
+    for name, field_type in field_types(type(cluster)).items():
+        objection = _objection(field_type, getattr(cluster, name))
         if objection:
             unsound[name] = Problem(where=name, message=objection.message, hint=objection.hint)
-    rules = [rule for rule, reads in RULES.items() if not unsound.keys() & set(reads)]
-    broken = [problem for rule in rules for problem in rule(cluster)]
+    rules = {**RULES, **RULES_OF_KIND[cluster.kind]}
+    sound = [rule for rule, reads in rules.items() if not unsound.keys() & set(reads)]
+    broken = [problem for rule in sound for problem in rule(cluster)]
     found = (*unsound.values(), *broken)
     return tuple(replace(problem, where=f"{_heading(cluster)}.{problem.where}") for problem in found)
 
 
-def _heading(cluster: BatchCluster) -> str:
+def _heading(cluster: Cluster) -> str:
     """What the cluster is called in a message; its name may be of any type and hold anything."""
     name: object = cluster.name
     return (
@@ -41,8 +42,7 @@ def _heading(cluster: BatchCluster) -> str:
     )
 
 
-def _objection(name: str, value: object) -> Objection | None:
-    field_type = field_types()[name]
+def _objection(field_type: FieldType, value: object) -> Objection | None:
     objection = type_objection(field_type, value)
     if objection or value is None:
         return objection
@@ -62,7 +62,7 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, tuple) else ()
 
 
-def _shared_names(clusters: Sequence[BatchCluster]) -> Iterator[Problem]:
+def _shared_names(clusters: Sequence[Cluster]) -> Iterator[Problem]:
     for name, count in Counter(str(cluster.name) for cluster in clusters).items():
         if count > 1:
             yield Problem(

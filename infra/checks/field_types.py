@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import lru_cache
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from infra.checks.secret_values import shown
 from infra.checks.values import Check, Objection
-from infra.config import BatchCluster
+from infra.config import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +29,9 @@ IN_WORDS: Mapping[Any, str] = {
 }
 
 
-@lru_cache(maxsize=1)
-def field_types() -> Mapping[str, FieldType]:
-    hints = get_type_hints(BatchCluster, include_extras=True)
-    return {each.name: _read(hints[each.name]) for each in fields(BatchCluster)}
+def field_types(kind: type[Cluster]) -> Mapping[str, FieldType]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {each.name: _read(hints[each.name]) for each in fields(kind)}
 
 
 def type_objection(field_type: FieldType, value: object) -> Objection | None:

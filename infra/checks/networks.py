@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 
 from infra.checks.secret_values import shown
-from infra.config import BatchCluster
+from infra.config import Cluster
 from jobs.core.errors import Problem
 from jobs.core.instances import instance_type
 
@@ -17,7 +17,7 @@ _TAKEN_BY_AWS = 20
 _DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
 
 
-def vpc_cidr(cluster: BatchCluster) -> Iterator[Problem]:
+def vpc_cidr(cluster: Cluster) -> Iterator[Problem]:
     where = "vpc_cidr"
     network = _network(cluster.vpc_cidr)
     if network is None:
@@ -37,7 +37,7 @@ def vpc_cidr(cluster: BatchCluster) -> Iterator[Problem]:
         )
 
 
-def vpc_apart_from_peers(cluster: BatchCluster) -> Iterator[Problem]:
+def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
     own = _network(cluster.vpc_cidr)
     for peer in cluster.peer_cidrs:
         other = _network(peer)
@@ -51,7 +51,7 @@ def vpc_apart_from_peers(cluster: BatchCluster) -> Iterator[Problem]:
             )
 
 
-def room_for_every_node(cluster: BatchCluster) -> Iterator[Problem]:
+def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
     """Nodes share the private half of the VPC: an address for each interface and one for the container."""
     network, type_ = _network(cluster.vpc_cidr), instance_type(cluster.instance_type)
     if network is None:

@@ -10,18 +10,28 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
+from infra.checks.mpi import (
+    no_accelerators,
+    no_capacity_block,
+    ssh_from_named_networks,
+    times_of_the_clock,
+)
 from infra.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
-from infra.checks.places import image_of_this_checkout, prefix_list_of_region
+from infra.checks.places import (
+    image_of_this_checkout,
+    machine_image_of_this_checkout,
+    prefix_list_of_region,
+)
 from infra.checks.secret_values import shown
 from infra.checks.tags import tags
-from infra.config import BatchCluster, FileSystem, Market
+from infra.config import Cluster, ClusterKind, FileSystem, Market
 from jobs.core.errors import Problem
 from jobs.core.instances import InstanceType, instance_type, instance_types
 
-Rule = Callable[[BatchCluster], Iterator[Problem]]
+Rule = Callable[[Cluster], Iterator[Problem]]
 
 
-def offered_in_region(cluster: BatchCluster) -> Iterator[Problem]:
+def offered_in_region(cluster: Cluster) -> Iterator[Problem]:
     regions = instance_type(cluster.instance_type).regions
     if regions and cluster.region not in regions:
         yield Problem(
@@ -31,7 +41,7 @@ def offered_in_region(cluster: BatchCluster) -> Iterator[Problem]:
         )
 
 
-def zone_of_region(cluster: BatchCluster) -> Iterator[Problem]:
+def zone_of_region(cluster: Cluster) -> Iterator[Problem]:
     zone, region = cluster.zone, cluster.region
     if re.fullmatch(rf"{region}[a-z]", zone):
         return
@@ -50,7 +60,7 @@ _OTHER_ZONES: Mapping[str, str] = {
 }
 
 
-def efa_that_the_type_has(cluster: BatchCluster) -> Iterator[Problem]:
+def efa_that_the_type_has(cluster: Cluster) -> Iterator[Problem]:
     asked, type_ = cluster.efa_interfaces, instance_type(cluster.instance_type)
     if asked is None or 0 <= asked <= type_.efa_interfaces:
         return
@@ -61,7 +71,7 @@ def efa_that_the_type_has(cluster: BatchCluster) -> Iterator[Problem]:
         yield Problem(where=where, message=f"is {asked}, and {type_.name} has no EFA", hint=_with_efa(type_))
 
 
-def trainium_nodes_joined_by_efa(cluster: BatchCluster) -> Iterator[Problem]:
+def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
     """Neuron's collectives between nodes run over EFA only (aws-neuron/aws-neuron-sdk#742)."""
     type_ = instance_type(cluster.instance_type)
     trainium = type_.accelerator is not None and type_.accelerator.name.startswith("Trainium")
@@ -80,13 +90,16 @@ def _with_efa(type_: InstanceType) -> str:
     return f"use {' or '.join(names)}" if names else "`slipway instances` lists types that have it"
 
 
-def market_and_reservation(cluster: BatchCluster) -> Iterator[Problem]:
+def no_spot_with_batch(cluster: Cluster) -> Iterator[Problem]:
     if cluster.market is Market.SPOT:
         yield Problem(
             where="market",
             message="is spot, and AWS Batch runs multi-node jobs on no Spot compute environment",
             hint="use Market.ON_DEMAND, or Market.CAPACITY_BLOCK with its reservation_id",
         )
+
+
+def market_and_reservation(cluster: Cluster) -> Iterator[Problem]:
     reserved = cluster.market in (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
     where = "reservation_id"
     if reserved and cluster.reservation_id is None:
@@ -101,10 +114,10 @@ def market_and_reservation(cluster: BatchCluster) -> Iterator[Problem]:
         )
 
 
-def fsx_settings_with_fsx(cluster: BatchCluster) -> Iterator[Problem]:
+def fsx_settings_with_fsx(cluster: Cluster) -> Iterator[Problem]:
     if cluster.file_system is FileSystem.FSX_LUSTRE:
         return
-    defaults = {each.name: each.default for each in fields(BatchCluster)}
+    defaults = {each.name: each.default for each in fields(cluster)}
     for name in ("fsx_capacity_gib", "fsx_mbps_per_tib"):
         if getattr(cluster, name) != defaults[name]:
             yield Problem(
@@ -114,7 +127,7 @@ def fsx_settings_with_fsx(cluster: BatchCluster) -> Iterator[Problem]:
             )
 
 
-# The settings that each rule reads.
+# The settings that each rule of every kind reads, and those of one kind.
 RULES: Mapping[Rule, tuple[str, ...]] = {
     offered_in_region: ("instance_type", "region"),
     zone_of_region: ("zone", "region"),
@@ -124,8 +137,20 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     vpc_cidr: ("vpc_cidr",),
     room_for_every_node: ("vpc_cidr", "max_nodes", "instance_type", "efa_interfaces"),
     vpc_apart_from_peers: ("vpc_cidr", "peer_cidrs"),
-    image_of_this_checkout: ("image",),
     prefix_list_of_region: ("egress", "region"),
     fsx_settings_with_fsx: ("file_system", "fsx_capacity_gib", "fsx_mbps_per_tib"),
     tags: ("tags",),
+}
+RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
+    ClusterKind.BATCH: {
+        no_spot_with_batch: ("market",),
+        image_of_this_checkout: ("image",),
+    },
+    ClusterKind.MPI: {
+        ssh_from_named_networks: ("ssh_cidrs",),
+        machine_image_of_this_checkout: ("machine_image",),
+        no_accelerators: ("instance_type",),
+        no_capacity_block: ("market",),
+        times_of_the_clock: ("start_at", "stop_at", "time_zone"),
+    },
 }

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from infra.checks.secret_values import secret_kind, shown
-from infra.config import BatchCluster
+from infra.config import Cluster
 from jobs.core.errors import Problem
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html: 50 tags a resource.
@@ -18,7 +18,7 @@ _LONGEST_VALUE = 256
 _PUNCTUATION = frozenset("_.:/=+-@")
 
 
-def tags(cluster: BatchCluster) -> Iterator[Problem]:
+def tags(cluster: Cluster) -> Iterator[Problem]:
     allowed = _MOST - RESERVED_FOR_SLIPWAY
     if len(cluster.tags) > allowed:
         yield Problem(
@@ -32,7 +32,7 @@ def tags(cluster: BatchCluster) -> Iterator[Problem]:
             yield Problem(where="tags", message=message)
 
 
-def _keys_that_differ_in_case(cluster: BatchCluster) -> Iterator[Problem]:
+def _keys_that_differ_in_case(cluster: Cluster) -> Iterator[Problem]:
     folded = Counter(key.casefold() for key in cluster.tags)
     for key in (key for key, count in folded.items() if count > 1):
         same = [shown(each) for each in cluster.tags if each.casefold() == key]

@@ -1,10 +1,12 @@
 """What a cluster tells its owner by e-mail: jobs that are stuck, and nodes that idle and are billed.
 
-A new alarm is one function and one line in ClusterAlarms.
+A new alarm is one function and one line in ClusterAlarms; what keeps the jobs of a new kind of cluster from
+running is a function like blocked_queue.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import ArnFormat, Duration, Stack
@@ -38,9 +40,20 @@ class AlertTopic(Construct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StuckEvents:
+    """An event that tells why jobs do not run, and the sentence that is mailed with its fields in it."""
+
+    what: str
+    source: str
+    detail_type: str
+    detail: Mapping[str, Sequence[str]]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAlarmsProps:
     cluster: str
-    job_queue_name: str
+    stuck: Callable[[Construct], StuckEvents]
     topic: sns.ITopic
 
 
@@ -53,16 +66,55 @@ class ClusterAlarms(Construct):
             alarm.add_alarm_action(actions.SnsAction(props.topic))
 
 
+def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], StuckEvents]:
+    """AWS Batch user guide, "Job queue blocked events"."""
+
+    def events_of(scope: Construct) -> StuckEvents:
+        queue_arn = Stack.of(scope).format_arn(
+            service="batch",
+            resource="job-queue",
+            resource_name=job_queue_name,
+            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        )
+        name, job, reason = map(_detail, ("jobName", "jobId", "statusReason"))
+        return StuckEvents(
+            what=f"Jobs of cluster {cluster} that are stuck in RUNNABLE",
+            source="aws.batch",
+            detail_type="Batch Job Queue Blocked",
+            detail={"jobQueue": [queue_arn]},
+            message=f"Job {name} ({job}) blocks the queue of Slipway cluster {cluster}: {reason}",
+        )
+
+    return events_of
+
+
+def failed_launches(cluster: str, node_group: str) -> Callable[[Construct], StuckEvents]:
+    """EC2 Auto Scaling user guide, "EC2 Instance Launch Unsuccessful": no capacity, no quota, no rights."""
+    events_of = StuckEvents(
+        what=f"Nodes of cluster {cluster} that could not be started",
+        source="aws.autoscaling",
+        detail_type="EC2 Instance Launch Unsuccessful",
+        detail={"AutoScalingGroupName": [node_group]},
+        message=f"A node of Slipway cluster {cluster} could not be started: {_detail('StatusMessage')}",
+    )
+    return lambda _scope: events_of
+
+
+def _detail(field: str) -> str:
+    return events.EventField.from_path(f"$.detail.{field}")
+
+
 def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
-    """Batch says so only in an event, which is mailed as it comes; the alarm counts them."""
+    """AWS says so only in an event, which is mailed as it comes; the alarm counts them."""
+    stuck = props.stuck(scope)
     return cloudwatch.Alarm(
         scope,
         "StuckJobs",
-        alarm_description=f"A job of cluster {props.cluster} is stuck in RUNNABLE: see `slipway preflight`",
+        alarm_description=f"{stuck.what}: see `slipway preflight`",
         metric=cloudwatch.Metric(
             namespace="AWS/Events",
             metric_name="TriggeredRules",
-            dimensions_map={"RuleName": _stuck_job_events(scope, props).rule_name},
+            dimensions_map={"RuleName": _mailed(scope, stuck, props.topic).rule_name},
             statistic="Sum",
             period=Duration.minutes(5),
         ),
@@ -73,34 +125,23 @@ def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm
     )
 
 
-def _stuck_job_events(scope: Construct, props: ClusterAlarmsProps) -> events.Rule:
-    """AWS Batch user guide, "Job queue blocked events"."""
-    queue_arn = Stack.of(scope).format_arn(
-        service="batch",
-        resource="job-queue",
-        resource_name=props.job_queue_name,
-        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
-    )
+def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.Rule:
     rule = events.Rule(
         scope,
         "StuckJobEvents",
-        description=f"Jobs of cluster {props.cluster} that are stuck in RUNNABLE",
+        description=stuck.what,
         event_pattern=events.EventPattern(
-            source=["aws.batch"],
-            detail_type=["Batch Job Queue Blocked"],
-            detail={"jobQueue": [queue_arn]},
+            source=[stuck.source],
+            detail_type=[stuck.detail_type],
+            detail={field: list(values) for field, values in stuck.detail.items()},
         ),
     )
-    name, job, reason = (
-        events.EventField.from_path(f"$.detail.{field}") for field in ("jobName", "jobId", "statusReason")
-    )
-    message = f"Job {name} ({job}) blocks the queue of Slipway cluster {props.cluster}: {reason}"
-    rule.add_target(targets.SnsTopic(props.topic, message=events.RuleTargetInput.from_text(message)))
+    rule.add_target(targets.SnsTopic(topic, message=events.RuleTargetInput.from_text(stuck.message)))
     return rule
 
 
 def _idle_nodes(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
-    """Nodes report it themselves: neither Batch, ECS nor EC2 has a metric for a billed node without a job.
+    """Nodes report it themselves: no service of AWS has a metric for a billed node without a job.
 
     A node that never got as far as its first report is not seen here: its job is stuck, and that is.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from infra.patterns.file_systems import SharedFiles
 from infra.patterns.idle_metric import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE, REPORT_EVERY_MINUTES
 
@@ -9,7 +11,16 @@ SCRATCH = "/scratch"  # the local disks, gone with the node
 SHARED = "/mnt/shared"  # the cluster's file system
 
 
-def boot_parameters(cluster: str, region: str, files: SharedFiles | None) -> dict[str, object]:
+class Work(StrEnum):
+    """How report_idle.sh sees that a node has a job: each is one function there, has_<value>."""
+
+    TASK = "task"
+    PROCESS = "process"
+
+
+def boot_parameters(
+    cluster: str, region: str, files: SharedFiles | None, work: Work = Work.TASK
+) -> dict[str, object]:
     parameters: dict[str, object] = {
         "cluster": cluster,
         "region": region,
@@ -19,6 +30,7 @@ def boot_parameters(cluster: str, region: str, files: SharedFiles | None) -> dic
             "metric": IDLE_METRIC,
             "dimension": CLUSTER_DIMENSION,
             "every_minutes": REPORT_EVERY_MINUTES,
+            "work": work,
         },
     }
     if files is not None:

@@ -1,6 +1,6 @@
 """How private subnets reach AWS without the internet: S3's gateway endpoint, and interface endpoints.
 
-A service that nodes call is one entry of INTERFACE_SERVICES.
+A service that nodes call is one entry of the kind's SERVICES.
 """
 
 from __future__ import annotations
@@ -18,12 +18,7 @@ from infra.patterns.security_groups import NOTHING
 from infra.patterns.vpc import Vpc
 
 # File systems are mounted through their own addresses in the subnet and need none here.
-INTERFACE_SERVICES = (
-    "ecr.api",
-    "ecr.dkr",
-    "ecs",
-    "ecs-agent",
-    "ecs-telemetry",
+_EVERY_NODE = (
     "logs",
     "monitoring",  # nodes report whether they are idle
     "ssm",
@@ -32,6 +27,9 @@ INTERFACE_SERVICES = (
     "secretsmanager",
     "sts",
 )
+BATCH_SERVICES = ("ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", *_EVERY_NODE)
+# Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
+MPI_SERVICES = ("autoscaling", "ec2", *_EVERY_NODE)
 
 # What jobs, nodes and the AWS CLI do with objects; buckets themselves are made and changed from outside.
 _OBJECT_ACTIONS = (
@@ -75,6 +73,7 @@ class S3Endpoint(Construct):
 class InterfaceEndpointsProps:
     region: str
     vpc: Vpc
+    services: tuple[str, ...]
 
 
 class InterfaceEndpoints(Construct):
@@ -99,7 +98,7 @@ class InterfaceEndpoints(Construct):
             ],
             security_group_egress=[NOTHING],
         )
-        for service in INTERFACE_SERVICES:
+        for service in props.services:
             ec2.CfnVPCEndpoint(
                 self,
                 _logical_id(service),

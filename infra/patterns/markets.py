@@ -24,14 +24,16 @@ class Purchase:
 
 
 def purchase(market: Market, reservation_id: str | None) -> Purchase:
-    build = MARKETS.get(market)
-    if build is None:
+    return MARKETS[market](reservation_id)
+
+
+def not_spot(market: Market) -> Market:
+    if market is Market.SPOT:
         raise SlipwayError(
-            f"market is {market}, but AWS Batch does not run multi-node jobs on Spot instances; allowed are "
-            f"{', '.join(MARKETS)}",
+            f"market is {market}, but AWS Batch does not run multi-node jobs on Spot instances",
             hint="choose Market.ON_DEMAND, or a reservation",
         )
-    return build(reservation_id)
+    return market
 
 
 def _targeted(reservation_id: str | None) -> _Reservation:
@@ -42,6 +44,11 @@ def _targeted(reservation_id: str | None) -> _Reservation:
 MARKETS: Mapping[Market, Callable[[str | None], Purchase]] = {
     # Without "none" EC2 would use up an open reservation that somebody else in the account counts on.
     Market.ON_DEMAND: lambda _: Purchase(reservation=_Reservation(capacity_reservation_preference="none")),
+    # Interrupted with two minutes' notice, which the launcher in containers/runtime watches for.
+    Market.SPOT: lambda _: Purchase(
+        reservation=_Reservation(capacity_reservation_preference="none"),
+        market_options=_MarketOptions(market_type="spot"),
+    ),
     Market.OPEN_RESERVATION: lambda _: Purchase(
         reservation=_Reservation(capacity_reservation_preference="open")
     ),

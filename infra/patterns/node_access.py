@@ -37,7 +37,7 @@ def _node(scope: Construct) -> ServiceRoleProps:
         service="ec2",
         description="Nodes: join ECS, answer Session Manager, report idleness",
         for_this_account_only=False,
-        statements=(*_join_ecs(scope), _session_manager(), _report_metrics()),
+        statements=(*_join_ecs(scope), session_manager(), report_metrics()),
     )
 
 
@@ -86,7 +86,7 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
     return join, work, find
 
 
-def _session_manager() -> iam.PolicyStatement:
+def session_manager() -> iam.PolicyStatement:
     """None of these takes a resource (Service Authorization Reference, "AWS Systems Manager")."""
     return iam.PolicyStatement(
         sid="AnswerSessionManager",
@@ -107,7 +107,7 @@ def _session_manager() -> iam.PolicyStatement:
     )
 
 
-def _report_metrics() -> iam.PolicyStatement:
+def report_metrics() -> iam.PolicyStatement:
     return iam.PolicyStatement(
         sid="ReportIdleness",
         actions=["cloudwatch:PutMetricData"],

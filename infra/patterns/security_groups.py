@@ -34,10 +34,11 @@ class NodeSecurityGroupProps:
     region: str
     egress: Egress
     endpoint_security_group_id: str | None  # None: AWS is reached through the NAT gateway
+    ssh_cidrs: tuple[str, ...] = ()
 
 
 class NodeSecurityGroup(Construct):
-    """All traffic between nodes, HTTPS to AWS, nothing else."""
+    """All traffic between nodes, HTTPS to AWS, ssh from where it is asked for, nothing else."""
 
     def __init__(self, scope: Construct, id: str, *, props: NodeSecurityGroupProps) -> None:
         super().__init__(scope, id)
@@ -46,6 +47,7 @@ class NodeSecurityGroup(Construct):
             "Resource",
             group_description="Nodes: all traffic among themselves, HTTPS to AWS",
             vpc_id=props.vpc_id,
+            security_group_ingress=[_ssh_in(cidr) for cidr in props.ssh_cidrs] or None,
             security_group_egress=[_https_out(props)],
         )
         self.group_id = self.resource.attr_group_id
@@ -96,6 +98,12 @@ class MountRules(Construct):
             _allow(self, "Mount", client=nodes, server=files, ports=ports)
             if props.calls_back:
                 _allow(self, "CallBack", client=files, server=nodes, ports=ports)
+
+
+def _ssh_in(cidr: str) -> ec2.CfnSecurityGroup.IngressProperty:
+    return ec2.CfnSecurityGroup.IngressProperty(
+        ip_protocol="tcp", from_port=22, to_port=22, cidr_ip=cidr, description="ssh, as declared"
+    )
 
 
 def _https_out(props: NodeSecurityGroupProps) -> ec2.CfnSecurityGroup.EgressProperty:

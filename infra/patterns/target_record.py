@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from jobs.core.targets import BatchTarget, encode_target, parameter_name
+from jobs.core.targets import Target, encode_target, parameter_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRecordProps:
-    target: BatchTarget
+    target: Target
 
 
 class TargetRecord(Construct):

@@ -1,4 +1,4 @@
-"""A node's first boot: a MIME message with two files, parameters and a report, and the script that uses them.
+"""A node's first boot: a MIME message with what its script reads and calls, and that script.
 
 Batch merges its own part into ours, and takes user data of a launch template only as MIME multipart (AWS
 Batch user guide, "Use Amazon EC2 launch templates"). Values travel as JSON and never as shell, whatever is in
@@ -28,17 +28,18 @@ class BootFile:
     content: str
 
 
-def node_user_data(parameters: Mapping[str, object]) -> str:
+def node_user_data(parameters: Mapping[str, object], script: str = "boot_node.sh") -> str:
     """Base64, as a launch template wants it. Values may be tokens of ids: those need no escapes in JSON."""
     document = json.dumps(parameters)  # ASCII only: cloud-init reads the message as text and spoils the rest
-    return Fn.base64(mime_document(files=boot_files(document), script=_script("boot_node.sh")))
+    return Fn.base64(mime_document(files=boot_files(document), script=_script(script)))
 
 
 def boot_files(parameters_json: str) -> tuple[BootFile, ...]:
-    """What boot_node.sh expects, where it expects it."""
+    """What the boot scripts expect, where they expect it."""
     assert "\n" not in parameters_json, "the parameters are one line"
     return (
         BootFile(path="/etc/slipway/node.json", mode="0444", content=parameters_json),
+        BootFile(path="/usr/local/lib/slipway/boot_steps.sh", mode="0644", content=_script("boot_steps.sh")),
         BootFile(path="/usr/local/sbin/slipway-report-idle", mode="0755", content=_script("report_idle.sh")),
     )
 

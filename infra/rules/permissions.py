@@ -11,6 +11,7 @@ _SESSION_MANAGER = "Session Manager: the agent talks to the service itself, no r
 # The Service Authorization Reference lists no resource type for these actions.
 ANY_RESOURCE: Mapping[str, str] = {
     "cloudwatch:PutMetricData": "metrics are no resources; the policy limits the namespace instead",
+    "ec2:DescribeInstances": "EC2's questions take no resource; nodes find each other by it",
     "ec2messages:AcknowledgeMessage": _SESSION_MANAGER,
     "ec2messages:DeleteMessage": _SESSION_MANAGER,
     "ec2messages:FailMessage": _SESSION_MANAGER,

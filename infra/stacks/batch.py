@@ -10,7 +10,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.config import Egress
 from infra.patterns.accelerators import container_needs
 from infra.patterns.boot import SCRATCH, SHARED, boot_parameters
 from infra.patterns.compute_environment import JobQueue, JobQueueProps, NodePool, NodePoolProps
@@ -20,12 +19,7 @@ from infra.patterns.job_definition import HostFolder, MultiNodeJob, MultiNodeJob
 from infra.patterns.launch_template import NodeTemplate, NodeTemplateProps
 from infra.patterns.markets import Purchase
 from infra.patterns.node_access import NodeAccess, NodeAccessProps
-from infra.patterns.security_groups import (
-    MountRules,
-    MountRulesProps,
-    NodeSecurityGroup,
-    NodeSecurityGroupProps,
-)
+from infra.patterns.places import PlaceProps, node_security_group
 from infra.patterns.target_record import TargetRecord, TargetRecordProps
 from jobs.core.instances import InstanceType
 from jobs.core.targets import BatchTarget
@@ -50,16 +44,6 @@ class NodeProps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceProps:
-    region: str
-    zone: str
-    vpc_id: str
-    subnet_id: str
-    egress: Egress
-    endpoint_security_group_id: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchProps:
     cluster: str
     stack_name: str
@@ -81,7 +65,7 @@ class BatchProps:
 class BatchStack(Stack):
     def __init__(self, scope: Construct, id: str, *, props: BatchProps) -> None:
         super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
-        security_group_id = _security_group(self, props)
+        security_group_id = node_security_group(self, props.place, props.files)
         access = NodeAccess(
             self,
             "Access",
@@ -102,31 +86,6 @@ class BatchStack(Stack):
         job = _job(self, props, access)
         target = _target(self, props, queue=queue, job=job)
         TargetRecord(self, "Target", props=TargetRecordProps(target=target))
-
-
-def _security_group(stack: BatchStack, props: BatchProps) -> str:
-    group = NodeSecurityGroup(
-        stack,
-        "Nodes",
-        props=NodeSecurityGroupProps(
-            vpc_id=props.place.vpc_id,
-            region=props.place.region,
-            egress=props.place.egress,
-            endpoint_security_group_id=props.place.endpoint_security_group_id,
-        ),
-    )
-    if props.files is not None:
-        MountRules(
-            stack,
-            "MountRules",
-            props=MountRulesProps(
-                node_group_id=group.group_id,
-                file_system_group_id=props.files.security_group_id,
-                ports=props.files.ports,
-                calls_back=props.files.calls_back,
-            ),
-        )
-    return group.group_id
 
 
 def _node_pool(stack: BatchStack, props: BatchProps, access: NodeAccess, security_group_id: str) -> NodePool:

@@ -29,6 +29,7 @@ class NetworkProps:
     zone: str
     cidr: str
     egress: Egress
+    services: tuple[str, ...]  # what nodes call
     log_retention_days: int
     keep_data: bool
 
@@ -65,5 +66,7 @@ class NetworkStack(Stack):
         )
         S3Endpoint(self, "S3Endpoint", props=S3EndpointProps(region=props.region, vpc=self.vpc))
         self.endpoint_security_group_id = ENDPOINTS[props.egress](
-            self, "Endpoints", InterfaceEndpointsProps(region=props.region, vpc=self.vpc)
+            self,
+            "Endpoints",
+            InterfaceEndpointsProps(region=props.region, vpc=self.vpc, services=props.services),
         )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aws_cdk import Environment, Stack
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.patterns.alarms import AlertTopic, AlertTopicProps, ClusterAlarms, ClusterAlarmsProps
+from infra.patterns.alarms import (
+    AlertTopic,
+    AlertTopicProps,
+    ClusterAlarms,
+    ClusterAlarmsProps,
+    StuckEvents,
+)
 from infra.patterns.budget import ClusterBudget, ClusterBudgetProps
 from infra.patterns.dashboard import ClusterDashboard, ClusterDashboardProps
 from infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps
@@ -22,26 +29,26 @@ class ObservabilityProps:
     log_key: kms.IKey
     log_retention_days: int
     keep_data: bool
-    job_queue_name: str
+    stuck: Callable[[Construct], StuckEvents]
     dashboard_name: str
     budget_usd_per_month: int
     alert_email: str
 
 
 class ObservabilityStack(Stack):
-    """It knows the queue by its name only, so that it can stand before the queue and outlive it."""
+    """It knows what it watches by its name only, so that it can stand before that and outlive it."""
 
     def __init__(self, scope: Construct, id: str, *, props: ObservabilityProps) -> None:
         super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
-        self.job_logs = _log_group(self, "JobLogs", props)
-        self.build_logs = _log_group(self, "BuildLogs", props)
+        self._props = props
+        self.job_logs = self.add_log_group("JobLogs")
         topic = AlertTopic(
             self, "Alerts", props=AlertTopicProps(key=props.log_key, email=props.alert_email)
         ).topic
         alarms = ClusterAlarms(
             self,
             "Alarms",
-            props=ClusterAlarmsProps(cluster=props.cluster, job_queue_name=props.job_queue_name, topic=topic),
+            props=ClusterAlarmsProps(cluster=props.cluster, stuck=props.stuck, topic=topic),
         )
         ClusterDashboard(
             self,
@@ -61,12 +68,13 @@ class ObservabilityStack(Stack):
             ),
         )
 
-
-def _log_group(scope: Construct, id: str, props: ObservabilityProps) -> EncryptedLogGroup:
-    return EncryptedLogGroup(
-        scope,
-        id,
-        props=EncryptedLogGroupProps(
-            key=props.log_key, retention_days=props.log_retention_days, keep=props.keep_data
-        ),
-    )
+    def add_log_group(self, id: str) -> EncryptedLogGroup:
+        return EncryptedLogGroup(
+            self,
+            id,
+            props=EncryptedLogGroupProps(
+                key=self._props.log_key,
+                retention_days=self._props.log_retention_days,
+                keep=self._props.keep_data,
+            ),
+        )

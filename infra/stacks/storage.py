@@ -1,4 +1,4 @@
-"""What outlives a cluster: its data bucket, its images and its shared files, encrypted with one key."""
+"""What outlives a cluster: its data bucket, its shared files and its images, encrypted with one key."""
 
 from __future__ import annotations
 
@@ -48,10 +48,12 @@ class StorageStack(Stack):
                 key=self.key, log_retention_days=props.log_retention_days, keep=props.keep_data
             ),
         ).bucket
-        self.image = ImageRepository(
-            self, "Image", props=ImageRepositoryProps(key=self.key, keep=props.keep_data)
-        )
         self.files = FILE_SYSTEMS[props.file_system](self, "Files", _file_system(self, props))
+        self._keep = props.keep_data
+
+    def add_image_repository(self) -> ImageRepository:
+        """For clusters whose jobs run in containers."""
+        return ImageRepository(self, "Image", props=ImageRepositoryProps(key=self.key, keep=self._keep))
 
 
 def _file_system(stack: StorageStack, props: StorageProps) -> FileSystemProps:

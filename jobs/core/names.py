@@ -21,6 +21,8 @@ LIMITS: Mapping[str, int] = {
     "batch": 128,  # compute environments, job queues, job definitions
     "build-project": 150,
     "dashboard": 255,
+    "document": 128,  # of Systems Manager
+    "node-group": 255,  # Auto Scaling groups
 }
 
 _DIGEST_LENGTH = 10

@@ -58,7 +58,7 @@ class Facts:
     target: Target | DamagedTarget | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
     lock: Lock | None
-    image_tag: str | None  # of the files in this checkout; None: it has no such image
+    image_tag: str | None  # of the files in this checkout; None: it has no such image, or needs none
 
 
 def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
@@ -75,7 +75,7 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         account=account,
         region_status=region_status,
         zones=refusal or ask_zones(cluster.instance_type, cluster.region),
-        quota=refusal or ask_quota(cluster.instance_type, cluster.region),
+        quota=refusal or ask_quota(cluster.instance_type, cluster.region, cluster.market),
         parameter=parameter,
         machine_image=ask_machine_image(parameter, cluster.region),
         manifest=refusal or ask_manifest(cluster.ami_parameter, cluster.region),
@@ -83,8 +83,8 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         bootstrap_version=refusal or ask_parameter(_BOOTSTRAP_VERSION, cluster.region),
         target=target,
         pushed=ask_pushed(target),
-        lock=read_lock(containers, cluster.image),
-        image_tag=image_tag(containers, cluster.image) if cluster.image in known else None,
+        lock=read_lock(containers, cluster.locked_by),
+        image_tag=image_tag(containers, cluster.image) if cluster.image and cluster.image in known else None,
     )
 
 
@@ -111,14 +111,20 @@ def ask_zones(instance_type: str, region: str) -> tuple[str, ...] | Unanswered:
     return answer if isinstance(answer, Unanswered) else tuple(sorted(each["Location"] for each in answer))
 
 
-def ask_quota(instance_type: str, region: str) -> Quota | Unanswered | None:
+# How the quotas of a market are called, with the letters of the families that each counts.
+_QUOTA_NAMES = {"spot": r"All (.+) Spot Instance Requests"}
+_ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"
+
+
+def ask_quota(instance_type: str, region: str, market: str) -> Quota | Unanswered | None:
     """By name (Running On-Demand DL instances, … Standard (A, C, …) instances): no code is promised."""
     answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode="ec2")
     if isinstance(answer, Unanswered):
         return answer
     family = re.match(r"[a-z]+", instance_type)
+    named = _QUOTA_NAMES.get(market, _ON_DEMAND_QUOTA)
     for quota in answer:
-        counted = re.fullmatch(r"Running On-Demand (.+) instances", quota["QuotaName"])
+        counted = re.fullmatch(named, quota["QuotaName"])
         if counted and family and family[0] in re.findall(r"[a-z]+", counted[1].lower()):
             return Quota(code=quota["QuotaCode"], name=quota["QuotaName"], vcpus=quota["Value"])
     return None

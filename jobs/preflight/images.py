@@ -42,16 +42,18 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     """Driver, runtime and framework are locked together: a mismatch is refused before a node starts."""
     if facts.lock is None:
-        found = f"containers/images/{cluster.image} has no lock.toml to hold the machine image against"
+        found = f"containers/images/{cluster.locked_by} has no lock.toml to hold the machine image against"
         return unknown(found)
     accelerator = instance_type(cluster.instance_type).accelerator
     refused = unsupported(accelerator.name, facts.lock) if accelerator else ()
     if refused:
-        return failed("; ".join(refused), f"lower it in containers/images/{cluster.image}/lock.toml")
+        return failed("; ".join(refused), f"lower it in containers/images/{cluster.locked_by}/lock.toml")
     return _manifest(cluster, facts.manifest, facts.lock)
 
 
 def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if cluster.image is None:
+        return ok("needs none: jobs run on the machines themselves")
     build = f"slipway build {cluster.image} --on {cluster.name}"
     if isinstance(facts.target, DamagedTarget):
         return failed(facts.target.message, facts.target.hint)
@@ -81,11 +83,11 @@ def _manifest(
     if isinstance(manifest, Unanswered):
         return unanswered(manifest)
     name = manifest_parameter(cluster.ami_parameter)
-    bake = f"bake a machine image from containers/images/{cluster.image}/lock.toml"
+    bake = f"bake a machine image from containers/images/{cluster.locked_by}/lock.toml"
     if manifest is None:
         return failed(f"{name} does not say what was baked into the machine image", bake)
     differing = mismatches(lock, manifest)
     if differing:
         return failed(f"{name}: {'; '.join(differing)}", bake)
     note = " (a stand-in of the yard)" if manifest.get("stand_in") else ""
-    return ok(f"the machine image carries what the lock of {cluster.image} asks for{note}")
+    return ok(f"the machine image carries what the lock of {cluster.locked_by} asks for{note}")

@@ -13,7 +13,7 @@ from typing import Any
 import aws_cdk as cdk
 
 from infra.app import build
-from infra.config import BatchCluster
+from infra.config import BatchCluster, Cluster, MpiCluster
 from infra.gates import cdk_context
 
 CLUSTER = BatchCluster(
@@ -26,12 +26,22 @@ CLUSTER = BatchCluster(
     alert_email="team@example.org",
 )
 
+MPI_CLUSTER = MpiCluster(
+    name="c6i",
+    instance_type="c6i.32xlarge",
+    max_nodes=4,
+    region="us-east-1",
+    zone="us-east-1b",
+    budget_usd_per_month=1000,
+    alert_email="team@example.org",
+)
+
 Properties = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """The templates of one cluster, by the word of each stack; the compute stack's word is empty."""
+    """The templates of one cluster on AWS Batch."""
 
     network: Mapping[str, Any]
     storage: Mapping[str, Any]
@@ -43,9 +53,25 @@ class Templates:
         return (self.network, self.storage, self.observability, self.images, self.batch)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiTemplates:
+    network: Mapping[str, Any]
+    storage: Mapping[str, Any]
+    observability: Mapping[str, Any]
+    mpi: Mapping[str, Any]
+
+    def all(self) -> tuple[Mapping[str, Any], ...]:
+        return (self.network, self.storage, self.observability, self.mpi)
+
+
 @lru_cache(maxsize=64)
 def _synthesized(cluster: tuple[tuple[str, Any], ...]) -> Templates:
     return synthesize(replace(CLUSTER, **dict(cluster)))
+
+
+@lru_cache(maxsize=64)
+def _mpi_synthesized(cluster: tuple[tuple[str, Any], ...]) -> MpiTemplates:
+    return synthesize_mpi(replace(MPI_CLUSTER, **dict(cluster)))
 
 
 def templates_of(**changes: Any) -> Templates:
@@ -53,22 +79,33 @@ def templates_of(**changes: Any) -> Templates:
     return _synthesized(tuple(sorted(changes.items())))
 
 
+def mpi_templates_of(**changes: Any) -> MpiTemplates:
+    """As templates_of."""
+    return _mpi_synthesized(tuple(sorted(changes.items())))
+
+
 def synthesize(cluster: BatchCluster) -> Templates:
+    found = _stacks(cluster)
+    return Templates(batch=found.pop(""), **found)
+
+
+def synthesize_mpi(cluster: MpiCluster) -> MpiTemplates:
+    found = _stacks(cluster)
+    return MpiTemplates(mpi=found.pop(""), **found)
+
+
+def _stacks(cluster: Cluster) -> dict[str, Mapping[str, Any]]:
+    """Templates by the word of the stack; the compute stack's word is empty."""
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(cdk_context()))
         build(app, [cluster])
         app.synth()
-        return read_templates(Path(folder), cluster.name)
-
-
-def read_templates(assembly: Path, cluster: str) -> Templates:
-    def read(stack: str) -> Mapping[str, Any]:
-        template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
-        assert isinstance(template, dict)
-        return template
-
-    words = ("network", "storage", "observability", "images")
-    return Templates(batch=read(cluster), **{word: read(f"{cluster}-{word}") for word in words})
+        return {
+            path.name.removesuffix(".template.json").removeprefix(cluster.name).removeprefix("-"): json.loads(
+                path.read_text(encoding="utf-8")
+            )
+            for path in Path(folder).glob("*.template.json")
+        }
 
 
 def of_type(template: Mapping[str, Any], resource_type: str) -> dict[str, Properties]:

@@ -16,10 +16,11 @@ import pytest
 from infra.app import BUILDERS, build
 from infra.clusters import CLUSTERS
 from infra.gates import cdk_context
-from tests.infra.synthesis import CLUSTER, of_type, templates_of
+from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, templates_of
 
 ROOT = Path(__file__).parents[2]
 STACKS = {"dl1-network", "dl1-storage", "dl1-observability", "dl1-images", "dl1"}
+MPI_STACKS = {"c6i-network", "c6i-storage", "c6i-observability", "c6i"}
 
 
 def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[str]:
@@ -44,10 +45,12 @@ def app_of(**changes: object) -> cdk.App:
     return app
 
 
-def test_the_command_line_gets_five_stacks_of_the_cluster(tmp_path: Path) -> None:
+def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Path) -> None:
     done = synthesized(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == STACKS
+    assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == (
+        STACKS | MPI_STACKS
+    )
 
 
 def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:
@@ -113,6 +116,6 @@ def test_every_declared_cluster_has_a_builder() -> None:
 
 def test_two_clusters_stand_side_by_side() -> None:
     app = cdk.App(context=dict(cdk_context()))
-    build(app, [CLUSTER, replace(CLUSTER, name="second", vpc_cidr="10.30.0.0/16")])
+    build(app, [CLUSTER, replace(CLUSTER, name="second", vpc_cidr="10.40.0.0/16"), MPI_CLUSTER])
     names = [each.stack_name for each in app.synth().stacks]
-    assert len(names) == len(set(names)) == 10
+    assert len(names) == len(set(names)) == 14

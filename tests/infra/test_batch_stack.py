@@ -9,7 +9,7 @@ import pytest
 
 from infra.config import FileSystem, Market
 from jobs.core.errors import SlipwayError
-from jobs.core.targets import decode_target
+from jobs.core.targets import BatchTarget, decode_target
 from tests.infra.synthesis import CLUSTER, Properties, as_text, of_type, only, synthesize, templates_of
 
 RESERVATION = "cr-0123456789abcdef0"
@@ -229,6 +229,7 @@ def test_the_target_tells_jobs_what_was_deployed(sort: FileSystem) -> None:
     parameter = only(templates_of(file_system=sort).batch, "AWS::SSM::Parameter")
     assert parameter["Name"] == "/slipway/targets/dl1"
     target = decode_target(as_text(parameter["Value"]), parameter="/slipway/targets/dl1")
+    assert isinstance(target, BatchTarget)
     assert (target.name, target.region, target.zone) == ("dl1", "us-east-1", "us-east-1b")
     assert (target.instance_type, target.max_nodes, target.build_project) == (
         "dl1.24xlarge",

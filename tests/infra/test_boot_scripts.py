@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra.config import FileSystem
-from infra.patterns.boot import boot_parameters
+from infra.patterns.boot import Work, boot_parameters
 from infra.patterns.file_systems import SharedFiles
 
 SCRIPTS = Path(__file__).parents[2] / "infra" / "userdata"
@@ -41,6 +41,9 @@ class Node:
         environment = {
             "PATH": f"{self.folder}:{os.environ['PATH']}",
             "SLIPWAY_PARAMETERS": str(self.folder / "node.json"),
+            "SLIPWAY_BOOT_STEPS": str(SCRIPTS / "boot_steps.sh"),
+            "SLIPWAY_SMT_CONTROL": str(self.folder / "smt"),
+            "SLIPWAY_PROC": str(self.folder / "proc"),
         }
         command = ["bash", str(SCRIPTS / script)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -50,7 +53,7 @@ class Node:
         return [call.partition(" ")[2] for call in calls if call.partition(" ")[0] == program]
 
 
-def parameters(sort: FileSystem = FileSystem.NONE) -> dict[str, Any]:
+def parameters(sort: FileSystem = FileSystem.NONE, work: Work = Work.TASK) -> dict[str, Any]:
     files = SharedFiles(
         kind=sort,
         file_system_id="fs-1",
@@ -59,7 +62,7 @@ def parameters(sort: FileSystem = FileSystem.NONE) -> dict[str, Any]:
         ports=(),
         calls_back=False,
     )
-    return boot_parameters("dl1", "us-east-1", None if sort is FileSystem.NONE else files)
+    return boot_parameters("dl1", "us-east-1", None if sort is FileSystem.NONE else files, work)
 
 
 def test_four_local_disks_become_one_striped_scratch(tmp_path: Path) -> None:
@@ -142,3 +145,52 @@ def test_a_node_whose_agent_does_not_answer_is_idle(tmp_path: Path) -> None:
     node.program("curl", code=7)
     assert node.run("report_idle.sh").returncode == 0
     assert node.calls("aws")[0].endswith("--value 1")
+
+
+def mpi_parameters(sort: FileSystem = FileSystem.NONE, smt: str = "on") -> dict[str, Any]:
+    return {**parameters(sort, Work.PROCESS), "smt": smt}
+
+
+def test_a_machine_of_an_mpi_cluster_reports_mounts_and_leaves_its_threads_to_ec2(tmp_path: Path) -> None:
+    node = Node(tmp_path, mpi_parameters(FileSystem.EFS))
+    assert node.run("boot_mpi_node.sh").returncode == 0
+    assert node.calls("mount") == [f"-t efs -o tls,iam fs-1:/ {tmp_path}/shared"]
+    assert len(node.calls("systemd-run")) == 1
+    assert not (tmp_path / "smt").exists()
+
+
+def test_bare_metal_takes_its_second_threads_away_by_itself(tmp_path: Path) -> None:
+    node = Node(tmp_path, mpi_parameters(smt="off"))
+    assert node.run("boot_mpi_node.sh").returncode == 0
+    assert (tmp_path / "smt").read_text() == "off\n"
+
+
+def test_files_that_are_mounted_already_are_not_mounted_again(tmp_path: Path) -> None:
+    node = Node(tmp_path, mpi_parameters(FileSystem.EFS))
+    node.program("mountpoint")
+    assert node.run("boot_mpi_node.sh").returncode == 0
+    assert node.calls("mountpoint") == [f"--quiet {tmp_path}/shared"]
+    assert node.calls("mount") == []
+
+
+def test_a_machine_that_is_not_whole_never_joins_its_cluster(tmp_path: Path) -> None:
+    node = Node(tmp_path, mpi_parameters(FileSystem.EFS))
+    node.program("mount", code=32)
+    assert node.run("boot_mpi_node.sh").returncode != 0
+    assert node.calls("systemctl") == ["mask --now slipway-node"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "idle"),
+    [("HOME=/root\0SLIPWAY_JOB=glue-1\0", "0"), ("NOT_SLIPWAY_JOB=glue-1\0", "1"), ("", "1")],
+)
+def test_a_machine_is_at_work_while_a_process_of_a_job_is_there(
+    tmp_path: Path, environment: str, idle: str
+) -> None:
+    node = Node(tmp_path, mpi_parameters())
+    for process, text in {"1": "HOME=/\0", "4711": environment}.items():
+        (tmp_path / "proc" / process).mkdir(parents=True)
+        (tmp_path / "proc" / process / "environ").write_text(text)
+    assert node.run("report_idle.sh").returncode == 0
+    assert node.calls("aws")[0].endswith(f"--value {idle}")
+    assert not node.calls("curl")

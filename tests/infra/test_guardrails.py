@@ -16,7 +16,8 @@ from cdk_nag import AwsSolutionsChecks
 from infra.batch_cluster import build_batch_cluster
 from infra.gates import cdk_context, synthesis_findings
 from infra.guardrails import ACCEPTED, guard, is_accepted
-from tests.infra.synthesis import CLUSTER
+from infra.mpi_cluster import build_mpi_cluster
+from tests.infra.synthesis import CLUSTER, MPI_CLUSTER
 
 
 def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
@@ -24,6 +25,7 @@ def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
     app = cdk.App(outdir=str(folder), context=dict(cdk_context()))
     build_batch_cluster(app, CLUSTER)
     build_batch_cluster(app, replace(CLUSTER, name="trial", keep_data=False))
+    build_mpi_cluster(app, MPI_CLUSTER)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.config import BatchCluster, FileSystem, Market
+from infra.config import BatchCluster, Cluster, FileSystem, Market
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig
 from tests.infra.test_config import SOUND
@@ -17,7 +17,7 @@ from tests.infra.test_config import SOUND
 OTHER = replace(SOUND, name="trn1", instance_type="trn1.32xlarge", tags={"team": "nlp"})
 
 
-def overridden(context: dict[str, object]) -> BatchCluster:
+def overridden(context: dict[str, object]) -> Cluster:
     return apply(context, [SOUND, OTHER])[0]
 
 

@@ -68,6 +68,7 @@ def test_the_files_that_the_script_calls_are_written_with_their_modes() -> None:
     files = written_files(user_data())
     assert {path: entry["permissions"] for path, entry in files.items()} == {
         "/etc/slipway/node.json": "0444",
+        "/usr/local/lib/slipway/boot_steps.sh": "0644",
         "/usr/local/sbin/slipway-report-idle": "0755",
     }
     assert files["/usr/local/sbin/slipway-report-idle"]["content"].startswith("#!/usr/bin/env bash\n")

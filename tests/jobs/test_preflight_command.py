@@ -104,12 +104,19 @@ def test_a_pushed_image_is_found_by_the_tag_of_the_job_definition(yard_shell: Ru
 
 def test_quotas_are_found_by_the_family_in_their_name(yard_shell: RunningYard) -> None:
     named = {
-        type_: facts.ask_quota(type_, REGION) for type_ in ("dl1.24xlarge", "trn1.32xlarge", "c6i.32xlarge")
+        type_: facts.ask_quota(type_, REGION, "on-demand")
+        for type_ in ("dl1.24xlarge", "trn1.32xlarge", "c6i.32xlarge")
     }
     names = {type_: quota.name for type_, quota in named.items() if isinstance(quota, facts.Quota)}
     assert names["dl1.24xlarge"] == "Running On-Demand DL instances"
     assert names["trn1.32xlarge"] == "Running On-Demand Trn instances"
     assert names["c6i.32xlarge"].startswith("Running On-Demand Standard (A, C,")
+
+
+def test_spot_has_a_quota_of_its_own(yard_shell: RunningYard) -> None:
+    quota = facts.ask_quota("c6i.32xlarge", REGION, "spot")
+    assert isinstance(quota, facts.Quota)
+    assert quota.name == "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"
 
 
 def test_a_reservation_is_read_with_its_zone_and_size(yard_shell: RunningYard) -> None:

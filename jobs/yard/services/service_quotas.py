@@ -28,6 +28,9 @@ QUOTAS: Mapping[str, Quota] = {
         name="Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", vcpus=4096, default_vcpus=5
     ),
     "L-2C3B7624": Quota(name="Running On-Demand Trn instances", vcpus=4096, default_vcpus=0),
+    "L-34B43A08": Quota(
+        name="All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", vcpus=4096, default_vcpus=5
+    ),
     "L-417A185B": Quota(name="Running On-Demand P instances", vcpus=4096, default_vcpus=0),
     "L-6E869C2A": Quota(name="Running On-Demand DL instances", vcpus=4096, default_vcpus=0),
 }
