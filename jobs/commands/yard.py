@@ -29,6 +29,7 @@ SERVICES = (Column(name="name", title="served by Slipway itself"),)
 TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="how far to trust it"))
 STAND_INS = (Column(name="name", title="stands in for what no account has at first"),)
 JOBS = (Column(name="name", title="jobs of AWS Batch are real processes here"),)
+BAKES = (Column(name="name", title="machine images are baked for real here"),)
 FAULTS = (
     Column(name="service"),
     Column(name="operation"),
@@ -91,6 +92,7 @@ def status(as_json: bool) -> None:
     print_table("", SERVICES, _named([*found["own_services"], *found["own_operations"]]), as_json=False)
     print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
     print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
+    print_table("", BAKES, _named(found["bakes"]), as_json=False)
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
     print_table("", TYPES, types, as_json=False)
 

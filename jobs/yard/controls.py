@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.yard import faults, keys, moto_door, services, stand_ins
+from jobs.yard.bakery import imitation as bakes
 from jobs.yard.batch import imitation
 from jobs.yard.endpoint import CONTROL_PATH
 from jobs.yard.wire import Reply
@@ -60,6 +61,7 @@ def _status(_body: object) -> dict[str, Any]:
         "own_operations": sorted(f"{service}:{operation}" for service, operation in services.OPERATIONS),
         "stand_ins": stand_ins.described(),
         "batch_jobs": imitation.described(),
+        "bakes": bakes.described(),
     }
 
 

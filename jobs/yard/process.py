@@ -14,7 +14,16 @@ from pathlib import Path
 
 from jobs.core.errors import SlipwayError
 from jobs.yard.endpoint import DEFAULT_PORT, is_answering
-from jobs.yard.state import LOG_FILE, SCRATCH_FOLDER, YardState, home, locked, read_state, remove_made
+from jobs.yard.state import (
+    LOG_FILE,
+    MACHINE_IMAGES,
+    SCRATCH_FOLDER,
+    YardState,
+    home,
+    locked,
+    read_state,
+    remove_made,
+)
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
@@ -41,7 +50,7 @@ def up(port: int | None = None, *, folder: Path | None = None) -> Up:
         state = read_state(folder)
         if state and state.is_running():
             return Up(state=_checked(state, port), was_up=True)
-        for leftover in (LOG_FILE, SCRATCH_FOLDER):
+        for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
             _remove(folder / leftover)
         return Up(state=_start(folder, port), was_up=False)
 

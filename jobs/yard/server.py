@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
     port = listener.getsockname()[1]
-    _set_environment(port)
+    _set_environment(port, options.home)
     serve(listener, lambda: _announce(Path(options.home), port))
 
 
@@ -107,10 +107,11 @@ def _listen(first_port: int, ports_to_try: int) -> socket.socket:
     sys.exit(f"no port is free from {first_port} to {first_port + ports_to_try - 1} on {HOST}")
 
 
-def _set_environment(port: int) -> None:
+def _set_environment(port: int, home: str) -> None:
     """For our own clients to this server, and for moto's."""
     os.environ.update(
         SLIPWAY_YARD_ENDPOINT=f"http://{HOST}:{port}",
+        SLIPWAY_YARD_HOME=home,  # which jobs.yard.state.home() then is
         MOTO_PORT=str(port),
         AWS_ACCESS_KEY_ID=ACCESS_KEY_ID,
         AWS_SECRET_ACCESS_KEY=SECRET_ACCESS_KEY,

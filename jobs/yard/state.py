@@ -19,10 +19,12 @@ STATE_FILE = "state.json"
 LOG_FILE = "server.log"
 LOCK_FILE = "lock"
 SCRATCH_FOLDER = "tmp"
+MACHINE_IMAGES = "machine-images"
 MADE = (
     STATE_FILE,
     LOG_FILE,
     SCRATCH_FOLDER,
+    MACHINE_IMAGES,
     LOCK_FILE,
 )  # the lock last: whoever holds it may still be cleaning
 

@@ -22,6 +22,15 @@ SERVICES: Mapping[str, str] = {
     "service-quotas": "jobs.yard.services.service_quotas",
 }
 
+SSM_COMMANDS = (
+    "CancelCommand",
+    "DescribeInstanceInformation",
+    "GetCommandInvocation",
+    "ListCommandInvocations",
+    "ListCommands",
+    "SendCommand",
+)
+
 OPERATIONS: Mapping[tuple[str, str], str] = {
     ("autoscaling", "CreateAutoScalingGroup"): "jobs.yard.services.autoscaling",
     ("batch", "CancelJob"): "jobs.yard.services.batch_jobs",
@@ -44,6 +53,18 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("ec2", "DeletePlacementGroup"): "jobs.yard.services.placement_groups",
     ("ec2", "DescribeCapacityReservations"): "jobs.yard.services.capacity_reservations",
     ("ec2", "DescribePlacementGroups"): "jobs.yard.services.placement_groups",
+    ("imagebuilder", "CancelImageCreation"): "jobs.yard.services.imagebuilder_images",
+    ("imagebuilder", "CreateImage"): "jobs.yard.services.imagebuilder_images",
+    ("imagebuilder", "DeleteImage"): "jobs.yard.services.imagebuilder_images",
+    ("imagebuilder", "GetImage"): "jobs.yard.services.imagebuilder_images",
+    ("imagebuilder", "GetWorkflowExecution"): "jobs.yard.services.imagebuilder_workflows",
+    ("imagebuilder", "ListImageBuildVersions"): "jobs.yard.services.imagebuilder_images",
+    ("imagebuilder", "ListImagePipelineImages"): "jobs.yard.services.imagebuilder_images",
+    ("imagebuilder", "ListImages"): "jobs.yard.services.imagebuilder_images",
+    ("imagebuilder", "ListWorkflowExecutions"): "jobs.yard.services.imagebuilder_workflows",
+    ("imagebuilder", "ListWorkflowStepExecutions"): "jobs.yard.services.imagebuilder_workflows",
+    ("imagebuilder", "StartImagePipelineExecution"): "jobs.yard.services.imagebuilder_images",
+    **{("ssm", operation): "jobs.yard.services.ssm_commands" for operation in SSM_COMMANDS},
 }
 
 

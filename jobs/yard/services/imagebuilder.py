@@ -1,4 +1,4 @@
-"""EC2 Image Builder: components, recipes, configurations and pipelines. They are kept and checked, never run.
+"""EC2 Image Builder: components, recipes, configurations and pipelines. imagebuilder_images.py runs them.
 
 Another kind of resource is one entry of KINDS: the operations follow from its noun, as in botocore's model.
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobs.yard.endpoint import ACCOUNT
+from jobs.yard.bakery.document import BadDocument, parse
+from jobs.yard.endpoint import ACCOUNT, own_client
 from jobs.yard.errors import ApiError
 from jobs.yard.services import not_emulated
 from jobs.yard.services.recorded import TAG_OPERATIONS, Record, Store, kept, page
@@ -80,13 +81,13 @@ KINDS = (
 COMPONENT = KINDS[0]
 
 Parameters = Mapping[str, Any]
-_store = Store()
+store = Store()
 _OUR_ARN = re.compile(rf"arn:aws:imagebuilder:[\w-]+:{ACCOUNT}:[\w/.-]+")
 
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation in TAG_OPERATIONS:
-        return _store.tag_call(operation, parameters, _missing(parameters["resourceArn"]))
+        return store.tag_call(operation, parameters, missing(parameters["resourceArn"]))
     if operation == "ListComponentBuildVersions":
         return _list_builds(parameters, region)
     if operation not in _OPERATIONS:
@@ -96,7 +97,7 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def reset() -> None:
-    _store.clear()
+    store.clear()
 
 
 def _create(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
@@ -111,24 +112,41 @@ def _create(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
         kind=kind.noun,
         region=region,
         name=parameters["name"],
-        given=kept(parameters, "name", "semanticVersion"),
+        given=_given(kind, parameters, region),
         facts={**kind.facts, "owner": ACCOUNT, **({"version": version} if version else {})},
         tags=dict(parameters.get("tags", {})),
         client_token=parameters.get("clientToken", ""),
     )
     conflict = ApiError("ResourceAlreadyExistsException", f"{kind.member} '{arn}' is there already")
-    return _answer(kind, _store.add(record, conflict).arn, parameters)
+    return _answer(kind, store.add(record, conflict).arn, parameters)
+
+
+def _given(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
+    """A component's document is read when it is created, wherever it lies."""
+    given = kept(parameters, "name", "semanticVersion")
+    if kind is not COMPONENT:
+        return given
+    if uri := given.pop("uri", ""):
+        bucket, _, key = str(uri).removeprefix("s3://").partition("/")
+        given["data"] = own_client("s3", region).get_object(Bucket=bucket, Key=key)["Body"].read().decode()
+    try:
+        parse(given.get("data", ""))
+    except BadDocument as error:
+        raise ApiError(
+            "InvalidParameterValueException", f"The component document is invalid: {error}"
+        ) from None
+    return given
 
 
 def _get(kind: Kind, parameters: Parameters, _region: str) -> dict[str, Any]:
-    return {kind.member: _view(_named(kind, parameters))}
+    return {kind.member: view(_named(kind, parameters))}
 
 
 def _update(kind: Kind, parameters: Parameters, _region: str) -> dict[str, Any]:
     """What is left out is taken away: an update writes the resource anew."""
     record = _named(kind, parameters)
     _check_references(parameters)
-    _store.change(record, kept(parameters, kind.arn_name))
+    store.change(record, kept(parameters, kind.arn_name))
     return _answer(kind, record.arn, parameters)
 
 
@@ -136,28 +154,26 @@ def _delete(kind: Kind, parameters: Parameters, _region: str) -> dict[str, Any]:
     record = _named(kind, parameters)
     users = [
         other.arn
-        for other in _store.everything()
-        if any(_refers(reference, record.arn) for reference in _references(other.given))
+        for other in store.everything()
+        if any(refers(reference, record.arn) for reference in _references(other.given))
     ]
     if users:
         raise ApiError("ResourceDependencyException", f"{record.arn} is used by {', '.join(users)}")
-    _store.remove(record)
+    store.remove(record)
     return _answer(kind, record.arn, parameters)
 
 
 def _list(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
-    found = [_view(record) for record in _store.of_kind(kind.noun, region) if _is_wanted(record, parameters)]
+    found = [view(record) for record in store.of_kind(kind.noun, region) if _is_wanted(record, parameters)]
     if kind is COMPONENT:
-        found = [{**view, "arn": view["arn"].rpartition("/")[0], "status": "ACTIVE"} for view in found]
+        found = [{**each, "arn": each["arn"].rpartition("/")[0], "status": "ACTIVE"} for each in found]
     shown, more = page(found, parameters)
     return {kind.listed: shown, **more}
 
 
 def _list_builds(parameters: Parameters, region: str) -> dict[str, Any]:
     version = parameters.get("componentVersionArn", "")
-    found = [
-        _view(record) for record in _store.of_kind("Component", region) if record.arn.startswith(version)
-    ]
+    found = [view(record) for record in store.of_kind("Component", region) if record.arn.startswith(version)]
     shown, more = page(found, parameters)
     return {"componentSummaryList": shown, **more}
 
@@ -166,24 +182,27 @@ def _is_wanted(record: Record, parameters: Parameters) -> bool:
     """AWS's own and the marketplace's are not here."""
     if parameters.get("owner", "Self") != "Self":
         return False
-    view = record.view()
-    return all(view.get(wanted["name"]) in wanted["values"] for wanted in parameters.get("filters", []))
+    return is_filtered_in(record.view(), parameters)
+
+
+def is_filtered_in(shown: Parameters, parameters: Parameters) -> bool:
+    return all(shown.get(wanted["name"]) in wanted["values"] for wanted in parameters.get("filters", []))
 
 
 def _named(kind: Kind, parameters: Parameters) -> Record:
     arn = parameters[kind.arn_name]
-    record = _store.at(arn)
+    record = store.at(arn)
     if record is None or record.kind != kind.noun:
-        raise _missing(arn)
+        raise missing(arn)
     return record
 
 
-def _view(record: Record) -> dict[str, Any]:
-    dates = {"dateCreated": _iso(record.created_at), "dateUpdated": _iso(record.modified_at)}
+def view(record: Record) -> dict[str, Any]:
+    dates = {"dateCreated": iso(record.created_at), "dateUpdated": iso(record.modified_at)}
     return {**record.view(), **dates}
 
 
-def _iso(moment: datetime) -> str:
+def iso(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -194,7 +213,7 @@ def _answer(kind: Kind, arn: str, parameters: Parameters) -> dict[str, Any]:
 def _check_references(parameters: Parameters) -> None:
     """What a resource is made of must be there; what AWS or the marketplace owns is taken on trust."""
     for reference in _references(kept(parameters)):
-        if not any(_refers(reference, record.arn) for record in _store.everything()):
+        if not any(refers(reference, record.arn) for record in store.everything()):
             raise ApiError("InvalidParameterValueException", f"there is no '{reference}'")
 
 
@@ -208,13 +227,13 @@ def _references(given: Parameters) -> Iterator[str]:
             yield from (found for item in nested if isinstance(item, dict) for found in _references(item))
 
 
-def _refers(reference: str, arn: str) -> bool:
+def refers(reference: str, arn: str) -> bool:
     """A reference may end with its version, and say x for "the newest"."""
     pattern = re.sub(r"(?<=[/.])x(?=\\\.|/|$)", r"\\d+", re.escape(reference))
     return re.fullmatch(pattern + r"(/\d+)?", arn) is not None
 
 
-def _missing(arn: str) -> ApiError:
+def missing(arn: str) -> ApiError:
     return ApiError("ResourceNotFoundException", f"there is no '{arn}'", status=404)
 
 

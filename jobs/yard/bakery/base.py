@@ -1,0 +1,121 @@
+"""The Debian that a bake begins with, in place of a parent image: made by debootstrap once, then kept.
+
+It lies in the user's cache (XDG_CACHE_HOME), named after its release and its packages.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+BASE_VARIABLE = "SLIPWAY_YARD_MACHINE_BASE"  # a tar file of your own, in place of Debian's
+SUITE = "bookworm"
+# Of what Debian's own AMI holds, what a component may take for granted.
+PACKAGES = (
+    "ca-certificates",
+    "curl",
+    "gpg",
+    "kmod",
+    "procps",
+    "python3",
+    "sudo",
+    "systemd-sysv",
+    "udev",
+    "xz-utils",
+)
+# Nobody else's: a machine's own name and name servers, its devices, and what apt can fetch again.
+_LEFT_OUT = ("./dev/*", "./etc/hostname", "./etc/resolv.conf", "./var/cache/apt/archives/*.deb")
+_TAIL_LINES = 3
+
+
+class NoBase(Exception):
+    """Why there is none, and what to do."""
+
+
+def cache() -> Path:
+    """Where XDG's rules put what can be made again."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "slipway" / "machine-images"
+
+
+def name() -> str:
+    own = os.environ.get(BASE_VARIABLE)
+    return Path(own).name if own else f"debian-{SUITE}"
+
+
+def base_archive(say: Callable[[str], None]) -> Path:
+    """The tar file of a root file system. The first one who asks makes it, others wait."""
+    if own := os.environ.get(BASE_VARIABLE):
+        if not Path(own).is_file():
+            raise NoBase(
+                f"{BASE_VARIABLE} names {own}, which is no file; name a tar file of a root file system"
+            )
+        return Path(own)
+    digest = sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
+    archive = cache() / f"debian-{SUITE}-{digest}.tar"
+    if not archive.exists():
+        _refuse_impossible()
+        cache().mkdir(parents=True, exist_ok=True)
+        with _locked(archive.with_suffix(".lock")):
+            if not archive.exists():
+                _bootstrap(archive, say)
+    return archive
+
+
+def _refuse_impossible() -> None:
+    what = f"a base for machine images is made by debootstrap, as root; or name a tar file in {BASE_VARIABLE}"
+    if os.geteuid() != 0:
+        raise NoBase(f"the yard runs as user {os.geteuid()}, and {what}")
+    if shutil.which("debootstrap") is None:
+        raise NoBase(
+            f"debootstrap is not installed, and {what}; python3 scripts/set_up.py machine installs it"
+        )
+
+
+def _bootstrap(archive: Path, say: Callable[[str], None]) -> None:
+    """Whole or not at all. What debootstrap fetched stays, for the next try of one that was interrupted."""
+    say(f"making a Debian {SUITE} with debootstrap, once: it is kept in {archive}")
+    packages = cache() / "debootstrap"
+    packages.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="debootstrap-", dir=cache()) as folder:
+        root, partial = Path(folder) / "root", Path(folder) / "root.tar"
+        options = ["--variant=minbase", f"--include={','.join(PACKAGES)}", f"--cache-dir={packages}"]
+        _call(["debootstrap", *options, SUITE, str(root)])
+        excluded = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+        _call(["tar", "-C", str(root), "--numeric-owner", *excluded, "-cf", str(partial), "."])
+        partial.replace(archive)
+    shutil.rmtree(packages)
+
+
+def unpack(archive: Path, root: Path) -> None:
+    root.mkdir(parents=True)
+    owner = "--numeric-owner" if os.geteuid() == 0 else "--no-same-owner"
+    _call(["tar", "-C", str(root), owner, "-xpf", str(archive)])
+
+
+def _call(command: list[str]) -> None:
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = " / ".join(done.stdout.strip().splitlines()[-_TAIL_LINES:]) or "it says nothing"
+        raise NoBase(f"{command[0]} ended with {done.returncode}: {said}")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
