@@ -17,6 +17,7 @@ from pathlib import Path
 
 from containers.runtime import endings, last_word, notices
 from containers.runtime.assignment import ROOT_VARIABLE, Node, contracts_of, rank_environment, read_node
+from containers.runtime.beat import PROGRESS_VARIABLE
 from containers.runtime.contract import LaunchContract
 from containers.runtime.doorbell import Doorbell
 from containers.runtime.endings import Ending
@@ -31,7 +32,6 @@ from containers.runtime.settings import Settings
 from containers.runtime.spoke import Spoke
 from containers.runtime.supervise import Supervisor, Watch
 from containers.runtime.team import RankCommand, Team
-from containers.runtime.telemetry import PROGRESS_VARIABLE
 
 _LOG_SECONDS = 5.0
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from containers.runtime import endings, stopping
+from containers.runtime.collective import Json
 from containers.runtime.endings import SUCCESS, Ending
 from containers.runtime.errors import RESUMABLE_EXIT_CODE
+from containers.runtime.pace import Place, Stragglers
 from containers.runtime.peers import PeerEvent
 from containers.runtime.supervise import FAREWELL_SECONDS, Supervisor, Watch
 
@@ -20,6 +23,7 @@ class MainSupervisor(Supervisor):
         super().__init__(watch)
         self._awaited = set(watch.peers.links)  # nodes whose ranks still run
         self._failures: list[Ending] = []
+        self._stragglers = Stragglers(watch.say)
         self._decides_at = float("inf")
 
     def fail(self, ending: Ending) -> None:
@@ -40,6 +44,13 @@ class MainSupervisor(Supervisor):
                 self.stopped.append(endings.from_json(event.message["done"]))
             if "stop" in event.message:
                 self.stop(stopping.from_json(event.message["stop"]))
+            if "paces" in event.message:
+                self._hear_paces(event.node, event.message["paces"])
+
+    def tell_paces(self, paces: Mapping[int, float]) -> None:
+        own = self.watch.peers.member
+        self._stragglers.hear(Place(node=own.node, host=own.host), paces)
+        self._stragglers.compare()
 
     def conclude(self) -> None:
         now = time.monotonic()
@@ -55,7 +66,15 @@ class MainSupervisor(Supervisor):
 
     def say_farewell(self, verdict: Ending) -> None:
         """Batch ends the other nodes with us: their ranks may still save, and have a last word to log."""
+        for line in self._stragglers.report():
+            self.watch.say(line)
         self.wait(FAREWELL_SECONDS + self.promised_seconds(), lambda: not self.watch.peers.links)
+
+    def _hear_paces(self, node: int, paces: Json) -> None:
+        link = self.watch.peers.links.get(node)
+        if link is not None and isinstance(paces, dict):
+            read = {int(rank): float(each) for rank, each in paces.items() if isinstance(each, (int, float))}
+            self._stragglers.hear(Place(node=node, host=link.host), read)
 
     def _lose(self, node: int, why: str) -> None:
         if node not in self._awaited:
@@ -74,6 +93,7 @@ class ChildSupervisor(Supervisor):
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
         self._reported: Ending | None = None
+        self._told_paces: Mapping[int, float] = {}
 
     def fail(self, ending: Ending) -> None:
         if self._reported is None:
@@ -88,6 +108,11 @@ class ChildSupervisor(Supervisor):
                 self.verdict = endings.from_json(event.message["end"])
             if "stop" in event.message:
                 self.stop(stopping.from_json(event.message["stop"]))
+
+    def tell_paces(self, paces: Mapping[int, float]) -> None:
+        if paces != self._told_paces:
+            self._told_paces = paces
+            self.watch.peers.tell({"paces": {str(rank): seconds for rank, seconds in paces.items()}})
 
     def conclude(self) -> None:
         if self._reported is None and not self.watch.team.running():

@@ -43,6 +43,8 @@ class Settings:
     heartbeat_seconds: float = 10.0  # silence after which a node is dead
     grace_seconds: float = 25.0  # from SIGTERM to SIGKILL; Batch gives 30
     hang_seconds: float = 300.0  # without a step; 0 lets a rank hang
+    # Without a piece of 8 MiB written; before the other ranks give up waiting for it (collective_seconds).
+    save_seconds: float = 240.0
     start_seconds: float = 1800.0  # until the first step: graphs are compiled before it
 
     @classmethod
@@ -88,7 +90,7 @@ def _endpoint(environment: Mapping[str, str]) -> str:
 
 
 def _seconds(environment: Mapping[str, str]) -> dict[str, float]:
-    names = ("rendezvous", "heartbeat", "grace", "hang", "start")
+    names = ("rendezvous", "heartbeat", "grace", "hang", "save", "start")
     read = {name: values.seconds(environment, f"SLIPWAY_{name.upper()}_SECONDS") for name in names}
     return {f"{name}_seconds": value for name, value in read.items() if value is not None}
 

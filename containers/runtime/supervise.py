@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from containers.runtime import linux
+from containers.runtime.beat import SAVING
 from containers.runtime.endings import Ending
 from containers.runtime.errors import RESUMABLE_EXIT_CODE
 from containers.runtime.peers import PeerEvent, Peers
@@ -22,6 +23,7 @@ from containers.runtime.stopping import Stop
 from containers.runtime.team import Team
 
 _POLL_SECONDS = 0.2
+_PACE_SECONDS = 2.0
 _ABANDON_SECONDS = (
     3.0  # from SIGTERM to SIGKILL where the job has failed: its collectives cannot end any more
 )
@@ -53,6 +55,7 @@ class Supervisor:
         self.asked: Stop | None = None
         self.kills_at: float | None = None  # asked to stop; what still runs then is killed
         self._has_failed = False
+        self._compared = 0.0
 
     def run(self) -> Ending:
         """Until it is known how the job ended; then no rank of this node is left."""
@@ -70,6 +73,10 @@ class Supervisor:
 
     def conclude(self) -> None:
         """Called at every turn; sets the verdict, once it is known."""
+        raise NotImplementedError
+
+    def tell_paces(self, paces: Mapping[int, float]) -> None:
+        """Seconds a step of each rank of this node."""
         raise NotImplementedError
 
     def say_farewell(self, verdict: Ending) -> None:
@@ -145,11 +152,18 @@ class Supervisor:
         if self._has_failed or self.kills_at is not None:
             return
         running = self.watch.team.running()
-        stuck = self.watch.progress.stuck(list(running))
+        self.watch.progress.look(running)
+        self._compare_paces()
+        stuck = self.watch.progress.stuck(running)
         if stuck:
             self._has_failed = True
             states = {rank: linux.state(running[rank], self.watch.root) for rank in stuck}
             self.fail(_hang(stuck, states, self.watch))
+
+    def _compare_paces(self) -> None:
+        if time.monotonic() - self._compared > _PACE_SECONDS:
+            self._compared = time.monotonic()
+            self.tell_paces(self.watch.progress.paces())
 
     def _end_ranks(self, verdict: Ending) -> None:
         team = self.watch.team
@@ -178,4 +192,8 @@ def _hang(stuck: Mapping[int, str], states: Mapping[int, str], watch: Watch) -> 
     reason = (
         f"no progress for too long on {watch.peers.member.host} by rank {', '.join(named)}; stacks are above"
     )
+    if any(where.startswith(f"while {SAVING}") for where in stuck.values()):
+        reason += (
+            "; its file system does not answer, and the next attempt resumes from the last good checkpoint"
+        )
     return Ending(code=RESUMABLE_EXIT_CODE, reason=reason, rank=min(stuck), dump=True)

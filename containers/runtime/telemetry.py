@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 
 from containers.runtime import tensorboard_file
+from containers.runtime.beat import PROGRESS_VARIABLE, STARTING, Beat
 from containers.runtime.contract import LaunchContract
 
-PROGRESS_VARIABLE = "SLIPWAY_PROGRESS_FILE"
 STEPS_NAME = "steps.jsonl"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _MOST_LINE_BYTES = 64 << 10
@@ -33,6 +33,7 @@ class Step:
     loss: float
     learning_rate: float
     seconds: float
+    own_seconds: float | None = None  # of them, before it waits for another rank: tells who is slow
     gradient_norm: float | None = None
     sequences_per_second: float | None = None
     tokens_per_second: float | None = None
@@ -52,7 +53,7 @@ class Telemetry:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._attempt = attempt
-        self._progress = progress
+        self._beat = Beat(progress)
         self._clock = clock
         self._sinks: list[tuple[_Sink, Callable[[Step, float], bytes]]] = []
         if folder is not None:
@@ -62,19 +63,15 @@ class Telemetry:
             # The name that TensorBoard looks for; attempt and process keep two writers apart.
             name = f"events.out.tfevents.{int(now)}.attempt-{attempt}.{os.getpid()}"
             self._sinks.append((_Sink(folder / name, first=tensorboard_file.first_record(now)), _event))
-        self.beat("start")
+        self.beat(STARTING)
 
     @classmethod
     def of(cls, contract: LaunchContract, *, tensorboard: bool = True) -> Telemetry:
         """Rank 0 writes below the contract's logs, if it says where they are."""
-        progress = os.environ.get(PROGRESS_VARIABLE)
+        given = os.environ.get(PROGRESS_VARIABLE)
         folder = Path(contract.logs) if contract.logs and contract.rank == 0 else None
-        return cls(
-            folder,
-            attempt=contract.attempt,
-            progress=Path(progress) if progress else None,
-            tensorboard=tensorboard,
-        )
+        progress = Path(given) if given else None
+        return cls(folder, attempt=contract.attempt, progress=progress, tensorboard=tensorboard)
 
     def __enter__(self) -> Telemetry:
         return self
@@ -86,19 +83,14 @@ class Telemetry:
             sink.close()
 
     def record(self, step: Step) -> None:
-        self.beat(str(step.step))
+        self._beat.at(str(step.step), step.own_seconds)
         now = self._clock()
         for sink, encode in self._sinks:
             sink.append(encode(step, now))
 
     def beat(self, where: str) -> None:
-        """The launcher ends a rank whose file stays the same for too long; call it also in a long save."""
-        if self._progress is None:
-            return
-        with suppress(OSError):
-            fresh = self._progress.with_suffix(".new")
-            fresh.write_text(f"{where}\n{time.monotonic_ns()}", encoding="utf-8")
-            fresh.replace(self._progress)
+        """The launcher ends a rank whose file stays the same too long; call it also in long work between."""
+        self._beat.at(where)
 
     def _line(self, step: Step, now: float) -> bytes:
         record: dict[str, object] = {"time": round(now, 3), "attempt": self._attempt}

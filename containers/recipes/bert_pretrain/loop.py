@@ -38,6 +38,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     seconds: float
+    own_seconds: float  # before the first wait for another rank
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,15 +54,17 @@ class Loop:
     tell: Callable[[StepReport], None]
     say: Callable[[str], None]
     skipped: int = 0
+    began: float = 0.0
+    own_seconds: float = 0.0  # as the host sees it: accelerators may still compute then
 
     def run(self, batches: Iterator[Batch], first: int) -> None:
         saved = first
         for step in range(first, self.config.steps):
-            began = time.perf_counter()
+            self.began = time.perf_counter()
             batch = next(batches)
             sums, must_end = self._compute(batch, step)
             norm = self._move(sums, step)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - self.began
             self.ending.longest_step_seconds = max(self.ending.longest_step_seconds, seconds)
             self._tell(step, sums, norm, seconds)
             if must_end:
@@ -77,7 +80,9 @@ class Loop:
             # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
             self.device.seed(_mixed(self.config.seed, self.plan.number(step, self.rank, position)))
             losses = self.engine.losses(inputs)
-            self.engine.backward(losses.total, is_last=position + 1 == self.plan.accumulation_steps)
+            is_last = position + 1 == self.plan.accumulation_steps
+            self.own_seconds = time.perf_counter() - self.began
+            self.engine.backward(losses.total, is_last=is_last)
             sums[:2] += torch.stack((losses.masked_words, losses.next_sentence)).detach()
             self.device.submit()
         sums[:2] /= self.plan.micro_batches
@@ -116,6 +121,7 @@ class Loop:
                 gradient_norm=norm,
                 learning_rate=self.schedule.rate(step),
                 seconds=seconds,
+                own_seconds=self.own_seconds,
             )
         )
 

@@ -36,6 +36,7 @@ class Reporter:
                 loss=report.loss,
                 learning_rate=report.learning_rate,
                 seconds=report.seconds,
+                own_seconds=report.own_seconds,
                 gradient_norm=report.gradient_norm,
                 sequences_per_second=rate,
                 tokens_per_second=rate * self.row_tokens,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -15,9 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from containers.runtime.checkpoint import Checkpoints, Training
 from containers.runtime.contract import LaunchContract
 from containers.runtime.errors import Refusal
-from containers.runtime.telemetry import Telemetry
+from containers.runtime.telemetry import Step, Telemetry
+from containers.runtime.tensor_file import TensorData
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -94,6 +97,30 @@ def beat(word: str) -> None:
     Telemetry.of(LaunchContract.from_environment(os.environ)).beat(word)
 
 
+def steps(word: str) -> None:
+    """One after the other, each of `word` seconds, until it is asked to stop."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        sys.exit(85)
+
+    signal.signal(signal.SIGTERM, stop)
+    with Telemetry.of(LaunchContract.from_environment(os.environ)) as telemetry:
+        for number in itertools.count(1):
+            time.sleep(float(word))
+            telemetry.record(Step(step=number, loss=1.0, learning_rate=0.1, seconds=float(word)))
+
+
+def checkpoint(word: str) -> None:
+    """Resumes, and saves the steps that `word` lists."""
+    contract = LaunchContract.from_environment(os.environ)
+    training = Training.of(contract, topology={}, config={})
+    with Checkpoints(Path(os.environ["SLIPWAY_CHECKPOINTS"]), training) as checkpoints:
+        found = checkpoints.resume("auto")
+        print(f"begins after step {found.step if found else 0}", flush=True)
+        for step in word.split():
+            checkpoints.save(int(step), {"w": TensorData(dtype="U8", shape=(4,), data=memoryview(b"abcd"))})
+
+
 def pause(word: str) -> None:
     time.sleep(float(word))
 
@@ -135,6 +162,8 @@ DOES: dict[str, Callable[[str], None]] = {
         explode,
         children,
         beat,
+        steps,
+        checkpoint,
         say,
         raw,
         flood,
