@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from containers.runtime import disk, manifest
+from containers.runtime.beat import SAVING, WAITING, Beat
 from containers.runtime.collective import ALONE, Collective, Json
 from containers.runtime.errors import Refusal
 from containers.runtime.lease import DEFAULT_SECONDS, Fenced, FolderInUse, Lease, this_process
@@ -66,6 +67,7 @@ class Checkpoints:
         self._lease: Lease | None = None
         self._token = ""
         self._known_bad: frozenset[str] = frozenset()
+        self._beat = Beat.of(os.environ)
 
     def __enter__(self) -> Checkpoints:
         self._token = self._by_main(self._open)
@@ -92,8 +94,11 @@ class Checkpoints:
             raise Refusal(f"step is {step!r}, and must be a whole number from 0 to {LARGEST_STEP}")
         target = step_folder(self.folder, step)
         temporary = target.with_name(f"{target.name}.tmp-{self._training.attempt}-{self._token}")
-        reports = self._collective.gather(self._write(temporary, tensors, state))
+        report = self._write(temporary, tensors, state)
+        self._beat.at(f"{WAITING}step {step}")
+        reports = self._collective.gather(report)
         self._by_main(lambda: self._finish(temporary, target, step, reports, cursor))
+        self._beat.at(f"going on after it saved step {step}")
         return target
 
     def _by_main(self, action: Callable[[], str]) -> str:
@@ -139,11 +144,12 @@ class Checkpoints:
     def _write(self, folder: Path, tensors: Mapping[str, TensorData], state: Json) -> Json:
         """A failure is a report like any other: a rank that raised here would leave the others waiting."""
         path = folder / manifest.file_name(self._collective.rank)
+        self._beat.at(f"{SAVING}{path}")
         try:
             folder.mkdir(exist_ok=True)
             with suppress(FileNotFoundError):
                 path.unlink()  # of an earlier save of this step that failed
-            written = write_tensors(path, tensors)
+            written = write_tensors(path, tensors, self._beat.again)
         except OSError as error:
             return {"error": f"{path.name} was not written: {_reason(error)}"}
         except Refusal as error:
@@ -151,6 +157,7 @@ class Checkpoints:
         return {"name": path.name, "bytes": written.bytes, "sha256": written.sha256, "state": state}
 
     def _finish(self, temporary: Path, target: Path, step: int, reports: list[Json], cursor: Json) -> str:
+        self._beat.at(f"{SAVING}{target}")
         try:
             self._publish(temporary, target, self._manifest(step, reports, cursor))
         except (OSError, SaveFailed, Fenced, DamagedCheckpoint) as error:
@@ -202,6 +209,7 @@ class Checkpoints:
         try:
             for file in manifest.read_manifest(target).ranks:
                 manifest.check_content(target, file)
+                self._beat.again()
         except DamagedCheckpoint:
             return False
         return True
@@ -214,6 +222,7 @@ class Checkpoints:
         oldest_kept = good[self._keep - 1].name
         for path in published(self.folder).values():
             if path.name < oldest_kept:
+                self._beat.again()
                 disk.discard_folder(path, self._trash(path))
 
     def _looks_good(self, folder: Path) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -60,10 +60,12 @@ class TensorData:
             raise Refusal(f"shape {self.shape} of {self.dtype} is {wanted} bytes, not {self.data.nbytes}")
 
 
-def write_tensors(path: Path, tensors: Mapping[str, TensorData]) -> Digest:
+def write_tensors(
+    path: Path, tensors: Mapping[str, TensorData], moved: Callable[[], None] = disk.unwatched
+) -> Digest:
     # Widest first, as the reference implementation does: each then lies at a multiple of its item size.
     ordered = sorted(tensors.items(), key=lambda item: (-ITEM_BYTES[item[1].dtype], item[0]))
-    return disk.write_new(path, _parts(ordered))
+    return disk.write_new(path, _parts(ordered), moved)
 
 
 def read_tensors(path: Path, expected: Digest) -> dict[str, TensorData]:
