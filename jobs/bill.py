@@ -24,6 +24,7 @@ NOT_COUNTED: Mapping[str, str] = {
     "AWS::KMS::Key": "KMS keys",
     "AWS::Logs::LogGroup": "log storage",
     "AWS::S3::Bucket": "S3 storage",
+    "AWS::SecretsManager::Secret": "secrets",
 }
 # Paid for whether nodes run or not.
 _PAID_AHEAD = ("open-reservation", "targeted-reservation", "capacity-block")

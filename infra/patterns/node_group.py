@@ -25,6 +25,7 @@ from infra.patterns.launch_template import NodeTemplate
 from infra.patterns.roles import ServiceRole
 
 _COOLDOWN_SECONDS = 300
+_NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class NodeGroup(Construct):
             health_check_type="EC2",
             health_check_grace_period=_COOLDOWN_SECONDS,
             cooldown=str(_COOLDOWN_SECONDS),
+            tags=[_NAMED(key="Name", value=props.cluster, propagate_at_launch=True)],
             # A Spot node is not replaced before EC2 takes it: the exchange would end a job that might go on.
             capacity_rebalance=False,
         )

@@ -38,6 +38,8 @@ def document(_old: Properties, new: Properties) -> bool:
 IN_PLACE_ON_EBS = ("InstanceType", "EbsOptimized", "UserData", "KernelId", "RamdiskId", "SecurityGroupIds")
 
 RULES: Mapping[str, Mapping[str, Rule]] = {
+    # The group stays and its instances, too; only an UpdatePolicy, which the yard does not follow, says else.
+    "AWS::AutoScaling::AutoScalingGroup": {"*": lambda _old, _new: False},
     "AWS::Batch::ComputeEnvironment": {"*": batch_environment},
     "AWS::EC2::VPC": {"InstanceTenancy": vpc_tenancy},
     "AWS::EC2::Instance": {name: lambda _old, _new: False for name in IN_PLACE_ON_EBS},

@@ -20,6 +20,7 @@ from jobs.yard.resources.conditional import RULES, replaces
             {"ReplaceComputeEnvironment": False},
             False,
         ),
+        ("AWS::AutoScaling::AutoScalingGroup", "LaunchTemplate", {}, False),
         ("AWS::EC2::VPC", "InstanceTenancy", {"InstanceTenancy": "dedicated"}, True),
         ("AWS::EC2::VPC", "InstanceTenancy", {"InstanceTenancy": "default"}, False),
         ("AWS::EC2::Instance", "InstanceType", {}, False),
