@@ -1,4 +1,4 @@
-"""PyTorch's and numpy's tensors to what checkpoints store, and back; and the wire between ranks over torch.
+"""PyTorch's tensors to what checkpoints store, and back; and the wire between ranks over torch.
 
 The only module of the runtime that knows a framework, and it loads it on use.
 """
@@ -29,20 +29,6 @@ _TORCH_TYPES: Mapping[str, str] = {
     "I64": "int64",
     "F64": "float64",
 }
-_NUMPY_TYPES: Mapping[str, str] = {
-    "BOOL": "|b1",
-    "U8": "|u1",
-    "I8": "|i1",
-    "U16": "<u2",
-    "I16": "<i2",
-    "F16": "<f2",
-    "U32": "<u4",
-    "I32": "<i4",
-    "F32": "<f4",
-    "U64": "<u8",
-    "I64": "<i8",
-    "F64": "<f8",
-}
 
 
 def from_torch(tensors: Mapping[str, Any]) -> dict[str, TensorData]:
@@ -56,26 +42,6 @@ def to_torch(tensors: Mapping[str, TensorData]) -> dict[str, Any]:
     """Writable tensors on the processor that share one buffer."""
     torch = importlib.import_module("torch")
     return {name: _one_to_torch(torch, data) for name, data in tensors.items()}
-
-
-def from_numpy(arrays: Mapping[str, Any]) -> dict[str, TensorData]:
-    numpy = importlib.import_module("numpy")
-    codes = {text: code for code, text in _NUMPY_TYPES.items()}
-    found = {}
-    for name, array in arrays.items():
-        ordered = numpy.ascontiguousarray(array).reshape(array.shape)
-        text = ordered.dtype.newbyteorder("<").str
-        if text not in codes:
-            raise Refusal(f"array {shown(name)} has the dtype {ordered.dtype}, which cannot be stored")
-        little = ordered.astype(text, copy=False)
-        flat = memoryview(little.reshape(-1).view("u1"))
-        found[name] = TensorData(dtype=codes[text], shape=tuple(array.shape), data=flat)
-    return found
-
-
-def to_numpy(tensors: Mapping[str, TensorData]) -> dict[str, Any]:
-    numpy = importlib.import_module("numpy")
-    return {name: _one_to_numpy(numpy, name, data) for name, data in tensors.items()}
 
 
 def torch_collective(group: Any = None) -> Collective:
@@ -103,17 +69,11 @@ def _one_from_torch(torch: Any, names: Mapping[Any, str], name: str, tensor: Any
 
 def _one_to_torch(torch: Any, data: TensorData) -> Any:
     if data.dtype not in _TORCH_TYPES:
-        raise Refusal(f"PyTorch has no {data.dtype} tensors to read into; read them with numpy")
+        raise Refusal(f"PyTorch has no {data.dtype} tensors to read into")
     dtype = getattr(torch, _TORCH_TYPES[data.dtype])
     if not data.data.nbytes:
         return torch.empty(data.shape, dtype=dtype)
     return torch.frombuffer(data.data, dtype=dtype).reshape(data.shape)
-
-
-def _one_to_numpy(numpy: Any, name: str, data: TensorData) -> Any:
-    if data.dtype not in _NUMPY_TYPES:
-        raise Refusal(f"numpy has no {data.dtype} for {shown(name)}; read it with PyTorch")
-    return numpy.frombuffer(data.data, dtype=_NUMPY_TYPES[data.dtype]).reshape(data.shape)
 
 
 def _gather(distributed: Any, group: Any, value: Json) -> list[Json]:

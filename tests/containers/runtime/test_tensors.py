@@ -1,4 +1,4 @@
-"""PyTorch's and numpy's tensors survive a checkpoint bit for bit; ranks talk over a real process group."""
+"""PyTorch's tensors survive a checkpoint bit for bit; ranks talk over a real process group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.containers.runtime.saving import quiet, training
 ROOT = Path(__file__).parents[3]
 
 torch: Any = pytest.importorskip("torch")
-numpy: Any = pytest.importorskip("numpy")
 
 
 def test_torch_tensors_of_every_dtype_come_back_bit_for_bit(tmp_path: Path) -> None:
@@ -47,24 +46,9 @@ def test_torch_tensors_of_every_dtype_come_back_bit_for_bit(tmp_path: Path) -> N
     read["f32"] += 1  # writable: an optimizer goes on with it
 
 
-def test_numpy_arrays_come_back_whatever_their_byte_order(tmp_path: Path) -> None:
-    saved = {
-        "big": numpy.arange(5, dtype=">f4"),
-        "c": numpy.arange(6).reshape(2, 3).T,
-        "one": numpy.float64(2.5),
-    }
-    saved["one"] = numpy.asarray(saved["one"])
-    read = tensors.to_numpy(tensors.from_numpy(saved))
-    assert {name: array.tolist() for name, array in read.items()} == {
-        name: array.tolist() for name, array in saved.items()
-    }
-
-
 def test_what_is_no_plain_tensor_is_refused_by_name() -> None:
     with pytest.raises(Refusal, match="'z' has the dtype"):
         tensors.from_torch({"z": torch.zeros(2, dtype=torch.complex64)})
-    with pytest.raises(Refusal, match="'o' has the dtype"):
-        tensors.from_numpy({"o": numpy.array([object()])})
 
 
 RANK = """
