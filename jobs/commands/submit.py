@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -68,7 +69,6 @@ def command(
     region: str | None,
     confirm_cost: str,
     again: bool,
-    follow: bool,
     dry_run: bool,
     as_json: bool,
     **asked: Any,
@@ -85,27 +85,16 @@ def command(
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """
     from jobs.core.cost import parse_agreed
-    from jobs.submission import prepare, submit_prepared
+    from jobs.submission import prepare
 
-    agreed = parse_agreed(confirm_cost)
+    agreed, follows = parse_agreed(confirm_cost), asked.pop("follow")
     prepared = prepare(_job(**asked), target, region)
     for warning in prepared.warnings:
         warn(warning)
     if dry_run:
         print_json(_decided(prepared))
         return
-    try:
-        submitted = submit_prepared(
-            prepared, confirm=lambda name, ceiling: _confirm(name, ceiling, agreed), again=again, say=say
-        )
-    except KeyboardInterrupt:
-        say("whether it was submitted is not known; the same command looks before it sends anything")
-        raise
-    if submitted.existed:
-        say(f"{submitted.prepared.name} was submitted before; --again runs it once more")
-        if prepared.waits_for:
-            say(f"what it waits for was said then: slipway explain {submitted.prepared.name}")
-    _end(submitted, follow=follow, as_json=as_json)
+    _end(_submit(prepared, agreed, again=again), follow=follows, as_json=as_json)
 
 
 def _job(
@@ -124,9 +113,33 @@ def _job(
         recipe=recipe,
         nodes=nodes,
         settings=parse_settings(settings),
-        timeout_seconds=None if timeout_hours is None else round(timeout_hours * _SECONDS_PER_HOUR),
+        timeout_seconds=None if timeout_hours is None else _seconds(timeout_hours),
         **others,
     )
+
+
+def _seconds(hours: float) -> int:
+    """NaN and infinity are numbers to click."""
+    if not math.isfinite(hours):
+        raise click.BadParameter(f"{hours} is no number of hours.", param_hint="'--timeout-hours'")
+    return round(hours * _SECONDS_PER_HOUR)
+
+
+def _submit(prepared: Prepared, agreed: Agreed, *, again: bool) -> Submitted:
+    from jobs.submission import submit_prepared
+
+    try:
+        submitted = submit_prepared(
+            prepared, confirm=lambda name, ceiling: _confirm(name, ceiling, agreed), again=again, say=say
+        )
+    except KeyboardInterrupt:
+        say("whether it was submitted is not known; the same command looks before it sends anything")
+        raise
+    if submitted.existed:
+        say(f"{submitted.prepared.name} was submitted before; --again runs it once more")
+        if prepared.waits_for:
+            say(f"what it waits for was said then: slipway explain {submitted.prepared.name}")
+    return submitted
 
 
 def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:

@@ -32,6 +32,8 @@ CASES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("BI-026", (*TRAIN[:-1], "0"), "--nodes: is 0; allowed is 1 to 1000"),
     ("BI-028", (*TRAIN[:-1], "1.5"), "'1.5' is not a valid integer"),
     ("BI-031", (*TRAIN[:-1], "NaN"), "'NaN' is not a valid integer"),
+    ("BI-031", (*TRAIN, "--timeout-hours", "nan"), "nan is no number of hours"),
+    ("BI-032", (*TRAIN, "--timeout-hours", "inf"), "inf is no number of hours"),
     ("BI-032", (*TRAIN[:-1], "1000000000"), "--nodes: is 1000000000; allowed is 1 to 1000"),
     ("BI-043", (*TRAIN, "--attempts", "0"), "--attempts: is 0; allowed is 1 to 10; 1 is no retry"),
     ("BI-044", (*TRAIN, "--attempts", "11"), "--attempts: is 11; allowed is 1 to 10"),
