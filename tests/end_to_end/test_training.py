@@ -32,7 +32,7 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     shell.must("cdk", "deploy", "--all", *approved, "--output", assembly, "-c", "dl1.keep_data=false")
     shell.must("slipway", "build", "gaudi")
     sample = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
-    shell.must("slipway", "submit", "prepare_bert", *NODES, *sample, "--follow")
+    shell.must("slipway", "submit", "prepare_bert", *NODES, *sample)
     return shell
 
 
@@ -45,7 +45,7 @@ def wait_for(shell: Shell, words: str, patience_seconds: float = 120) -> None:
 
 def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint(cluster: Shell) -> None:
     settings = [part for name, value in TRAINING.items() for part in ("--set", f"{name}={value}")]
-    cluster.must("slipway", "submit", "bert_pretrain", *NODES, *settings)
+    cluster.must("slipway", "submit", "bert_pretrain", *NODES, *settings, "--depends-on", "prepare_bert")
     wait_for(cluster, "saved step 20")
     cluster.must("slipway", "yard", "kill-node", "bert_pretrain", "1")
     log = cluster.must("slipway", "logs", "bert_pretrain", "--follow")
@@ -53,6 +53,9 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint(cluster: Shell
     assert "resuming from step" in log
     run = cluster.data("slipway", "status", "bert_pretrain", "--json")
     assert run["state"] == "succeeded"
+    data = cluster.data("slipway", "status", "prepare_bert", "--json")
+    assert run["depends_on"] == [data["id"]]
+    assert data["stopped_at"] <= run["started_at"]
     curve = cluster.data("slipway", "curve", "bert_pretrain", "--json")
     assert [point["step"] for point in curve] == list(range(10, 121, 10))
     assert [point["attempt"] for point in curve] == sorted(point["attempt"] for point in curve)
