@@ -25,7 +25,6 @@ HOMES = {
     "marshal": (),
     "shelve": (),
 }
-CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
 SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
 
 
@@ -79,29 +78,6 @@ def test_each_heavy_package_is_imported_only_where_it_lives() -> None:
 )
 def test_a_stray_import_would_be_found(path: str, source: str) -> None:
     assert strangers(path, ast.parse(source))
-
-
-def test_the_core_knows_only_itself_of_ours() -> None:
-    ours = [
-        f"{path}: {node.module}"
-        for path in tracked.paths(".py")
-        if path.startswith("jobs/core/")
-        for node in ast.walk(tracked.syntax(path))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("jobs", "infra"))
-    ]
-    assert ours
-    assert not [line for line in ours if not line.split(": ")[1].startswith("jobs.core.")]
-
-
-def test_the_core_reads_no_clock() -> None:
-    readings = [
-        f"{path}:{node.lineno}"
-        for path in tracked.paths(".py")
-        if path.startswith("jobs/core/")
-        for node in ast.walk(tracked.syntax(path))
-        if isinstance(node, ast.Attribute) and node.attr in CLOCKS
-    ]
-    assert not readings
 
 
 def test_no_program_is_started_through_a_shell() -> None:

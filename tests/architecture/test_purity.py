@@ -1,0 +1,146 @@
+"""What may know nothing of the world: the packages that only decide, and a runtime that only needs Python.
+
+import-linter's contracts in pyproject.toml hold the same for what comes in by way of other modules; here is
+what they cannot see: clocks, chance, and packages that nobody listed. A new pure package is one row of PURE.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture import tracked
+
+# The package, and what of ours it may import. One that does not exist yet holds as soon as it does.
+PURE = {
+    "jobs.core": ("jobs.core",),
+    "jobs.estimate": ("jobs.core", "jobs.estimate"),
+    "jobs.planner": ("jobs.core", "jobs.estimate", "jobs.planner"),
+}
+CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
+CHANCE = ("os.urandom", "random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "numpy.random.")
+RUNTIME = "containers/runtime/"
+LOADS_ON_USE = "containers/runtime/tensors.py"
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{name.name}") for name in node.names)
+
+
+def is_within(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def foreign(tree: ast.AST, allowed: tuple[str, ...]) -> list[str]:
+    """Neither the standard library's nor of the packages that are allowed."""
+    return [
+        f"{line} imports {name}"
+        for line, name in imports(tree)
+        if name.split(".")[0] not in sys.stdlib_module_names and not is_within(name, allowed)
+    ]
+
+
+def worldly(tree: ast.AST) -> list[str]:
+    """Calls whose answer another run would not get: a seeded `random.Random(seed)` is none."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("random", "secrets"):
+            found.append(f"{node.lineno} takes names out of {node.module}; write {node.module}.…")
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        is_seeded = called.startswith("random.Random(") or (called == "random.Random" and node.args)
+        if called.rpartition(".")[2] in CLOCKS or (called.startswith(CHANCE) and not is_seeded):
+            found.append(f"{node.lineno} calls {called}")
+    return found
+
+
+def sources(folder: str) -> list[str]:
+    return [path for path in tracked.paths(".py") if path.startswith(folder)]
+
+
+def contract(name: str) -> dict[str, list[str]]:
+    contracts = tomllib.loads(tracked.text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    found: dict[str, list[str]] = next(each for each in contracts if each["id"] == name)
+    return found
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_a_pure_package_needs_only_python_and_pure_packages(package: str) -> None:
+    folder = package.replace(".", "/") + "/"
+    assert not [
+        f"{path}:{line}" for path in sources(folder) for line in foreign(tracked.syntax(path), PURE[package])
+    ]
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_a_pure_package_reads_no_clock_and_leaves_nothing_to_chance(package: str) -> None:
+    folder = package.replace(".", "/") + "/"
+    assert not [f"{path}:{line}" for path in sources(folder) for line in worldly(tracked.syntax(path))]
+
+
+def test_import_linter_holds_every_pure_package_there_is() -> None:
+    existing = {package for package in PURE if sources(package.replace(".", "/") + "/")}
+    assert {"jobs.core", "jobs.estimate"} <= existing
+    assert set(contract("pure")["source_modules"]) == existing
+
+
+def test_the_runtime_needs_nothing_but_python() -> None:
+    paths = sources(RUNTIME)
+    assert paths
+    strangers = [
+        f"{path}:{line}" for path in paths for line in foreign(tracked.syntax(path), ("containers.runtime",))
+    ]
+    # The package itself has nothing in it: versions.py asks it where our files are.
+    assert not [line for line in strangers if not line.endswith(" imports containers")]
+
+
+def test_the_runtime_loads_a_framework_in_one_module_only() -> None:
+    loads = [
+        path
+        for path in sources(RUNTIME)
+        for node in ast.walk(tracked.syntax(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "__import__")
+    ]
+    assert set(loads) == {LOADS_ON_USE}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import boto3",
+        "def late():\n    import numpy",
+        "from jobs.aws import client",
+        "import containers.data",
+    ],
+)
+def test_a_stray_import_would_be_found(source: str) -> None:
+    assert foreign(ast.parse(source), PURE["jobs.planner"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "datetime.now(UTC)",
+        "dt.date.today()",
+        "random.random()",
+        "random.Random()",
+        "from random import shuffle",
+        "uuid.uuid4()",
+        "os.urandom(8)",
+    ],
+)
+def test_a_clock_or_a_chance_would_be_found(source: str) -> None:
+    assert worldly(ast.parse(source))
+
+
+def test_seeded_chance_is_allowed() -> None:
+    assert not worldly(ast.parse("random.Random(7).shuffle(jobs)"))
