@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infra.rules import batch_capacity, batch_jobs, data, efa, nodes, permissions, traffic, whole
+from infra.rules import (
+    batch_capacity,
+    batch_jobs,
+    data,
+    efa,
+    node_groups,
+    nodes,
+    permissions,
+    traffic,
+    trust,
+    whole,
+)
 from infra.rules.template import Rule
 
 RULES: Mapping[str, Rule] = {
@@ -33,6 +44,11 @@ RULES: Mapping[str, Rule] = {
     "efa-interfaces": efa.interfaces_fit_the_type,
     "efa-together": efa.nodes_are_close,
     "files-encrypted": data.files_are_encrypted,
+    "group-close": node_groups.nodes_are_close,
+    "group-cpu-options": node_groups.no_options_where_none_are_taken,
+    "group-ends-no-job": node_groups.no_deployment_ends_a_job,
+    "group-one-thread": node_groups.one_thread_a_core,
+    "group-template-version": node_groups.template_version_is_explicit,
     "image-tags-immutable": data.tags_never_move,
     "logs-end-encrypted": data.logs_end_and_are_encrypted,
     "lustre-steps": data.lustre_comes_in_steps,
@@ -48,4 +64,6 @@ RULES: Mapping[str, Rule] = {
     "traffic-https-out": traffic.only_https_out_to_anywhere,
     "traffic-no-internet-in": traffic.nothing_in_from_anywhere,
     "traffic-no-ssh": traffic.no_ssh,
+    "trust-host-keys": trust.host_keys_are_checked,
+    "trust-secrets-closed": trust.secrets_are_closed,
 }

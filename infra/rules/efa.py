@@ -77,7 +77,11 @@ def _wrong_order(name: str, interfaces: list[Mapping[str, Any]]) -> Iterator[Fin
 
 
 def _types_of_templates(template: Template) -> dict[str, list[str]]:
-    types: dict[str, list[str]] = {}
+    """A launch template names its type itself, or those who use it do."""
+    types: dict[str, list[str]] = {
+        name: as_list(properties.get("LaunchTemplateData", {}).get("InstanceType"))
+        for name, properties in resources(template, _TEMPLATE)
+    }
     for _, properties in resources(template, _POOL):
         pool = properties.get("ComputeResources", {})
         target = logical_id(_template_id(pool))

@@ -58,13 +58,15 @@ _RESOURCE_TYPES = (
     "AWS::EC2::VPCEndpoint",
     "AWS::EFS::FileSystem",
     "AWS::S3::BucketPolicy",
+    "AWS::SecretsManager::ResourcePolicy",
     "AWS::SNS::TopicPolicy",
 )
 
 
 def _allowed(template: Template, types: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name, properties in resources(template, *types):
-        documents = [properties.get("PolicyDocument"), properties.get("FileSystemPolicy")]
+        named = ("PolicyDocument", "FileSystemPolicy", "ResourcePolicy")
+        documents = [properties.get(each) for each in named]
         documents += [each.get("PolicyDocument") for each in as_list(properties.get("Policies"))]
         for document in filter(None, documents):
             for statement in as_list(document["Statement"]):

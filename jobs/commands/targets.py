@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import click
@@ -16,18 +16,35 @@ LISTED = (
     Column(name="instance_type"),
     Column(name="max_nodes", align="right"),
     Column(name="region"),
-    Column(name="image"),
-    Column(name="image_tag"),
+    Column(name="image", absent="-"),
+    Column(name="image_tag", absent="-"),
+    Column(name="machine_image", absent="-"),
 )
 
+# What only one kind has.
+OF_KIND: Mapping[str, tuple[Column, ...]] = {
+    "batch": (
+        Column(name="image"),
+        Column(name="image_tag"),
+        Column(name="queue_arn", title="job queue"),
+        Column(name="job_definition_arn", title="job definition"),
+        Column(name="repository_uri", title="repository"),
+        Column(name="build_project"),
+    ),
+    "mpi": (
+        Column(name="machine_image"),
+        Column(name="ami_parameter", title="named by"),
+        Column(name="mpi", title="MPI"),
+        Column(name="node_group"),
+        Column(name="run_document"),
+        Column(name="stop_document"),
+    ),
+}
 IN_FULL = (
-    *LISTED,
+    *LISTED[:-3],
     Column(name="account"),
     Column(name="zone"),
-    Column(name="queue_arn", title="job queue"),
-    Column(name="job_definition_arn", title="job definition"),
-    Column(name="repository_uri", title="repository"),
-    Column(name="build_project"),
+    Column(name="efa_interfaces", title="EFA interfaces of a node"),
     Column(name="bucket"),
     Column(name="log_group"),
     Column(name="file_system_id", title="file system", absent="none"),
@@ -57,7 +74,7 @@ def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     missing = set(names) - {target.name for target in found}
     rows = [{"kind": target.kind, **asdict(target)} for target in chosen]
     if len(names) == 1 and rows:
-        print_record("", IN_FULL, rows[0], as_json=as_json)
+        print_record("", (*IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
     elif not missing:
         print_table("targets", LISTED, rows, as_json=as_json)
     for error in damaged:

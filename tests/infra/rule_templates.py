@@ -29,6 +29,11 @@ _ROLE = "AWS::IAM::Role"
 _POLICY = "AWS::IAM::ManagedPolicy"
 _BUCKET = "AWS::S3::Bucket"
 
+_MACHINE = "AWS::AutoScaling::AutoScalingGroup"
+_SECRET = "AWS::SecretsManager::Secret"
+_SECRET_POLICY = "AWS::SecretsManager::ResourcePolicy"
+_DOCUMENT = "AWS::SSM::Document"
+
 _SELF = {"Fn::GetAtt": ["Group", "GroupId"]}
 
 
@@ -40,6 +45,14 @@ def _interface(card: int) -> dict[str, Any]:
         "Groups": [_SELF],
         **({"AssociatePublicIpAddress": False} if card == 0 else {}),
     }
+
+
+def _metal(options: dict[str, int]) -> dict[str, Any]:
+    return {"InstanceType": "c6i.metal", "CpuOptions": options}
+
+
+def _two_threads(instance_type: str) -> dict[str, Any]:
+    return {"InstanceType": instance_type, "CpuOptions": {"CoreCount": 32, "ThreadsPerCore": 2}}
 
 
 GOOD: Mapping[str, Any] = {
@@ -92,6 +105,33 @@ GOOD: Mapping[str, Any] = {
                     },
                 },
             },
+        },
+        "Machine": {
+            "Type": _MACHINE,
+            "Properties": {
+                "MinSize": "0",
+                "VPCZoneIdentifier": [{"Ref": "Subnet"}],
+                "PlacementGroup": {"Ref": "Near"},
+                "LaunchTemplate": {
+                    "LaunchTemplateId": {"Ref": "Template"},
+                    "Version": {"Fn::GetAtt": ["Template", "LatestVersionNumber"]},
+                },
+            },
+        },
+        "Secret": {"Type": _SECRET, "Properties": {"KmsKeyId": "key", "GenerateSecretString": {}}},
+        "SecretPolicy": {
+            "Type": _SECRET_POLICY,
+            "Properties": {
+                "SecretId": {"Ref": "Secret"},
+                "BlockPublicPolicy": True,
+                "ResourcePolicy": {
+                    "Statement": [{"Effect": "Deny", "Action": "secretsmanager:GetSecretValue"}]
+                },
+            },
+        },
+        "Document": {
+            "Type": _DOCUMENT,
+            "Properties": {"Content": {"mainSteps": [{"inputs": {"runCommand": ["exec run"]}}]}},
         },
         "Queue": {
             "Type": _QUEUE,
@@ -249,6 +289,22 @@ BAD: tuple[tuple[str, str, Path, object], ...] = (
     ("efa-together", _COMPUTE, (*_POOL, "PlacementGroup"), GONE),
     ("efa-together", "AWS::EC2::PlacementGroup", ("Strategy",), "spread"),
     ("files-encrypted", _FSX, ("KmsKeyId",), GONE),
+    ("efa-interfaces", _TEMPLATE, (*_DATA, "InstanceType"), "c6i.16xlarge"),
+    ("group-close", _MACHINE, ("PlacementGroup",), GONE),
+    ("group-close", "AWS::EC2::PlacementGroup", ("Strategy",), "spread"),
+    ("group-close", _MACHINE, ("VPCZoneIdentifier",), [{"Ref": "Subnet"}, {"Ref": "Another"}]),
+    ("group-cpu-options", _TEMPLATE, _DATA, _metal({"CoreCount": 64, "ThreadsPerCore": 1})),
+    ("group-ends-no-job", _MACHINE, ("<UpdatePolicy>",), {"AutoScalingRollingUpdate": {"MaxBatchSize": 1}}),
+    (
+        "group-ends-no-job",
+        _MACHINE,
+        ("<UpdatePolicy>",),
+        {"AutoScalingReplacingUpdate": {"WillReplace": True}},
+    ),
+    ("group-one-thread", _TEMPLATE, (*_DATA, "InstanceType"), "c6i.32xlarge"),
+    ("group-one-thread", _TEMPLATE, _DATA, _two_threads("c6i.16xlarge")),
+    ("group-template-version", _MACHINE, ("LaunchTemplate", "Version"), GONE),
+    ("group-template-version", _MACHINE, ("LaunchTemplate", "Version"), "$Latest"),
     ("image-tags-immutable", "AWS::ECR::Repository", ("ImageTagMutability",), "MUTABLE"),
     ("image-tags-immutable", "AWS::ECR::Repository", ("ImageScanningConfiguration",), GONE),
     ("logs-end-encrypted", "AWS::Logs::LogGroup", ("RetentionInDays",), GONE),
@@ -277,6 +333,17 @@ BAD: tuple[tuple[str, str, Path, object], ...] = (
     ("traffic-no-internet-in", _IN, ("CidrIpv6",), "::/0"),
     ("traffic-no-ssh", _GROUP, ("SecurityGroupIngress", 0, "FromPort"), 20),
     ("traffic-no-ssh", _GROUP, ("SecurityGroupIngress", 0), {"IpProtocol": "-1", "CidrIp": "10.0.0.0/8"}),
+    ("traffic-no-internet-in", _GROUP, ("SecurityGroupIngress", 0, "CidrIp"), "128.0.0.0/1"),
+    ("traffic-https-out", _GROUP, ("SecurityGroupEgress", 0), {"IpProtocol": "-1", "CidrIp": "0.0.0.0/1"}),
+    ("trust-host-keys", _TEMPLATE, (*_DATA, "UserData"), "ssh -o StrictHostKeyChecking=no ip-10-30-0-5"),
+    ("trust-host-keys", _TEMPLATE, (*_DATA, "UserData"), {"Fn::Base64": "StrictHostKeyChecking accept-new"}),
+    ("trust-host-keys", _DOCUMENT, ("Content",), {"run": "ssh -o UserKnownHostsFile=/dev/null -- x"}),
+    ("trust-secrets-closed", _SECRET, ("KmsKeyId",), GONE),
+    ("trust-secrets-closed", _SECRET, ("SecretString",), "in plain sight"),
+    ("trust-secrets-closed", _SECRET, ("GenerateSecretString",), GONE),
+    ("trust-secrets-closed", _SECRET_POLICY, ("BlockPublicPolicy",), False),
+    ("trust-secrets-closed", _SECRET_POLICY, ("SecretId",), {"Ref": "Another"}),
+    ("policy-actions", _SECRET_POLICY, ("ResourcePolicy", "Statement"), {"Effect": "Allow", "Action": "*"}),
 )
 
 
@@ -286,6 +353,9 @@ def changed(resource_type: str, path: Path, value: object) -> dict[str, Any]:
     (resource,) = [each for each in template["Resources"].values() if each["Type"] == resource_type]
     if path == ("<type>",):
         resource["Type"] = value
+        return template
+    if path == ("<UpdatePolicy>",):
+        resource["UpdatePolicy"] = value
         return template
     place: Any = resource["Properties"]
     for step in path[:-1]:

@@ -7,7 +7,7 @@ import pytest
 from infra.config import Egress, FileSystem, Market
 from infra.rules import RULES
 from tests.infra.rule_templates import BAD, GOOD, Path, changed
-from tests.infra.synthesis import templates_of
+from tests.infra.synthesis import mpi_templates_of, templates_of
 
 VARIANTS: tuple[dict[str, object], ...] = (
     {},
@@ -22,6 +22,22 @@ VARIANTS: tuple[dict[str, object], ...] = (
     },
     {"keep_data": False},
     {"efa_interfaces": 0},
+)
+
+
+MPI_VARIANTS: tuple[dict[str, object], ...] = (
+    {},
+    {"instance_type": "c6i.16xlarge"},
+    {"instance_type": "c6i.metal"},
+    {"instance_type": "c6in.32xlarge"},
+    {"market": Market.SPOT},
+    {"market": Market.TARGETED_RESERVATION, "reservation_id": "cr-0123456789abcdef0"},
+    {"egress": Egress.NAT},
+    {"file_system": FileSystem.NONE},
+    {"ssh_cidrs": ("10.0.0.0/8",)},
+    {"idle_minutes": None},
+    {"start_at": "0 8 * * MON-FRI", "stop_at": "0 20 * * *"},
+    {"keep_data": False},
 )
 
 
@@ -78,3 +94,10 @@ def test_an_image_of_this_template_or_of_the_same_account_is_ours(registry: list
     container = ("NodeProperties", "NodeRangeProperties", 0, "Container", "Image")
     template = changed("AWS::Batch::JobDefinition", container, {"Fn::Join": ["", registry]})
     assert list(RULES["batch-image-is-ours"](template)) == []
+
+
+@pytest.mark.parametrize("changes", MPI_VARIANTS, ids=str)
+def test_every_sort_of_mpi_cluster_passes_every_rule(changes: dict[str, object]) -> None:
+    for template in mpi_templates_of(**changes).all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name

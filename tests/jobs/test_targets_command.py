@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jobs.core.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
-from tests.jobs.core.test_targets import TARGET
+from tests.jobs.core.test_targets import MPI_TARGET, TARGET
 from tests.yard.conftest import RunningYard
 
 
@@ -36,6 +36,20 @@ def test_one_target_is_shown_in_full(yard_shell: RunningYard, slipway: Slipway) 
     assert code == 0
     assert TARGET.queue_arn in out
     assert TARGET.repository_uri in out
+
+
+def test_machines_and_batch_each_show_what_they_have_and_nothing_unknown(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    deploy(yard_shell, "c6i", encode_target(MPI_TARGET))
+    deploy(yard_shell, "dl1", encode_target(TARGET))
+    _, listed, _ = slipway("targets")
+    assert MPI_TARGET.machine_image in listed
+    assert "unknown" not in listed
+    for name, expected in (("c6i", MPI_TARGET.run_document), ("dl1", TARGET.queue_arn)):
+        _, out, _ = slipway("targets", name)
+        assert expected in out
+        assert "unknown" not in out
 
 
 def test_a_damaged_record_is_told_and_the_others_are_listed(
