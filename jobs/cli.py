@@ -18,6 +18,7 @@ COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 
 # What `slipway --help` says of each; the command's docstring is its own, longer help.
 COMMANDS = {
+    "bake": "Bake a machine image in the cloud, or go back to one from before",
     "build": "Build an image in the cloud and push it under its tag",
     "cancel": "End a job",
     "clusters": "List the declared clusters: what runs, and its price per hour",
@@ -25,6 +26,7 @@ COMMANDS = {
     "curve": "Show the loss and the throughput of a training",
     "empty": "Delete what the bucket of a throw-away cluster holds",
     "explain": "Say in a sentence why a job is not running, or why it failed",
+    "images": "List the machine images: what each holds, its age, who uses it",
     "instances": "List the instance types we know: devices, memory, network, price",
     "logs": "Print what the processes of a job write",
     "preflight": "Check all that a deployment needs, each with its fix",

@@ -67,6 +67,13 @@ def ami_parameter(image: str) -> str:
     return f"{AMIS}/{image}/id"
 
 
+def image_of(parameter: str) -> str | None:
+    """/slipway/amis/cpu-mpi/id is of cpu-mpi; None: the parameter is somebody else's."""
+    head, _, rest = parameter.partition(f"{AMIS}/")
+    name, _, member = rest.partition("/")
+    return name if not head and name and member == "id" else None
+
+
 def encode_bakery(bakery: Bakery) -> str:
     text = json.dumps({"schema": SCHEMA_VERSION, **asdict(bakery)}, ensure_ascii=False)
     assert len(text.encode()) <= MAX_BYTES, (

@@ -12,6 +12,8 @@ from typing import Any
 from jobs.aws import Unanswered, ask, ask_all, reader
 from jobs.core.images import image_names, image_tag
 from jobs.core.locks import Lock, manifest_parameter, read_lock
+from jobs.core.machine_images import image_of
+from jobs.core.machine_locks import lock_digest, machine_image_names
 from jobs.core.targets import BatchTarget, DamagedTarget, Target
 from jobs.declared import DeclaredCluster
 from jobs.deployed import find_digest, find_target
@@ -58,6 +60,7 @@ class Facts:
     target: Target | DamagedTarget | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
     lock: Lock | None
+    machine_lock_digest: str | None  # of the lock of the machine image here; None: it has none of its own
     image_tag: str | None  # of the files in this checkout; None: it has no such image, or needs none
 
 
@@ -84,8 +87,14 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         target=target,
         pushed=ask_pushed(target),
         lock=read_lock(containers, cluster.locked_by),
+        machine_lock_digest=own_lock_digest(containers, cluster.ami_parameter),
         image_tag=image_tag(containers, cluster.image) if cluster.image and cluster.image in known else None,
     )
+
+
+def own_lock_digest(containers: Path, ami_parameter: str) -> str | None:
+    image = image_of(ami_parameter)
+    return lock_digest(containers, image) if image in machine_image_names(containers) else None
 
 
 def ask_account(region: str) -> str | Unanswered:

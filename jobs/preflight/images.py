@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from jobs.aws import Unanswered
 from jobs.core.instances import instance_type
 from jobs.core.locks import Lock, manifest_parameter, mismatches, unsupported
+from jobs.core.machine_images import image_of
 from jobs.core.targets import BatchTarget, DamagedTarget
 from jobs.declared import DeclaredCluster
 from jobs.preflight.facts import Facts
@@ -19,17 +20,14 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if facts.parameter is None:
         return failed(
             f"there is no SSM parameter {cluster.ami_parameter}",
-            f"bake a machine image, then: aws ssm put-parameter --type String --name {cluster.ami_parameter} "
-            f"--value ami-… --region {cluster.region}",
+            _bake(cluster),
         )
     image = facts.machine_image
     if isinstance(image, Unanswered):
         return unanswered(image)
     if image is None or image.state != "available":
         state = f"is {image.state}" if image else "is not there"
-        return failed(
-            f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", "bake a machine image anew"
-        )
+        return failed(f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", _bake(cluster))
     expected = instance_type(cluster.instance_type).architecture
     if image.architecture not in (expected, None):
         return failed(
@@ -48,7 +46,7 @@ def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     refused = unsupported(accelerator.name, facts.lock) if accelerator else ()
     if refused:
         return failed("; ".join(refused), f"lower it in containers/images/{cluster.locked_by}/lock.toml")
-    return _manifest(cluster, facts.manifest, facts.lock)
+    return _manifest(cluster, facts, facts.lock)
 
 
 def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
@@ -77,17 +75,35 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def _manifest(
-    cluster: DeclaredCluster, manifest: Mapping[str, object] | Unanswered | None, lock: Lock
-) -> Verdict:
+def _bake(cluster: DeclaredCluster) -> str:
+    """How the parameter comes to name a machine image that fits."""
+    image = image_of(cluster.ami_parameter)
+    if image:
+        return f"slipway bake {image} --wait --region {cluster.region}"
+    return (
+        f"bake a machine image, then: aws ssm put-parameter --type String --overwrite "
+        f"--name {cluster.ami_parameter} --value ami-… --region {cluster.region}"
+    )
+
+
+def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
+    manifest = facts.manifest
     if isinstance(manifest, Unanswered):
         return unanswered(manifest)
     name = manifest_parameter(cluster.ami_parameter)
-    bake = f"bake a machine image from containers/images/{cluster.locked_by}/lock.toml"
     if manifest is None:
-        return failed(f"{name} does not say what was baked into the machine image", bake)
-    differing = mismatches(lock, manifest)
+        return failed(f"{name} does not say what was baked into the machine image", _bake(cluster))
+    differing = mismatches(lock, manifest) or _another_lock(cluster, facts, manifest)
     if differing:
-        return failed(f"{name}: {'; '.join(differing)}", bake)
+        return failed(f"{name}: {'; '.join(differing)}", _bake(cluster))
     note = " (a stand-in of the yard)" if manifest.get("stand_in") else ""
     return ok(f"the machine image carries what the lock of {cluster.locked_by} asks for{note}")
+
+
+def _another_lock(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
+    """The versions agree, and something else of the lock was changed: a package, a download's hash."""
+    baked, here = manifest.get("lock_digest"), facts.machine_lock_digest
+    if baked is None or here is None or baked == here:
+        return ()
+    image = image_of(cluster.ami_parameter)
+    return (f"it was baked from lock {baked}, and containers/images/{image} here is {here}",)

@@ -23,6 +23,7 @@ DENIED = Unanswered(
 RESERVED = replace(CLUSTER, market="targeted-reservation", reservation_id="cr-0123456789abcdef0")
 RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
 
+BAKE = "slipway bake gaudi-ecs --wait --region us-east-1"
 READY = Facts(
     account="123456789012",
     region_status="opt-in-not-required",
@@ -36,6 +37,7 @@ READY = Facts(
     target=replace(TARGET, image_tag="abc"),
     pushed=True,
     lock=Lock(image={"synapseai": "1.18.0"}, host={"synapseai": "1.18.0"}),
+    machine_lock_digest="abc",
     image_tag="abc",
 )
 
@@ -89,13 +91,13 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
         ),
         ("CDK bootstrap", {"bootstrap_version": "5"}, "is version 5; needed is 6", "cdk bootstrap"),
         ("CDK bootstrap", {"bootstrap_version": "foreign"}, "is version foreign", "cdk bootstrap"),
-        ("machine image", {"parameter": None}, "there is no SSM parameter /slipway", "aws ssm put-parameter"),
-        ("machine image", {"machine_image": None}, "ami-1, which /slipway", "bake a machine image"),
+        ("machine image", {"parameter": None}, "there is no SSM parameter /slipway", BAKE),
+        ("machine image", {"machine_image": None}, "ami-1, which /slipway", BAKE),
         (
             "machine image",
             {"machine_image": MachineImage(id="ami-1", architecture="x86_64", state="pending")},
             "is pending",
-            "bake a machine image",
+            BAKE,
         ),
         (
             "machine image",
@@ -103,18 +105,24 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
             "ami-1 is for arm64, and dl1.24xlarge is x86_64",
             "a machine image for x86_64",
         ),
-        ("locked versions", {"manifest": None}, "does not say what was baked", "bake a machine image"),
+        (
+            "locked versions",
+            {"manifest": {"synapseai": "1.18.0", "lock_digest": "def"}},
+            "it was baked from lock def, and containers/images/gaudi-ecs here is abc",
+            BAKE,
+        ),
+        ("locked versions", {"manifest": None}, "does not say what was baked", BAKE),
         (
             "locked versions",
             {"manifest": {"synapseai": "1.19.1"}},
             "synapseai is 1.19.1, locked is 1.18.0",
-            "bake a machine image from containers/images/gaudi/lock.toml",
+            BAKE,
         ),
         (
             "locked versions",
             {"manifest": {}},
             "synapseai is missing, locked is 1.18.0",
-            "bake a machine image",
+            BAKE,
         ),
         (
             "locked versions",
@@ -202,6 +210,16 @@ def test_a_budget_below_one_hour_of_all_nodes_is_refused() -> None:
 
 def test_a_budget_is_not_judged_without_a_price() -> None:
     assert verdict("budget", replace(CLUSTER, instance_type="p5e.48xlarge")).outcome is Outcome.UNKNOWN
+
+
+def test_what_was_baked_from_this_lock_is_ok() -> None:
+    manifest = {"synapseai": "1.18.0", "lock_digest": "abc"}
+    assert verdict("locked versions", manifest=manifest).outcome is Outcome.OK
+
+
+def test_a_machine_image_of_your_own_is_pointed_at_by_hand() -> None:
+    own = replace(CLUSTER, ami_parameter="/our/ami")
+    assert "aws ssm put-parameter" in verdict("machine image", own, parameter=None).fix
 
 
 def test_a_stand_in_of_the_yard_is_not_passed_off_as_a_baked_image() -> None:

@@ -12,12 +12,14 @@ from typing import Any
 
 import yaml
 
+from jobs.core.machine_images import FROM_VENDOR, ON_HARDWARE
+
 PHASES = ("build", "validate", "test")
 TIMEOUT_SECONDS = 7200
 # What the name of a step ends in that cannot run outside AWS (infra/components/README.md), and why it cannot.
 ONLY_ON_AWS: Mapping[str, str] = {
-    "OnHardware": "it needs a device or a kernel that only a machine of AWS's has",
-    "FromVendor": "it takes what a vendor offers for download, or uses what such a step installed",
+    ON_HARDWARE: "it needs a device or a kernel that only a machine of AWS's has",
+    FROM_VENDOR: "it takes what a vendor offers for download, or uses what such a step installed",
 }
 ON_FAILURE = ("Abort", "Continue", "Ignore")
 LONGEST_DATA = 16_000  # of CreateComponent; a longer document comes from S3

@@ -18,6 +18,7 @@ from jobs.core.machine_images import (
     decode_manifest,
     encode_bakery,
     encode_manifest,
+    image_of,
     manifest_of,
 )
 
@@ -49,6 +50,14 @@ def test_a_bakery_is_read_as_it_was_written() -> None:
 def test_the_records_of_an_image_stand_where_its_clusters_look() -> None:
     assert WHERE == "/slipway/bakeries/cpu-mpi"
     assert ami_parameter("cpu-mpi") == "/slipway/amis/cpu-mpi/id"
+
+
+@pytest.mark.parametrize(
+    "other", ["/slipway/amis/cpu-mpi/manifest", "/a/slipway/amis/b/id", "/our/ami", "ami-1"]
+)
+def test_a_parameter_tells_its_image(other: str) -> None:
+    assert image_of(ami_parameter("cpu-mpi")) == "cpu-mpi"
+    assert image_of(other) is None
 
 
 @pytest.mark.parametrize(
