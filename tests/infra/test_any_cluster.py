@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from infra.checks.clusters import problems_of
-from infra.config import BatchCluster, Egress, FileSystem, Market
+from infra.config import BatchCluster, Egress, FileSystem, Market, Mpi, MpiCluster
 from infra.patterns.s3_prefix_lists import S3_PREFIX_LISTS
 from infra.rules import RULES
 from jobs.core.instances import instance_types
-from tests.infra.synthesis import CLUSTER, of_type, only, synthesize
+from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, only, synthesize, synthesize_mpi
 
 RESERVED = (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
 
@@ -45,6 +45,48 @@ def clusters(draw: st.DrawFn) -> BatchCluster:
         log_retention_days=draw(st.sampled_from([1, 30, 365, 3653])),
         keep_data=draw(st.booleans()),
         tags=draw(st.dictionaries(st.sampled_from(["team", "größe"]), st.text("ab 東", max_size=9))),
+    )
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> MpiCluster:
+    facts = draw(st.sampled_from([each for each in instance_types() if each.accelerator is None]))
+    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
+    market = draw(st.sampled_from([each for each in Market if each is not Market.CAPACITY_BLOCK]))
+    return replace(
+        MPI_CLUSTER,
+        instance_type=facts.name,
+        region=region,
+        zone=f"{region}b",
+        max_nodes=draw(st.integers(1, 50)),
+        efa_interfaces=draw(st.none() | st.integers(0, facts.efa_interfaces)),
+        market=market,
+        reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
+        egress=draw(st.sampled_from(Egress)),
+        file_system=draw(st.sampled_from(FileSystem)),
+        mpi=draw(st.sampled_from(Mpi)),
+        ssh_cidrs=draw(st.sampled_from([(), ("10.0.0.0/8",), ("10.1.0.0/16", "192.168.0.0/24")])),
+        idle_minutes=draw(st.none() | st.integers(10, 1440)),
+        start_at=draw(st.sampled_from([None, "0 8 * * MON-FRI"])),
+        stop_at=draw(st.sampled_from([None, "0 20 * * *"])),
+        keep_data=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(cluster=machines())
+def test_every_sound_declaration_of_machines_becomes_templates_that_pass_every_rule(
+    cluster: MpiCluster,
+) -> None:
+    assert problems_of(cluster) == ()
+    templates = synthesize_mpi(cluster)
+    for template in templates.all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name
+    group = only(templates.mpi, "AWS::AutoScaling::AutoScalingGroup")
+    assert group["MaxSize"] == str(cluster.max_nodes)
+    assert only(templates.mpi, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["InstanceType"] == (
+        cluster.instance_type
     )
 
 

@@ -16,7 +16,7 @@ from infra.config import Market
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig
 from jobs.core.names import stack_name
-from tests.infra.test_config import SOUND
+from tests.infra.test_config import SOUND, SOUND_MPI
 
 SECRET = "AKIA" + "Q" * 16
 
@@ -97,6 +97,30 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-172", {"budget_usd_per_month": -5}, "is -5, not a whole number from 1"),
 )
 
+# The same of a cluster of MPI machines.
+DECLARED_MPI: tuple[tuple[str, dict[str, Any], str], ...] = (
+    (
+        "BI-001",
+        {"instance_type": "c6i.24xlarge", "efa_interfaces": 1},
+        "c6i.24xlarge has no EFA; use c6i.32xlarge or c6i.metal",
+    ),
+    ("BI-001", {"efa_interfaces": 1}, "c6i.16xlarge has no EFA; use c6i.32xlarge or c6i.metal"),
+    ("BI-005", {"instance_type": "c6i.32xlarge", "efa_interfaces": 2}, "is 2; c6i.32xlarge takes 0 to 1"),
+    ("BI-026", {"max_nodes": 0}, "is 0, not a whole number from 1 to 50"),
+    ("BI-076", {"name": "a" * 129}, "longer than 64 characters"),
+    (
+        "BI-094",
+        {"ssh_cidrs": ("0.0.0.0/0",)},
+        "opens port 22 to 4294967296 addresses; allowed are as many as a /8 has; name the network",
+    ),
+    ("BI-094", {"ssh_cidrs": ("::/0",)}, "is '::/0', not an IPv4 network such as 10.0.0.0/16"),
+    ("BI-095", {"ssh_cidrs": ("0.0.0.0/1", "128.0.0.0/1")}, "opens port 22 to 4294967296 addresses"),
+    ("BI-095", {"ssh_cidrs": ("10.0.0.0/7",)}, "opens port 22 to 33554432 addresses"),
+    ("BI-097", {"vpc_cidr": "172.17.0.0/16"}, "Docker's bridge on every node is 172.17.0.0/16"),
+    ("BI-149", {"name": "c6i; rm -rf /"}, "is 'c6i; rm -rf /', not small letters"),
+    ("BI-149", {"machine_image": "cpu-mpi$(id)"}, "not the name of a folder of containers/images"),
+)
+
 # Row, the context as `-c` or cdk.json gives it, what its refusal says.
 CONTEXT: tuple[tuple[str, dict[str, object], str], ...] = (
     ("BI-016", {"dl1.region": False}, "is false, not text; put it in quotes"),
@@ -131,8 +155,6 @@ ELSEWHERE = {
     "BI-025": _PREFLIGHT,
     "BI-034": "a cluster's least is always zero nodes",
     "BI-070": "learning rates belong to recipes",
-    "BI-094": "no setting opens ssh",
-    "BI-095": "no setting opens ssh",
     "BI-100": _PATTERN,
     "BI-103": _PATTERN,
     "BI-104": _PATTERN,
@@ -151,6 +173,14 @@ def test_a_bad_declaration_is_refused_in_the_right_words(
     problems = "\n".join(map(str, all_problems([replace(SOUND, **changes)])))
     assert said in problems, row
     assert SECRET not in problems
+
+
+@pytest.mark.parametrize(("row", "changes", "said"), DECLARED_MPI)
+def test_a_bad_declaration_of_machines_is_refused_in_the_right_words(
+    row: str, changes: dict[str, Any], said: str
+) -> None:
+    problems = "\n".join(map(str, all_problems([replace(SOUND_MPI, **changes)])))
+    assert said in problems, row
 
 
 @pytest.mark.parametrize(("row", "context", "said"), CONTEXT)
@@ -173,6 +203,6 @@ def test_row_bi_082_letters_of_any_language_are_taken_in_tags() -> None:
 
 
 def test_every_row_is_refused_here_or_says_where() -> None:
-    here = {row for row, *_ in (*DECLARED, *CONTEXT)} | {"BI-077", "BI-082"}
+    here = {row for row, *_ in (*DECLARED, *DECLARED_MPI, *CONTEXT)} | {"BI-077", "BI-082"}
     assert not here & set(ELSEWHERE)
     assert {f"BI-{row}" for row in ROWS.split()} <= here | set(ELSEWHERE)

@@ -13,7 +13,7 @@ from infra.checks.clusters import all_problems, problems_of
 from infra.checks.field_types import field_types
 from infra.checks.secret_values import shown
 from infra.clusters import CLUSTERS
-from infra.config import BatchCluster, FileSystem, Market
+from infra.config import BatchCluster, Cluster, FileSystem, Market, MpiCluster
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig
 
@@ -28,9 +28,24 @@ SOUND = BatchCluster(
 )
 
 
+SOUND_MPI = MpiCluster(
+    name="c6i",
+    instance_type="c6i.16xlarge",
+    max_nodes=4,
+    region="us-east-1",
+    zone="us-east-1a",
+    budget_usd_per_month=1000,
+    alert_email="team@example.org",
+)
+
+
 def said_of(**changes: Any) -> str:
     """All that is said of a sound cluster after the changes; Any, for values of a wrong type."""
     return "\n".join(map(str, problems_of(replace(SOUND, **changes))))
+
+
+def said_of_machines(**changes: Any) -> str:
+    return "\n".join(map(str, problems_of(replace(SOUND_MPI, **changes))))
 
 
 def test_the_clusters_we_ship_are_sound() -> None:
@@ -146,6 +161,62 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
     assert said_of(**changes) == ""
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"instance_type": "dl1.24xlarge"}, "machines of this kind drive no Habana Gaudi"),
+        ({"market": Market.CAPACITY_BLOCK}, "AWS sells these for types with accelerators only"),
+        ({"market": Market.TARGETED_RESERVATION}, "reservation_id: is missing"),
+        ({"max_nodes": 51}, "from 1 to 50; EC2 Auto Scaling protects 50 nodes of a group from scaling in"),
+        ({"job_timeout_hours": 49}, "from 1 to 48 hours; Systems Manager ends a command then"),
+        ({"idle_minutes": 5}, "from 10 to 1440 minutes"),
+        ({"machine_image": "cpu-mpy"}, "with a lock.toml; did you mean cpu-mpi?"),
+        ({"mpi": "open-mpi"}, "not Mpi.OPEN_MPI or Mpi.INTEL_MPI or Mpi.MPICH"),
+        ({"start_at": "0 8 * *"}, "not five fields such as 0 8 * * MON-FRI"),
+        ({"start_at": "0 8 * * MON; reboot"}, "not five fields"),
+        ({"start_at": "0 24 * * *"}, "is '0 24 * * *', where 24 is not from 0 to 23"),
+        ({"stop_at": "0 8 0 * *"}, "where 0 is not from 1 to 31"),
+        ({"time_zone": "Europe/Berlin"}, "has no effect: neither start_at nor stop_at is set"),
+        ({"ssh_cidrs": ("10.0.0.1/8",)}, "is '10.0.0.1/8', not an IPv4 network"),
+        ({"ssh_cidrs": "10.0.0.0/8"}, "not a tuple of texts"),
+        ({"vpc_cidr": "10.30.0.0/28"}, "4 nodes need 28 addresses in half of it; use a /26"),
+    ],
+)
+def test_a_wrong_setting_of_machines_is_refused_with_what_is_allowed(
+    changes: dict[str, Any], said: str
+) -> None:
+    assert said in said_of_machines(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"instance_type": "c6i.32xlarge", "efa_interfaces": 1},
+        {"instance_type": "c6i.metal"},
+        {"market": Market.SPOT},
+        {"market": Market.TARGETED_RESERVATION, "reservation_id": "cr-0123456789abcdef0"},
+        {"ssh_cidrs": ("10.0.0.0/8",)},
+        {"ssh_cidrs": ("10.0.0.0/9", "10.128.0.0/9", "10.1.0.0/16")},
+        {"idle_minutes": None},
+        {"start_at": "*/30 8-18 * * MON-FRI", "stop_at": "0 20 * * 7", "time_zone": "Europe/Berlin"},
+    ],
+)
+def test_what_machines_may_be_is_accepted(changes: dict[str, Any]) -> None:
+    assert said_of_machines(**changes) == ""
+
+
+def test_each_kind_has_settings_of_its_own() -> None:
+    with pytest.raises(InvalidConfig, match=r"c6i\.image of the context: is no setting"):
+        apply({"c6i.image": "gaudi"}, (SOUND, SOUND_MPI))
+    with pytest.raises(InvalidConfig, match=r"dl1\.idle_minutes of the context: is no setting"):
+        apply({"dl1.idle_minutes": "30"}, (SOUND, SOUND_MPI))
+    with pytest.raises(InvalidConfig, match=r"write c6i\.idle_minutes$"):
+        apply({"idle_minutes": "30"}, (SOUND, SOUND_MPI))
+    changed = apply({"c6i.ssh_cidrs": "10.9.0.0/16,10.8.0.0/16", "c6i.idle_minutes": "none"}, (SOUND_MPI,))
+    assert changed == (replace(SOUND_MPI, ssh_cidrs=("10.9.0.0/16", "10.8.0.0/16"), idle_minutes=None),)
+
+
 def test_a_mistake_in_the_name_is_told_under_a_heading_that_cannot_break_the_line() -> None:
     (problem,) = problems_of(replace(SOUND, name="dl1\nok: all is well"))
     assert "\n" not in str(problem)
@@ -173,9 +244,14 @@ anything = (
 )
 
 
-@given(values=st.fixed_dictionaries({}, optional={each.name: anything for each in fields(BatchCluster)}))
-def test_whatever_stands_in_an_entry_it_is_judged_and_never_a_crash(values: dict[str, Any]) -> None:
-    for problem in all_problems([replace(SOUND, **values), SOUND]):
+@pytest.mark.parametrize("sound", [SOUND, SOUND_MPI], ids=lambda sound: sound.kind)
+@given(data=st.data())
+def test_whatever_stands_in_an_entry_it_is_judged_and_never_a_crash(
+    sound: Cluster, data: st.DataObject
+) -> None:
+    optional = {each.name: anything for each in fields(sound)}
+    values: dict[str, Any] = data.draw(st.fixed_dictionaries({}, optional=optional))
+    for problem in all_problems([replace(sound, **values), SOUND]):
         assert str(problem).isprintable()
         assert problem.message
 
