@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,40 +13,64 @@ from tests.end_to_end.conftest import Shell
 pytestmark = pytest.mark.cdk
 
 STACKS = ["dl1", "dl1-images", "dl1-network", "dl1-observability", "dl1-storage"]
-WITHOUT_DATA = ("-c", "dl1.keep_data=false")
+MPI_STACKS = ["c6i", "c6i-network", "c6i-observability", "c6i-storage"]
+NODES = 2
+WITHOUT_DATA = ("-c", "dl1.keep_data=false", "-c", "c6i.keep_data=false", "-c", f"c6i.max_nodes={NODES}")
 APPROVED = ("--require-approval", "never", "--concurrency", "4")
 
 
 def stacks(shell: Shell) -> list[str]:
     found = shell.client("cloudformation").describe_stacks()["Stacks"]
-    return sorted(stack["StackName"] for stack in found if stack["StackName"].startswith("dl1"))
+    names = [stack["StackName"] for stack in found]
+    return sorted(name for name in names if name.partition("-")[0] in ("dl1", "c6i"))
+
+
+def launch_template(shell: Shell, cluster: str) -> dict[str, Any]:
+    """The newest version of the cluster's, by its own tag on the disks of its nodes."""
+    versions = shell.client("ec2").describe_launch_template_versions(Versions=["$Latest"])
+    data = [each["LaunchTemplateData"] for each in versions["LaunchTemplateVersions"]]
+    tag = {"Key": "slipway:cluster", "Value": cluster}
+    (found,) = [each for each in data if tag in each["TagSpecifications"][0]["Tags"]]
+    return dict(found)
+
+
+def node_groups(shell: Shell) -> list[dict[str, Any]]:
+    return list(shell.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"])
+
+
+def machines(shell: Shell) -> list[dict[str, Any]]:
+    filters = [
+        {"Name": "tag:slipway:cluster", "Values": ["c6i"]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
+    answer = shell.client("ec2").describe_instances(Filters=filters)
+    return [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
 
 
 @pytest.fixture(scope="module")
-def dl1(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path]]:
+def deployed(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path]]:
     assembly = tmp_path_factory.mktemp("assembly")
-    shell.must("cdk", "deploy", "--all", *APPROVED, "--output", str(assembly), *WITHOUT_DATA)
+    shell.must("cdk", "deploy", "dl1", "c6i", *APPROVED, "--output", str(assembly), *WITHOUT_DATA)
     yield shell, assembly
-    shell.must("cdk", "destroy", "--all", "--force", "--output", str(assembly), *WITHOUT_DATA)
+    shell.must("cdk", "destroy", "dl1*", "c6i*", "--force", "--output", str(assembly), *WITHOUT_DATA)
     assert stacks(shell) == []
 
 
-def test_every_stack_of_the_cluster_is_there(dl1: tuple[Shell, Path]) -> None:
-    shell, _ = dl1
-    assert stacks(shell) == STACKS
+def test_every_stack_of_every_cluster_is_there(deployed: tuple[Shell, Path]) -> None:
+    shell, _ = deployed
+    assert stacks(shell) == sorted(STACKS + MPI_STACKS)
 
 
-def test_the_nodes_get_one_efa_interface_on_each_of_four_network_cards(dl1: tuple[Shell, Path]) -> None:
-    shell, _ = dl1
-    versions = shell.client("ec2").describe_launch_template_versions(Versions=["$Latest"])
-    interfaces = versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]["NetworkInterfaces"]
+def test_the_nodes_get_one_efa_interface_on_each_of_four_network_cards(deployed: tuple[Shell, Path]) -> None:
+    shell, _ = deployed
+    interfaces = launch_template(shell, "dl1")["NetworkInterfaces"]
     assert [interface["InterfaceType"] for interface in interfaces] == ["efa"] * 4
     assert [interface["NetworkCardIndex"] for interface in interfaces] == [0, 1, 2, 3]
     assert [interface["DeviceIndex"] for interface in interfaces] == [0, 1, 1, 1]
 
 
-def test_the_compute_environment_starts_from_zero_in_one_zone(dl1: tuple[Shell, Path]) -> None:
-    shell, _ = dl1
+def test_the_compute_environment_starts_from_zero_in_one_zone(deployed: tuple[Shell, Path]) -> None:
+    shell, _ = deployed
     (environment,) = shell.client("batch").describe_compute_environments()["computeEnvironments"]
     resources = environment["computeResources"]
     assert (resources["minvCpus"], resources["maxvCpus"]) == (0, 16 * 96)
@@ -53,16 +78,56 @@ def test_the_compute_environment_starts_from_zero_in_one_zone(dl1: tuple[Shell, 
     assert resources["placementGroup"]
 
 
-def test_the_target_record_says_where_to_submit(dl1: tuple[Shell, Path]) -> None:
-    shell, _ = dl1
-    (target,) = shell.data("slipway", "targets", "--json")
-    queues = shell.client("batch").describe_job_queues()["jobQueues"]
-    assert target["name"] == "dl1"
-    assert target["queue_arn"] == queues[0]["jobQueueArn"]
+def test_the_target_record_says_where_to_submit(deployed: tuple[Shell, Path]) -> None:
+    shell, _ = deployed
+    targets = {target["name"]: target for target in shell.data("slipway", "targets", "--json")}
+    (queue,) = shell.client("batch").describe_job_queues()["jobQueues"]
+    (group,) = node_groups(shell)
+    assert targets["dl1"]["queue_arn"] == queue["jobQueueArn"]
+    assert targets["c6i"]["node_group"] == group["AutoScalingGroupName"]
+    documents = (targets["c6i"]["run_document"], targets["c6i"]["stop_document"])
+    for name in documents:
+        assert shell.client("ssm").describe_document(Name=name)["Document"]["Status"] == "Active"
 
 
-def test_one_setting_is_changed_without_replacing_the_cluster(dl1: tuple[Shell, Path]) -> None:
-    shell, assembly = dl1
+def test_the_machines_are_equal_near_each_other_and_found_by_their_cluster(
+    deployed: tuple[Shell, Path],
+) -> None:
+    shell, _ = deployed
+    (group,) = node_groups(shell)
+    assert [each["LifecycleState"] for each in group["Instances"]] == ["InService"] * NODES
+    instances = machines(shell)
+    assert {each["InstanceId"] for each in instances} == {each["InstanceId"] for each in group["Instances"]}
+    assert {each["Placement"]["GroupName"] for each in instances} == {group["PlacementGroup"]}
+    assert len({each["SubnetId"] for each in instances}) == 1
+    assert not any(each.get("PublicIpAddress") for each in instances)
+    options = launch_template(shell, "c6i")["CpuOptions"]
+    assert options == {"CoreCount": 32, "ThreadsPerCore": 1}
+
+
+def test_a_changed_machine_takes_no_node_away(deployed: tuple[Shell, Path]) -> None:
+    shell, assembly = deployed
+    before = {each["InstanceId"] for each in machines(shell)}
+    larger = ("-c", "c6i.instance_type=c6i.32xlarge")
+    only = ("--exclusively", "--output", str(assembly))
+    shell.must("cdk", "deploy", "c6i", *APPROVED, *only, *WITHOUT_DATA, *larger)
+    assert {each["InstanceId"] for each in machines(shell)} == before
+    (interface,) = launch_template(shell, "c6i")["NetworkInterfaces"]
+    assert interface["InterfaceType"] == "efa"
+    (group,) = node_groups(shell)
+    assert group["LaunchTemplate"]["Version"] == "2"
+
+
+def test_clusters_tells_how_many_machines_run_and_what_they_cost(deployed: tuple[Shell, Path]) -> None:
+    shell, _ = deployed
+    rows = {row["name"]: row for row in shell.data("slipway", "clusters", "--json")}
+    assert rows["c6i"]["running_nodes"] == NODES
+    assert rows["c6i"]["usd_per_hour_now"] == pytest.approx(NODES * 2.72)
+    assert (rows["dl1"]["running_nodes"], rows["dl1"]["usd_per_hour_now"]) == (0, 0)
+
+
+def test_one_setting_is_changed_without_replacing_the_cluster(deployed: tuple[Shell, Path]) -> None:
+    shell, assembly = deployed
     batch = shell.client("batch")
     (before,) = batch.describe_compute_environments()["computeEnvironments"]
     fewer = ("-c", "dl1.max_nodes=4")

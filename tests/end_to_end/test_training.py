@@ -29,7 +29,7 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """Left to the yard's end: test_clusters shows how a cluster goes."""
     assembly = str(tmp_path_factory.mktemp("assembly"))
     approved = ("--require-approval", "never", "--concurrency", "4")
-    shell.must("cdk", "deploy", "--all", *approved, "--output", assembly, "-c", "dl1.keep_data=false")
+    shell.must("cdk", "deploy", "dl1", *approved, "--output", assembly, "-c", "dl1.keep_data=false")
     shell.must("slipway", "build", "gaudi")
     sample = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
     shell.must("slipway", "submit", "prepare_bert", *NODES, *sample)
