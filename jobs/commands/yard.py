@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 import click
 
+from jobs.commands import yard_hosts
 from jobs.commands.output import Column, json_option, print_json, print_record, print_table, print_text, say
 from jobs.core.errors import SlipwayError
 
@@ -29,6 +30,7 @@ SERVICES = (Column(name="name", title="served by Slipway itself"),)
 TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="how far to trust it"))
 STAND_INS = (Column(name="name", title="stands in for what no account has at first"),)
 JOBS = (Column(name="name", title="jobs of AWS Batch are real processes here"),)
+HOSTS = (Column(name="name", title="instances of Auto Scaling groups are real hosts here"),)
 BAKES = (Column(name="name", title="machine images are baked for real here"),)
 FAULTS = (
     Column(name="service"),
@@ -93,6 +95,7 @@ def status(as_json: bool) -> None:
     print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
     print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
     print_table("", BAKES, _named(found["bakes"]), as_json=False)
+    print_table("", HOSTS, _named(found["hosts"]), as_json=False)
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
     print_table("", TYPES, types, as_json=False)
 
@@ -124,17 +127,26 @@ def env(shell: str) -> None:
 
 
 @command.command(name="kill-node")
-@click.argument("job")
-@click.argument("node", type=click.IntRange(0))
-def kill_node(job: str, node: int) -> None:
-    """Kill NODE of the running JOB (its id, name, or the beginning of one), as a machine that dies.
+@click.argument("name")
+@click.argument("node", type=click.IntRange(0), required=False)
+def kill_node(name: str, node: int | None) -> None:
+    """Kill a machine, as one that loses its power: the host NAME, or NODE of the running job NAME.
 
-    No process of it hears a signal.
+    A name is a host's (name, instance, address) or a job's (id or name), or the beginning of one. No process
+    there hears a signal. The Auto Scaling group of a host starts another one.
     """
     from jobs.yard.endpoint import control
 
-    name = control(_endpoint(), "POST", "/kill-node", {"job": job, "node": node})
-    say(f"node {node} of {name} is gone")
+    if node is None:
+        host = control(_endpoint(), "POST", "/kill-host", {"host": name})
+        say(f"host {host} is gone")
+        return
+    job = control(_endpoint(), "POST", "/kill-node", {"job": name, "node": node})
+    say(f"node {node} of {job} is gone")
+
+
+command.add_command(yard_hosts.hosts)
+command.add_command(yard_hosts.ssh)
 
 
 @command.group()

@@ -17,6 +17,8 @@ from jobs.yard import faults, keys, moto_door, services, stand_ins
 from jobs.yard.bakery import imitation as bakes
 from jobs.yard.batch import imitation
 from jobs.yard.endpoint import CONTROL_PATH
+from jobs.yard.hosts import book, entering, keeper, listing
+from jobs.yard.hosts import imitation as hosts_imitation
 from jobs.yard.wire import Reply
 
 LONGEST_WAIT_S = 8.0  # the client gives up after jobs.yard.endpoint.TIMEOUT_S
@@ -61,6 +63,7 @@ def _status(_body: object) -> dict[str, Any]:
         "own_operations": sorted(f"{service}:{operation}" for service, operation in services.OPERATIONS),
         "stand_ins": stand_ins.described(),
         "batch_jobs": imitation.described(),
+        "hosts": hosts_imitation.described(),
         "bakes": bakes.described(),
     }
 
@@ -111,6 +114,33 @@ def _kill_node(asked: object) -> str:
     return kill_node(str(asked.get("job")), asked["node"])
 
 
+def _kill_host(asked: object) -> str:
+    host = book.find(_host_named(asked))
+    keeper.kill(host)
+    return host.machine.name
+
+
+def _hosts(_body: object) -> list[dict[str, Any]]:
+    return listing.hosts()
+
+
+def _await_hosts(asked: object) -> bool:
+    """Whether all that is under way has come to an end."""
+    if not isinstance(asked, Mapping):
+        raise ValueError("a time is wanted")
+    return keeper.wait_until_settled(min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
+
+
+def _enter_host(asked: object) -> dict[str, Any]:
+    return entering.door(book.find(_host_named(asked)))
+
+
+def _host_named(asked: object) -> str:
+    if not isinstance(asked, Mapping):
+        raise ValueError("a host's name is wanted")
+    return str(asked.get("host"))
+
+
 def _await_job(asked: object) -> str:
     from jobs.yard.batch.book import wait_until_final
 
@@ -125,6 +155,7 @@ def _reset(_body: object) -> None:
     keys.reset()
     services.reset()
     moto_door.reset()
+    keeper.reset()
     stand_ins.reset()
 
 
@@ -135,6 +166,10 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/faults"): _add_fault,
     ("DELETE", "/faults"): _clear_faults,
     ("POST", "/kill-node"): _kill_node,
+    ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,
+    ("GET", "/hosts"): _hosts,
+    ("POST", "/enter-host"): _enter_host,
+    ("POST", "/kill-host"): _kill_host,
     ("POST", "/reset"): _reset,
 }

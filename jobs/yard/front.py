@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.yard import faults, keys, moto_door, stand_ins, strict
 from jobs.yard.errors import ApiError
+from jobs.yard.hosts import keeper
 from jobs.yard.services import module_of, not_emulated
 from jobs.yard.wire import Call, Reply, parse, respond, respond_unparsed
 
@@ -55,13 +56,16 @@ def _serve(environ: dict[str, Any], call: Call) -> Reply:
     try:
         stand_ins.prepare(call.service, call.region)
         if module := module_of(call.service, call.operation):
-            return respond(call, module.call(call.operation, call.parameters or {}, call.region))
+            found = module.call(call.operation, call.parameters or {}, call.region)
+            keeper.noticed(call.service, call.operation)
+            return respond(call, found)
     except ApiError as error:
         return respond(call, error)
     except Exception as error:
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, moto_door.crashed(call, error))
     reply = moto_door.answer(environ, call)
+    keeper.noticed(call.service, call.operation)
     if call.service == "sts":
         keys.remember(reply.body)
     return reply

@@ -28,5 +28,10 @@ def remember(answer_of_sts: bytes) -> None:
     _issued.update(found.decode() for found in _ISSUED.findall(answer_of_sts))
 
 
+def issue(access_key_id: str) -> None:
+    """Given out by another door than STS: a host's metadata service."""
+    _issued.add(access_key_id)
+
+
 def reset() -> None:
     _issued.clear()

@@ -52,11 +52,12 @@ def _follow(descriptor: int, group: str, stream: str, region: str) -> None:
             *lines, rest = (rest + chunk).split(b"\n")
             while len(rest) > LARGEST_EVENT_BYTES:
                 lines, rest = [*lines, rest[:LARGEST_EVENT_BYTES]], rest[LARGEST_EVENT_BYTES:]
-            _put(lines, group, stream, region)
-    _put([rest], group, stream, region)
+            put(lines, group, stream, region)
+    put([rest], group, stream, region)
 
 
-def _put(lines: list[bytes], group: str, stream: str, region: str) -> None:
+def put(lines: list[bytes], group: str, stream: str, region: str) -> None:
+    """One event for each line that says something."""
     from moto.logs.models import logs_backends
 
     now_ms = int(time.time() * 1000)

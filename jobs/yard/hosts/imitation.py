@@ -1,0 +1,30 @@
+"""What a host of the yard leaves out of an EC2 instance. `slipway yard status` prints it."""
+
+from __future__ import annotations
+
+from jobs.yard.batch import storage
+from jobs.yard.isolation.tiers import best_tier
+
+LEFT_OUT = (
+    "EFA and RDMA: the network is this machine's memory, TCP over one bridge, as fast as it is",
+    "the processor: NUMA domains, its instruction sets and the number of its cores are this machine's",
+    "the kernel, its modules and settings: they are this machine's, and read-only",
+    "systemd and its journal: init starts sshd and slipway-node, and no other unit of the machine image",
+    "the machine image: where none was baked here, / is this machine's and /opt/slipway/venv this checkout's",
+    "disks: what a host writes is kept in memory until it ends; mount reaches no file system of AWS",
+    "limits: memory and processors are shared by all hosts, and none is counted",
+    "roles: every host acts with a key of its own, and no policy is looked at",
+    "security groups of other interfaces than the first, and IPv6",
+    "the VPC's DNS, routes, NAT and network ACLs: all subnets of a VPC are one link, and nothing leads out",
+    "Auto Scaling: scheduled actions, alarms and lifecycle hooks are kept, and nothing comes of them",
+    "Run Command: aws:runShellScript only; no output to S3, no rate controls",
+)
+
+
+def described() -> list[str]:
+    tier = best_tier()
+    return [
+        f"isolation: {tier.words}",
+        f"the files that hosts share, a folder for each file system: {storage.file_systems()}",
+        *(f"left out: {each}" for each in LEFT_OUT),
+    ]

@@ -1,0 +1,30 @@
+"""What `slipway yard hosts` shows. A further column is a line here and one in jobs/commands/yard_hosts.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.yard.hosts import book
+from jobs.yard.isolation.tiers import best_tier
+
+
+def hosts() -> list[dict[str, Any]]:
+    with book.changed:
+        known = sorted(book.hosts.values(), key=lambda host: (host.machine.cluster, host.machine.launched_at))
+        return [_host(host) for host in known]
+
+
+def _host(host: book.Host) -> dict[str, Any]:
+    machine = host.machine
+    return {
+        "name": machine.name,
+        "instance": machine.id,
+        "address": machine.address,
+        "cluster": machine.cluster,
+        "group": machine.group,
+        "region": machine.region,
+        "state": host.state,
+        "root": host.root,
+        "firewall": "security groups" if best_tier().isolated else "none",
+        "why": host.why.strip().rpartition("\n")[2],
+    }

@@ -1,0 +1,159 @@
+"""One host as the processes that will run: decided here, carried out by hosts/inside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jobs.yard.batch import storage
+from jobs.yard.hosts import boot, own_files, systemd
+from jobs.yard.hosts.machines import Machine
+from jobs.yard.isolation.tiers import Tier
+from jobs.yard.state import home
+
+PLAN_FILE = "plan.json"
+NODE_FILE = "/etc/slipway/node.json"  # ours, written by user data: infra/patterns/boot.py
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+IMAGES = "machine-images"  # in the yard's home: what was baked here
+_FILE_SYSTEM = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
+_TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
+_TERMINALS_OF_USER = "newinstance,ptmxmode=0666,mode=620"  # a group of 5 does not exist there
+# An ordinary user cannot call setgroups, without which sshd lets nobody in but the user that it runs as:
+# there, units and commands are that one user's.
+_AS_USER = (
+    "unshare",
+    "--user",
+    f"--map-user={own_files.USER_ID}",
+    f"--map-group={own_files.USER_ID}",
+)
+
+Plan = dict[str, Any]
+
+
+def write(machine: Machine, tier: Tier, firewall: str) -> Path:
+    """The file that the host's first process is made from."""
+    folder = root() / machine.id
+    (folder / "mount").mkdir(parents=True)
+    file = folder / PLAN_FILE
+    file.touch(mode=0o600)  # user data is for root only
+    file.write_text(json.dumps(_plan(machine, tier, firewall, folder)), encoding="utf-8")
+    return file
+
+
+def root() -> Path:
+    return Path(tempfile.gettempdir()) / "hosts"
+
+
+def port() -> int:
+    """The yard's own, at which each host finds it too."""
+    return urlsplit(os.environ["SLIPWAY_YARD_ENDPOINT"]).port or 0
+
+
+def environment() -> dict[str, str]:
+    """Of everything that runs on a host: only the endpoint is not as on AWS."""
+    return {
+        "PATH": PATH,
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "AWS_ENDPOINT_URL": os.environ["SLIPWAY_YARD_ENDPOINT"],
+        "SLIPWAY_SMT_CONTROL": "/run/yard/smt-control",  # infra/userdata: this machine's is not the host's
+    }
+
+
+def baked(image: str) -> Path | None:
+    """The files of a machine image that was baked in this yard."""
+    folder = home_of_yard() / IMAGES / image / "root"
+    return folder if folder.is_dir() else None
+
+
+def home_of_yard() -> Path:
+    """Its scratch folder lies in it, and is where temporary files go (jobs/yard/process.py)."""
+    scratch = Path(tempfile.gettempdir())
+    return scratch.parent if scratch.parent.name else home()
+
+
+def _plan(machine: Machine, tier: Tier, firewall: str, folder: Path) -> Plan:
+    data = boot.read_user_data(machine.user_data)
+    tree = _tree(machine, tier)
+    written = {**tree["written"], **systemd.FILES, **_names(machine), **_variables(), **data.files}
+    return {
+        **tree,
+        "folder": str(folder / "mount"),
+        "mounts": [*tree["mounts"], *_shared(data)],
+        "terminals": _TERMINALS.get(tier.name, _TERMINALS_OF_USER),
+        "written": written,
+        "hostname": machine.hostname,
+        "address": f"{machine.address}/{machine.prefix_length}",
+        "firewall": firewall,
+        "port": port(),
+        "environment": environment(),
+        "boot": boot.steps(data),
+        "units": boot.UNITS,
+        "masked": systemd.MASKED,
+        "is_root": tier.name == "root",
+        "as_user": _AS_USER if tier.name == "user" else (),
+    }
+
+
+def _tree(machine: Machine, tier: Tier) -> Plan:
+    files = baked(machine.image)
+    if files is None:
+        return own_files.plan(tier)
+    return {
+        "tree": "overlay",
+        "lower": str(files),
+        "overlay_options": "" if tier.name == "root" else ",userxattr",
+        "mounts": [],
+        "removed": [],
+        "modes": {},
+        "links": {},
+        "appended": {},
+        "written": {},
+        "owned": {},
+    }
+
+
+def _names(machine: Machine) -> Plan:
+    """In place of the VPC's DNS a host knows itself; the others are the cluster's to tell."""
+    names = f"{machine.hostname} {machine.name}"
+    hosts = (
+        f"127.0.0.1 localhost\n::1 localhost\n{machine.address} {names}\n::ffff:{machine.address} {names}\n"
+    )
+    return {
+        "/etc/hosts": {"text": hosts, "mode": 0o644},
+        "/etc/hostname": {"text": f"{machine.hostname}\n", "mode": 0o644},
+        "/etc/resolv.conf": {"text": "# the yard has no DNS\n", "mode": 0o644},
+        "/etc/machine-id": {"text": f"{machine.id[2:]:0>32}\n", "mode": 0o444},
+    }
+
+
+def _variables() -> Plan:
+    """For whoever comes in by ssh, and for tools that start without an environment."""
+    endpoint = environment()["AWS_ENDPOINT_URL"]
+    return {
+        "/etc/ssh/sshd_config.d/00-yard.conf": {
+            "text": f"SetEnv AWS_ENDPOINT_URL={endpoint}\n",
+            "mode": 0o644,
+        },
+        "/etc/environment": {"text": f"AWS_ENDPOINT_URL={endpoint}\n", "mode": 0o644},
+    }
+
+
+def _shared(data: boot.UserData) -> Iterator[tuple[str, str]]:
+    """The file system that the node's first boot would mount, from what user data tells it."""
+    text = data.files.get(NODE_FILE, {}).get("text", "")
+    try:
+        said = json.loads(text or "{}")
+    except ValueError:
+        return
+    files: Mapping[str, Any] = said.get("files") or {}
+    path = files.get("path") or said.get("file_system_mount")
+    identifier = files.get("id") or next(iter(_FILE_SYSTEM.findall(text)), None)
+    if path and identifier:
+        yield str(storage.file_system(str(identifier))), str(path)
