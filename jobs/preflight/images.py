@@ -59,14 +59,14 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         return unanswered(facts.pushed)
     if facts.target is None or isinstance(facts.target, Unanswered):
         found = f"{cluster.name} is not deployed, so nothing names an image yet"
-        return unknown(found, f"cdk deploy --all, then {build}")
+        return unknown(found, f"cdk deploy {cluster.name}, then {build}")
     if not isinstance(facts.target, BatchTarget):
         return ok(f"the machines of {cluster.name} bring what jobs run; no image is pushed for them")
     tag = facts.target.image_tag
     if facts.image_tag is not None and facts.image_tag != tag:
         return failed(
             f"the job definition names {cluster.image}:{tag}, and containers/ here is {facts.image_tag}",
-            f"cdk deploy --all, then {build}",
+            f"cdk deploy {cluster.name}, then {build}",
         )
     return (
         ok(f"{cluster.image}:{tag} is pushed")
