@@ -165,8 +165,9 @@ def request(address: Address, headers: Mapping[str, str], length: int) -> Answer
         content = answer.read(length) if answer.status == 206 else b""
         return Answer(answer.status, answer.headers, content)
     finally:
-        # A body that is left unread would be taken for the next answer.
-        answer.release_conn() if answer.status == 206 and not answer.length_remaining else answer.close()
+        if answer.status != 206 or answer.length_remaining:
+            answer.close()  # a body that is left unread would be taken for the next answer
+        answer.release_conn()
 
 
 @cache
