@@ -125,7 +125,6 @@ def _boot_parameters(props: MpiProps, secret: ClusterSecret) -> Mapping[str, obj
         "bucket": props.bucket.bucket_name,
         "file_system_mount": SHARED if props.files else None,
         "nodes": props.machines.nodes,
-        "node_group": props.node_group,
         "mpi": props.machines.mpi,
         "log_group": props.job_logs.name,
         "smt": "off" if leaves_threads_to_linux(props.machines.instance_type) else "on",

@@ -25,6 +25,7 @@ from jobs.node.facts import find_program
 from jobs.node.hosts import ask_all
 from jobs.node.instance import read_instance
 from jobs.node.mpirun import Ended, Stopped, Work, run_everywhere
+from jobs.node.protection import protect, release
 from jobs.node.roster import find_members, write_roster
 from jobs.node.setting import Places, Setup
 from jobs.node.users import become_cluster_user
@@ -44,7 +45,10 @@ def run_job(where: Places, setup: Setup, key: str) -> int:
     become_cluster_user()
     signal.signal(signal.SIGTERM, _stop)
     with lock_cluster(where, job.name) as lock, scratch() as folder:
-        return _attempts(where, setup, job, members, folder, lock)
+        try:
+            return _attempts(where, setup, job, members, folder, lock)
+        finally:
+            release(setup, say)
 
 
 def say(line: str) -> None:
@@ -85,6 +89,7 @@ def _attempts(
     where: Places, setup: Setup, job: MpiJob, members: Sequence[Member], folder: Path, lock: int
 ) -> int:
     for attempt in range(1, job.attempts + 1):
+        protect(setup, members, say)
         ended = run_everywhere(where, _prepare(where, setup, job, members, attempt), folder, lock, say)
         if ended.code != RETRY_EXIT_CODE or attempt == job.attempts:
             break

@@ -215,7 +215,7 @@ def test_a_node_is_told_what_its_services_need_and_nothing_that_is_secret() -> N
     assert found["file_system_mount"] == found["files"]["path"] == "/mnt/shared"
     assert set(found) == {
         *("cluster", "region", "scratch", "idle_report", "files", "secret_arn", "bucket", "smt"),
-        *("file_system_mount", "nodes", "node_group", "mpi", "log_group"),
+        *("file_system_mount", "nodes", "mpi", "log_group"),
     }
 
 
