@@ -40,6 +40,12 @@ def source_files(containers: Path, image: str) -> tuple[Path, ...]:
     return tuple(sorted(files, key=lambda path: path.relative_to(containers).as_posix()))
 
 
+def code_files(containers: Path) -> tuple[Path, ...]:
+    """What a job runs and no image: everything under containers/ but the images' own folders."""
+    files = [path for path in _walk(containers) if path.relative_to(containers).parts[0] != "images"]
+    return tuple(sorted(files, key=lambda path: path.relative_to(containers).as_posix()))
+
+
 def _walk(folder: Path) -> list[Path]:
     found: list[Path] = []
     for path in folder.iterdir():
