@@ -18,7 +18,7 @@ PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ROOT_VARIA
 ANSWER_SECONDS = 20.0  # ssh itself gives up a dead host after five
 _REACH_SECONDS = 3.0
 _MOST_AT_ONCE = 64
-_SSH_FAILED = 255  # ssh's own exit code; any other is the command's
+SSH_FAILED = 255  # ssh's own exit code; any other is the command's
 _SAID = 300
 
 
@@ -63,7 +63,7 @@ def _ask(where: Places, host: str, command: str, seconds: float) -> Said:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Said(host=host, code=_SSH_FAILED, output="", error=f"no answer within {seconds:.0f} s")
+        return Said(host=host, code=SSH_FAILED, output="", error=f"no answer within {seconds:.0f} s")
     error = _last_line(ran.stderr) or f"exit code {ran.returncode}" if ran.returncode else ""
     return Said(host=host, code=ran.returncode, output=ran.stdout, error=error)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from jobs.core.errors import SlipwayError
 from jobs.node.setting import places, read_setup
 
+_AWS_FAILED = 1
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
@@ -19,6 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return error.exit_code
+    except Exception as error:
+        if not type(error).__module__.startswith("botocore"):
+            raise
+        print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)
+        return _AWS_FAILED
 
 
 def _serve(parsed: argparse.Namespace) -> int:

@@ -83,13 +83,18 @@ def run_everywhere(where: Places, work: Work, folder: Path, lock: int, say: Say)
         pass_fds=(lock,),
     )
     try:
-        dead = _watch(where, work, process, say)
+        dead = _watch(where, work, process)
     except Stopped as stop:
         say(f"{stop}: ranks have {GRACE_SECONDS:.0f} s to save and end")
         _end_everywhere(where, work, (), GRACE_SECONDS)
         dead = ()
-    code = _end(where, work, process, dead)
-    return Ended(code=_true_code(code_file, code, dead), dead=dead)
+    if dead:
+        say_dead(dead, say)
+    code, silent = _end(where, work, process, dead)
+    if silent and code:  # mpirun or a launcher was faster than we
+        say_dead(silent, say)
+    lost = (*dead, *silent) if code else ()
+    return Ended(code=_true_code(code_file, code, lost), dead=lost)
 
 
 def build_launch(work: Work, folder: Path) -> Launch:
@@ -139,54 +144,43 @@ def _own_environment(where: Places, work: Work) -> dict[str, str]:
     return {**base, "HYDRA_LAUNCHER_EXEC": ssh, "I_MPI_HYDRA_BOOTSTRAP_EXEC": ssh}
 
 
-def _watch(where: Places, work: Work, process: subprocess.Popen[bytes], say: Say) -> tuple[str, ...]:
+def _watch(where: Places, work: Work, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
     """Until mpirun has ended, or a host has not answered often enough in a row: which."""
     missed = dict.fromkeys((each.name for each in work.members), 0)
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PROBE_SECONDS)
-            return _dead_now(where, work, say) if process.returncode else ()
-        silent = _silent(where, work)
+            return ()
+        names, addresses = [each.name for each in work.members], [each.address for each in work.members]
+        silent = nodes.unreachable(where, names, addresses)
         missed = {host: count + 1 if host in silent else 0 for host, count in missed.items()}
         if dead := tuple(host for host, count in missed.items() if count >= _PROBES):
-            _say_dead(dead, say)
             return dead
 
 
-def _dead_now(where: Places, work: Work, say: Say) -> tuple[str, ...]:
-    """mpirun or a launcher was faster than we: because of a host? Two looks, as one may be bad luck."""
-    silent = set(_silent(where, work))
-    dead = tuple(sorted(silent & set(_silent(where, work)))) if silent else ()
-    if dead:
-        _say_dead(dead, say)
-    return dead
-
-
-def _silent(where: Places, work: Work) -> list[str]:
-    return nodes.unreachable(
-        where, [each.name for each in work.members], [each.address for each in work.members]
-    )
-
-
-def _say_dead(dead: Sequence[str], say: Say) -> None:
+def say_dead(dead: Sequence[str], say: Say) -> None:
     say(f"error: host {', '.join(dead)} does not answer any more; the job ends on all others")
 
 
-def _end(where: Places, work: Work, process: subprocess.Popen[bytes], dead: Sequence[str]) -> int:
-    """No process of the job is left on any host that answers."""
+def _end(
+    where: Places, work: Work, process: subprocess.Popen[bytes], dead: Sequence[str]
+) -> tuple[int, tuple[str, ...]]:
+    """No process of the job is left on any host that answers; mpirun's exit code, and who else was silent."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_FAREWELL_SECONDS)
-    _end_everywhere(where, work, dead, 0.0)
+    silent = _end_everywhere(where, work, dead, 0.0)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else 128 - code, silent
 
 
-def _end_everywhere(where: Places, work: Work, dead: Sequence[str], grace_seconds: float) -> None:
+def _end_everywhere(where: Places, work: Work, dead: Sequence[str], grace_seconds: float) -> tuple[str, ...]:
+    """The hosts that could not be told."""
     alive = [each.name for each in work.members if each.name not in dead]
     words = ["stop", work.job, "--grace", str(grace_seconds)]
-    nodes.ask_all(where, alive, words, grace_seconds + nodes.ANSWER_SECONDS)
+    said = nodes.ask_all(where, alive, words, grace_seconds + nodes.ANSWER_SECONDS)
+    return tuple(each.host for each in said if each.code == nodes.SSH_FAILED)
 
 
 def _true_code(path: Path, code: int, dead: Sequence[str]) -> int:

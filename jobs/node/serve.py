@@ -17,7 +17,7 @@ from jobs.node.setting import Places, Setup, read_setup
 
 REFRESH_SECONDS = 10.0
 _JOIN_AGAIN_SECONDS = 24 * 3600.0  # certificates are valid for a week
-_LOOK_AGAIN_SECONDS = 60.0  # at a cluster that was not ready
+_LOOK_AGAIN_SECONDS = 20.0  # at a cluster that was not ready
 _CHECK_SECONDS = 300.0
 
 
