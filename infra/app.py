@@ -1,5 +1,6 @@
-"""Builds every declared cluster; `cdk` runs it as `python -m infra.app`. A new kind is one row of BUILDERS.
+"""Builds every declared cluster and machine image; `cdk` runs it as `python -m infra.app`.
 
+A new kind of cluster is one row of BUILDERS.
 Synthesis is a pure function of the declarations, the catalogue and containers/: it asks neither AWS nor git
 nor a clock.
 """
@@ -12,10 +13,12 @@ from typing import Any
 
 import aws_cdk as cdk
 
+from infra.bakeries import build_bakeries
 from infra.batch_cluster import build_batch_cluster
 from infra.config import BatchCluster, Cluster, MpiCluster
-from infra.declared import load
+from infra.declared import load, load_machine_images
 from infra.guardrails import guard
+from infra.machine_images import MachineImage
 from infra.mpi_cluster import build_mpi_cluster
 from jobs.core.errors import SlipwayError
 
@@ -29,7 +32,7 @@ BUILDERS: Mapping[type[Cluster], Callable[[cdk.App, Any], None]] = {
 def main() -> int:
     app = cdk.App()
     try:
-        build(app, load(app.node.get_all_context()))
+        build(app, load(app.node.get_all_context()), load_machine_images())
     except SlipwayError as error:
         print(in_lines(error), file=sys.stderr)
         return error.exit_code
@@ -37,9 +40,10 @@ def main() -> int:
     return 0
 
 
-def build(app: cdk.App, clusters: Sequence[Cluster]) -> None:
+def build(app: cdk.App, clusters: Sequence[Cluster], images: Sequence[MachineImage] = ()) -> None:
     for cluster in clusters:
         BUILDERS[type(cluster)](app, cluster)
+    build_bakeries(app, images)
     guard(app)
 
 

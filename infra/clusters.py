@@ -1,8 +1,12 @@
-"""The clusters we deploy, one typed entry each. Override one with `cdk deploy --all -c dl1.max_nodes=4`."""
+"""The clusters we deploy and the machine images we bake, one typed entry each.
+
+Override a cluster's setting with `cdk deploy --all -c dl1.max_nodes=4`.
+"""
 
 from __future__ import annotations
 
 from infra.config import BatchCluster, MpiCluster
+from infra.machine_images import MachineImage
 
 CLUSTERS = (
     # BERT pre-training with DeepSpeed on first-generation Gaudi: eight accelerators a node.
@@ -24,5 +28,48 @@ CLUSTERS = (
         zone="us-east-1a",
         budget_usd_per_month=1000,
         alert_email="you@example.com",
+    ),
+)
+
+# Canonical's parameters of one release are named after a day, and none has been tried: set `parent` to the
+# AMI that a bake has shown to work, and take the reason out.
+_NO_DAY_KNOWN = "no release of Canonical's has been tried yet"
+_EVERY_NODE = ("base-apt", "ssh-hardening", "efa", "efs-utils")
+
+MACHINE_IMAGES = (
+    # For clusters over MPI. Built small: EFA itself answers only on nodes that have it.
+    MachineImage(
+        name="cpu-mpi",
+        runs_on="c6i.32xlarge",
+        instance_type="c6i.16xlarge",
+        region="us-east-1",
+        zone="us-east-1a",
+        parent="ssm:/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id",
+        parent_moves_because=_NO_DAY_KNOWN,
+        components=(*_EVERY_NODE, "open-mpi", "python-venv", "slipway-node"),
+    ),
+    # For Slurm on Trn1, where a driver newer than the SDK's breaks training: built where a device can answer.
+    MachineImage(
+        name="neuron-slurm",
+        runs_on="trn1.32xlarge",
+        instance_type="trn1.2xlarge",
+        region="us-east-1",
+        zone="us-east-1a",
+        parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
+        parent_moves_because=_NO_DAY_KNOWN,
+        components=(*_EVERY_NODE, "neuron-driver", "neuron-tools", "pcs-agent", "slurm-client"),
+        root_volume_gib=60,
+    ),
+    # For AWS Batch on first-generation Gaudi, whose only instance type is large and dear: built without one.
+    MachineImage(
+        name="gaudi-ecs",
+        runs_on="dl1.24xlarge",
+        instance_type="c6i.16xlarge",
+        region="us-east-1",
+        zone="us-east-1a",
+        parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
+        parent_moves_because=_NO_DAY_KNOWN,
+        components=(*_EVERY_NODE, "habanalabs", "container-runtime", "ecs-agent"),
+        root_volume_gib=60,
     ),
 )

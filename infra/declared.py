@@ -11,21 +11,33 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from infra.checks.field_types import field_types
+from infra.checks.machine_images import machine_image_problems
 from infra.checks.values import nearest
 from infra.config import Cluster
+from infra.machine_images import MachineImage
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig, Problem
 
 
 def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
-    """What clusters.py declares, with the context's overrides, checked. The one way to the declarations."""
+    """The clusters of clusters.py, with the context's overrides; checked, as all else in there is."""
+    clusters, images = _declared()
+    wrong = machine_image_problems(images)
     try:
-        from infra.clusters import CLUSTERS
-    except TypeError as error:
-        raise InvalidConfig([_misspelt(str(error))]) from error
-    return apply(context, CLUSTERS)
+        found = apply(context, clusters)
+    except InvalidConfig as error:
+        raise InvalidConfig([*error.problems, *wrong]) from None
+    if wrong:
+        raise InvalidConfig(wrong)
+    return found
+
+
+def load_machine_images() -> tuple[MachineImage, ...]:
+    """The machine images of clusters.py; load() has looked at them."""
+    return _declared()[1]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,10 +53,19 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _declared() -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
+    try:
+        from infra.clusters import CLUSTERS, MACHINE_IMAGES
+    except TypeError as error:
+        raise InvalidConfig([_misspelt(str(error))]) from error
+    return CLUSTERS, MACHINE_IMAGES
+
+
 def _misspelt(message: str) -> Problem:
     """A setting that the entry's class lacks, or that the entry leaves out, is Python's TypeError."""
     entry, _, said = message.partition(".__init__() ")
-    kind = next((each for each in Cluster.__subclasses__() if each.__name__ == entry), Cluster)
+    kinds: tuple[type[Any], ...] = (*Cluster.__subclasses__(), MachineImage)
+    kind = next((each for each in kinds if each.__name__ == entry), Cluster)
     unknown = re.search(r"unexpected keyword argument '(\w+)'", said)
     hint = nearest(unknown[1], tuple(field_types(kind))) if unknown else "add it to the entry"
     said = f"'{unknown[1]}' is no setting" if unknown else said or message

@@ -48,11 +48,11 @@ def synthesize(assembly: Path) -> None:
     import aws_cdk as cdk
 
     from infra.app import build
-    from infra.declared import load
+    from infra.declared import load, load_machine_images
 
     context = cdk_context()
     app = cdk.App(outdir=str(assembly), context=dict(context))
-    build(app, load({}))
+    build(app, load({}), load_machine_images())
     try:
         app.synth()
     except RuntimeError:

@@ -13,6 +13,8 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
 
+from infra.bakery_wildcards import BAKERY_WILDCARDS
+
 _STREAMS = r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-stream:\*"
 
 
@@ -31,6 +33,7 @@ def _wildcard(path: str, resource: str, reason: str) -> Accepted:
 
 
 ACCEPTED = (
+    *(_wildcard(*each) for each in BAKERY_WILDCARDS),
     Accepted(
         rule="S1",
         path="Data/Resource/Resource",

@@ -22,14 +22,14 @@ def all_problems(clusters: Sequence[Cluster]) -> tuple[Problem, ...]:
 def problems_of(cluster: Cluster) -> tuple[Problem, ...]:
     unsound: dict[str, Problem] = {}
     for name, field_type in field_types(type(cluster)).items():
-        objection = _objection(field_type, getattr(cluster, name))
-        if objection:
-            unsound[name] = Problem(where=name, message=objection.message, hint=objection.hint)
+        found = objection(field_type, getattr(cluster, name))
+        if found:
+            unsound[name] = Problem(where=name, message=found.message, hint=found.hint)
     rules = {**RULES, **RULES_OF_KIND[cluster.kind]}
     sound = [rule for rule, reads in rules.items() if not unsound.keys() & set(reads)]
     broken = [problem for rule in sound for problem in rule(cluster)]
-    found = (*unsound.values(), *broken)
-    return tuple(replace(problem, where=f"{_heading(cluster)}.{problem.where}") for problem in found)
+    wrong = (*unsound.values(), *broken)
+    return tuple(replace(problem, where=f"{_heading(cluster)}.{problem.where}") for problem in wrong)
 
 
 def _heading(cluster: Cluster) -> str:
@@ -42,10 +42,11 @@ def _heading(cluster: Cluster) -> str:
     )
 
 
-def _objection(field_type: FieldType, value: object) -> Objection | None:
-    objection = type_objection(field_type, value)
-    if objection or value is None:
-        return objection
+def objection(field_type: FieldType, value: object) -> Objection | None:
+    """What is wrong with the value of one setting, whatever else the entry says."""
+    wrong_type = type_objection(field_type, value)
+    if wrong_type or value is None:
+        return wrong_type
     for text in _texts(value):
         if kind := secret_kind(text):
             return Objection(

@@ -10,7 +10,6 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from infra.checks.secret_values import shown
 from infra.checks.values import Check, Objection
-from infra.config import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ IN_WORDS: Mapping[Any, str] = {
 }
 
 
-def field_types(kind: type[Cluster]) -> Mapping[str, FieldType]:
+def field_types(kind: type[Any]) -> Mapping[str, FieldType]:
     hints = get_type_hints(kind, include_extras=True)
     return {each.name: _read(hints[each.name]) for each in fields(kind)}
 

@@ -60,6 +60,7 @@ class EncryptionKey(Construct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptedLogGroupProps:
+    name: str | None = None  # None: whatever CloudFormation makes up
     key: kms.IKey
     retention_days: int
     keep: bool
@@ -70,7 +71,11 @@ class EncryptedLogGroup(Construct):
         super().__init__(scope, id)
         # L1: the L2 takes its retention from an enum, and ours is a number already checked.
         self.resource = logs.CfnLogGroup(
-            self, "Resource", kms_key_id=props.key.key_arn, retention_in_days=props.retention_days
+            self,
+            "Resource",
+            log_group_name=props.name,
+            kms_key_id=props.key.key_arn,
+            retention_in_days=props.retention_days,
         )
         self.resource.apply_removal_policy(removal_policy(props.keep))
 

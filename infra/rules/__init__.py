@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from infra.rules import (
+    bakeries,
     batch_capacity,
     batch_jobs,
     data,
@@ -23,6 +24,10 @@ from infra.rules import (
 from infra.rules.template import Rule
 
 RULES: Mapping[str, Rule] = {
+    "bakery-closed": bakeries.machines_are_closed,
+    "bakery-components": bakeries.components_are_sound,
+    "bakery-disks-encrypted": bakeries.disks_are_encrypted,
+    "bakery-tested": bakeries.images_are_tested_and_ours,
     "batch-any-number-of-nodes": batch_jobs.any_number_of_nodes,
     "batch-groups-in-template": batch_capacity.groups_are_in_the_template,
     "batch-image-is-ours": batch_jobs.image_is_ours,

@@ -7,11 +7,20 @@ from typing import Any
 
 from infra.rules.template import Finding, Template, as_list, resources
 
+_QUESTION = "EC2's questions about what there is take no resource"
+_RUNS = "Systems Manager's questions about what was run take no resource"
 _SESSION_MANAGER = "Session Manager: the agent talks to the service itself, no resource exists"
 # The Service Authorization Reference lists no resource type for these actions.
 ANY_RESOURCE: Mapping[str, str] = {
     "cloudwatch:PutMetricData": "metrics are no resources; the policy limits the namespace instead",
-    "ec2:DescribeInstances": "EC2's questions take no resource; nodes find each other by it",
+    "ec2:DescribeImages": _QUESTION,
+    "ec2:DescribeInstanceStatus": _QUESTION,
+    "ec2:DescribeInstanceTypeOfferings": _QUESTION,
+    "ec2:DescribeInstanceTypes": _QUESTION,
+    "ec2:DescribeInstances": _QUESTION,
+    "ec2:DescribeSnapshots": _QUESTION,
+    "ec2:DescribeSubnets": _QUESTION,
+    "ec2:DescribeTags": _QUESTION,
     "ec2messages:AcknowledgeMessage": _SESSION_MANAGER,
     "ec2messages:DeleteMessage": _SESSION_MANAGER,
     "ec2messages:FailMessage": _SESSION_MANAGER,
@@ -20,11 +29,16 @@ ANY_RESOURCE: Mapping[str, str] = {
     "ec2messages:SendReply": _SESSION_MANAGER,
     "ecr:GetAuthorizationToken": "one log-in for the whole registry",
     "ecs:DiscoverPollEndpoint": "the agent asks where its cluster is, before it has one",
+    "ssm:DescribeInstanceInformation": _RUNS,
+    "ssm:GetCommandInvocation": _RUNS,
+    "ssm:ListCommandInvocations": _RUNS,
+    "ssm:ListCommands": _RUNS,
     "ssm:UpdateInstanceInformation": _SESSION_MANAGER,
     "ssmmessages:CreateControlChannel": _SESSION_MANAGER,
     "ssmmessages:CreateDataChannel": _SESSION_MANAGER,
     "ssmmessages:OpenControlChannel": _SESSION_MANAGER,
     "ssmmessages:OpenDataChannel": _SESSION_MANAGER,
+    "tag:GetResources": "finds images and snapshots by their tag",
 }
 
 

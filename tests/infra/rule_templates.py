@@ -55,6 +55,27 @@ def _two_threads(instance_type: str) -> dict[str, Any]:
     return {"InstanceType": instance_type, "CpuOptions": {"CoreCount": 32, "ThreadsPerCore": 2}}
 
 
+_COMPONENT = "AWS::ImageBuilder::Component"
+_RECIPE = "AWS::ImageBuilder::ImageRecipe"
+_BAKED_ON = "AWS::ImageBuilder::InfrastructureConfiguration"
+_PIPELINE = "AWS::ImageBuilder::ImagePipeline"
+_DISTRIBUTION = "AWS::ImageBuilder::DistributionConfiguration"
+_SOUND_COMPONENT = """
+name: tool
+schemaVersion: 1.0
+parameters:
+  - ToolSha256: {type: string}
+phases:
+  - name: build
+    steps:
+      - name: Download
+        action: WebDownload
+        onFailure: Abort
+        inputs: [{source: "https://a.b", destination: /a, algorithm: SHA256, checksum: "{{ ToolSha256 }}"}]
+  - name: test
+    steps: []
+"""
+
 GOOD: Mapping[str, Any] = {
     "Resources": {
         "Group": {
@@ -75,6 +96,28 @@ GOOD: Mapping[str, Any] = {
         "SelfOut": {
             "Type": _OUT,
             "Properties": {"IpProtocol": "-1", "GroupId": _SELF, "DestinationSecurityGroupId": _SELF},
+        },
+        "Component": {"Type": _COMPONENT, "Properties": {"Data": _SOUND_COMPONENT}},
+        "Recipe": {
+            "Type": _RECIPE,
+            "Properties": {"BlockDeviceMappings": [{"Ebs": {"Encrypted": True}}]},
+        },
+        "BakedOn": {
+            "Type": _BAKED_ON,
+            "Properties": {
+                "InstanceMetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
+                "SubnetId": {"Ref": "Subnet"},
+                "SecurityGroupIds": [{"Ref": "Group"}],
+                "TerminateInstanceOnFailure": True,
+            },
+        },
+        "Pipeline": {
+            "Type": _PIPELINE,
+            "Properties": {"ImageTestsConfiguration": {"ImageTestsEnabled": True}},
+        },
+        "Distribution": {
+            "Type": _DISTRIBUTION,
+            "Properties": {"Distributions": [{"AmiDistributionConfiguration": {"Name": "image"}}]},
         },
         "Subnet": {"Type": "AWS::EC2::Subnet", "Properties": {"MapPublicIpOnLaunch": False}},
         "Near": {"Type": "AWS::EC2::PlacementGroup", "Properties": {"Strategy": "cluster"}},
@@ -234,6 +277,25 @@ GOOD: Mapping[str, Any] = {
 }
 
 BAD: tuple[tuple[str, str, Path, object], ...] = (
+    ("bakery-closed", _BAKED_ON, ("InstanceMetadataOptions", "HttpTokens"), "optional"),
+    ("bakery-closed", _BAKED_ON, ("InstanceMetadataOptions", "HttpPutResponseHopLimit"), 2),
+    ("bakery-closed", _BAKED_ON, ("SubnetId",), GONE),
+    ("bakery-closed", _BAKED_ON, ("SecurityGroupIds",), []),
+    ("bakery-closed", _BAKED_ON, ("KeyPair",), "mine"),
+    ("bakery-closed", _BAKED_ON, ("TerminateInstanceOnFailure",), False),
+    ("bakery-components", _COMPONENT, ("Data",), _SOUND_COMPONENT.replace("checksum", "sum")),
+    ("bakery-components", _COMPONENT, ("Data",), "a: [b"),
+    ("bakery-components", _COMPONENT, ("Data",), "nothing"),
+    ("bakery-disks-encrypted", _RECIPE, ("BlockDeviceMappings", 0, "Ebs", "Encrypted"), False),
+    ("bakery-disks-encrypted", _RECIPE, ("BlockDeviceMappings",), GONE),
+    ("bakery-tested", _PIPELINE, ("ImageTestsConfiguration", "ImageTestsEnabled"), False),
+    ("bakery-tested", _PIPELINE, ("Schedule",), {"ScheduleExpression": "rate(1 day)"}),
+    (
+        "bakery-tested",
+        _DISTRIBUTION,
+        ("Distributions", 0, "AmiDistributionConfiguration", "LaunchPermissionConfiguration"),
+        {"UserGroups": ["all"]},
+    ),
     ("batch-any-number-of-nodes", _JOB, ("NodeProperties", "NodeRangeProperties", 0, "TargetNodes"), "0:1"),
     ("batch-groups-in-template", _COMPUTE, (*_POOL, "SecurityGroupIds"), []),
     # BI-152: another registry, by digest too; another account's; and one that a parameter would choose.

@@ -20,6 +20,12 @@ from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, templates_of
 
 ROOT = Path(__file__).parents[2]
 STACKS = {"dl1-network", "dl1-storage", "dl1-observability", "dl1-images", "dl1"}
+BAKERIES = {
+    "slipway-bakery-network-us-east-1",
+    "slipway-bakery-cpu-mpi",
+    "slipway-bakery-gaudi-ecs",
+    "slipway-bakery-neuron-slurm",
+}
 MPI_STACKS = {"c6i-network", "c6i-storage", "c6i-observability", "c6i"}
 
 
@@ -49,7 +55,7 @@ def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Pa
     done = synthesized(tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == (
-        STACKS | MPI_STACKS
+        STACKS | MPI_STACKS | BAKERIES
     )
 
 

@@ -1,4 +1,4 @@
-"""Components of machine images are documents that AWSTOE takes, sound shell, and download nothing on trust."""
+"""Components of machine images are documents AWSTOE takes, of sound shell, and download nothing on trust."""
 
 from __future__ import annotations
 

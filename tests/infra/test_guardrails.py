@@ -13,7 +13,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 
+from infra.bakeries import build_bakeries
 from infra.batch_cluster import build_batch_cluster
+from infra.clusters import MACHINE_IMAGES
 from infra.gates import cdk_context, synthesis_findings
 from infra.guardrails import ACCEPTED, guard, is_accepted
 from infra.mpi_cluster import build_mpi_cluster
@@ -26,6 +28,7 @@ def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
     build_batch_cluster(app, CLUSTER)
     build_batch_cluster(app, replace(CLUSTER, name="trial", keep_data=False))
     build_mpi_cluster(app, MPI_CLUSTER)
+    build_bakeries(app, MACHINE_IMAGES)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()

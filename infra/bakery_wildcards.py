@@ -1,0 +1,49 @@
+"""What cdk-nag finds in the roles of bakeries and guardrails.py accepts: where, which resource, and why."""
+
+from __future__ import annotations
+
+_MACHINE, _EXECUTION, _LIFECYCLE = (
+    f"Pipeline/{role}/Policy/Resource" for role in ("Machine", "Execution", "Lifecycle")
+)
+_STREAMS = r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-stream:\*"
+_PARTITION = "(aws|<AWS::Partition>)"
+_EC2 = rf"arn:{_PARTITION}:ec2:[a-z0-9-]+:[^*/]*:"
+
+BAKERY_WILDCARDS: tuple[tuple[str, str, str], ...] = (
+    (_MACHINE, r"\*", "Session Manager takes no resource"),
+    (_MACHINE, _STREAMS, "streams of one log group, one a bake"),
+    (
+        _MACHINE,
+        r"arn:aws:imagebuilder:[^*]+:component/slipway-bakery-[a-z0-9-]+-\*/\*",
+        "the components of one image, whose versions are digests",
+    ),
+    (
+        _MACHINE,
+        rf"arn:{_PARTITION}:s3:::ec2imagebuilder\*",
+        "Image Builder's own tools, in a bucket that AWS names",
+    ),
+    (_EXECUTION, r"\*", "questions of EC2 and of Systems Manager take no resource"),
+    (_EXECUTION, _STREAMS, "streams of one log group, one a bake"),
+    (
+        _EXECUTION,
+        rf"{_EC2}(network-interface|security-group|subnet)/\*",
+        "what a machine is started in; EC2 checks each of them at once",
+    ),
+    (
+        _EXECUTION,
+        rf"{_EC2}(image|snapshot|instance|volume)/\*",
+        "made by Image Builder with ids of their own; by their tag only those that it made are changed",
+    ),
+    (
+        _EXECUTION,
+        r"arn:aws:events:[^*]+:rule/ImageBuilder-\*",
+        "the rules by which Image Builder awaits steps",
+    ),
+    (_LIFECYCLE, r"\*", "questions of EC2 and of tagging take no resource"),
+    (_LIFECYCLE, rf"{_EC2}(image|snapshot)/\*", "made by Image Builder, and only what carries its tag"),
+    (
+        _LIFECYCLE,
+        r"arn:aws:imagebuilder:[^*]+:image/slipway-bakery-[a-z0-9-]+/\*",
+        "the images of one recipe, one a bake",
+    ),
+)

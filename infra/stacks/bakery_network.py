@@ -1,0 +1,74 @@
+"""Where machine images of a region are built: a private subnet that reaches the internet by HTTPS alone.
+
+Packages come from many vendors, so this network has a NAT gateway, which costs about 33 dollars a month as
+long as the stack is there: `cdk destroy` it when nothing is to be baked for a while. S3 has no gateway
+endpoint here: its policy admits this account's buckets only, and AWS's installers are in others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import Environment, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from infra.config import Egress
+from infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
+from infra.patterns.flow_logs import FlowLogs, FlowLogsProps
+from infra.patterns.vpc import Vpc, VpcProps
+
+_CIDR = "10.60.0.0/24"  # reached by nobody and peered with nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeryNetworkProps:
+    stack_name: str
+    env: Environment
+    region: str
+    zone: str
+    log_retention_days: int
+
+
+class BakeryNetworkStack(Stack):
+    def __init__(self, scope: Construct, id: str, *, props: BakeryNetworkProps) -> None:
+        super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
+        self.log_key: kms.IKey = EncryptionKey(
+            self,
+            "LogKey",
+            props=EncryptionKeyProps(
+                description="Logs of the machine images that Slipway bakes",
+                region=props.region,
+                users=(KeyUser.LOGS,),
+                keep=False,
+            ),
+        ).key
+        vpc = Vpc(
+            self,
+            "Vpc",
+            props=VpcProps(name=props.stack_name, cidr=_CIDR, zone=props.zone, egress=Egress.NAT),
+        )
+        FlowLogs(
+            self,
+            "FlowLogs",
+            props=FlowLogsProps(
+                vpc_id=vpc.vpc_id, key=self.log_key, retention_days=props.log_retention_days, keep=False
+            ),
+        )
+        self.subnet_id = vpc.private_subnet_id
+        self.security_group_id = _machines(self, vpc.vpc_id).attr_group_id
+
+
+def _machines(stack: Stack, vpc_id: str) -> ec2.CfnSecurityGroup:
+    return ec2.CfnSecurityGroup(
+        stack,
+        "Machines",
+        group_description="Machines that become images: HTTPS out, nothing in",
+        vpc_id=vpc_id,
+        security_group_egress=[
+            ec2.CfnSecurityGroup.EgressProperty(
+                ip_protocol="tcp", from_port=443, to_port=443, cidr_ip="0.0.0.0/0", description="HTTPS"
+            )
+        ],
+    )
