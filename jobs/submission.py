@@ -18,6 +18,7 @@ from jobs.backends.batch import BatchRequest, attempts, build_request
 from jobs.confirming import Confirm, refuse_unconfirmed
 from jobs.core.cost import AGREED_UNSAID, Agreed, Cost, cost
 from jobs.core.errors import SlipwayError
+from jobs.core.inputs import unreadable_inputs
 from jobs.core.instances import instance_type
 from jobs.core.job import Job
 from jobs.core.launch_environment import timeout_seconds
@@ -88,7 +89,7 @@ def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
         image_digest=known_digest,
         waits_for=waits_for,
         ceiling=cost(job.nodes, seconds, instance_type(target.instance_type).price),
-        warnings=tuple(_warnings(target, digest)),
+        warnings=(*_warnings(target, digest), *unreadable_inputs(job, target)),
     )
 
 

@@ -15,6 +15,7 @@ from infra.patterns.encryption import use_key, write_logs
 from infra.patterns.idle_metric import METRIC_NAMESPACE
 from infra.patterns.repositories import pull_statements
 from infra.patterns.roles import ServiceRole, ServiceRoleProps
+from jobs.core.inputs import JOB_PREFIXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +52,8 @@ def _execution(scope: Construct, props: NodeAccessProps) -> ServiceRoleProps:
 
 def _job(props: NodeAccessProps) -> ServiceRoleProps:
     """A job reads and writes data; it does not touch the sources that images are built from."""
-    use_bucket = UseBucketProps(
-        bucket=props.bucket, read=("datasets/*", "jobs/*"), write=("datasets/*", "jobs/*")
-    )
+    own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
+    use_bucket = UseBucketProps(bucket=props.bucket, read=own, write=own)
     return ServiceRoleProps(
         service="ecs-tasks",
         description="Training: datasets and checkpoints in the data bucket",

@@ -20,6 +20,8 @@ def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
     mount = target.file_system_mount
     variables = {
         **_hardware(job, target),
+        "AWS_REGION": target.region,  # a container on EC2 is told none
+        "SLIPWAY_ACCOUNT": target.account,
         "SLIPWAY_JOB": name,
         "SLIPWAY_NODES": str(job.nodes),
         "SLIPWAY_RESUME_AFTER_SIGNALS": "1",  # a rank that crashed is tried again, one out of memory is not

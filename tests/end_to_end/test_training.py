@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 
+from containers.data.sample import write_sample
+from jobs.core.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 NODES = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
+SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
 TRAINING = {
     "size": "tiny",
     "precision": "fp32",
@@ -31,8 +36,7 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     approved = ("--require-approval", "never", "--concurrency", "4")
     shell.must("cdk", "deploy", "dl1", *approved, "--output", assembly, "-c", "dl1.keep_data=false")
     shell.must("slipway", "build", "gaudi")
-    sample = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
-    shell.must("slipway", "submit", "prepare_bert", *NODES, *sample)
+    shell.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE)
     return shell
 
 
@@ -41,6 +45,28 @@ def wait_for(shell: Shell, words: str, patience_seconds: float = 120) -> None:
     deadline = time.monotonic() + patience_seconds
     while words not in shell.must("slipway", "logs", "bert_pretrain", "--rank", "0"):
         assert time.monotonic() < deadline, f"the log never said {words!r}"
+
+
+def test_text_in_the_clusters_bucket_makes_the_rows_that_the_same_file_makes(
+    cluster: Shell, tmp_path: Path
+) -> None:
+    parameter = parameter_name("dl1")
+    record = cluster.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+    bucket = decode_target(record, parameter=parameter).bucket
+    write_sample(tmp_path / "a.txt", 12345, 1_000_000)  # what the fixture's job wrote to its shared files
+    text = (tmp_path / "a.txt").read_bytes()
+    cluster.client("s3").put_object(Bucket=bucket, Key="datasets/wiki/a.txt", Body=text)
+    place = f"s3://{bucket}/datasets/wiki"
+    settings = ("--set", f"input={place}", "--set", "output=from-s3", "--set", "duplicates=2")
+    told = cluster.must("slipway", "submit", "prepare_bert", *NODES, *settings, "--follow")
+    assert "may read only" not in told
+    beside = cluster.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE, "--follow")
+    assert made(told) == {"from-s3": made(beside)["phase1"]}
+
+
+def made(log: str) -> dict[str, str]:
+    """Rows and shards of each dataset that a log names."""
+    return dict(re.findall(r"/data/(\S+)/manifest.json: (\d+ rows in \d+ shards)", log))
 
 
 def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint(cluster: Shell) -> None:

@@ -53,6 +53,11 @@ def test_an_image_that_is_not_pushed_is_refused_on_aws(
         submit_prepared(prepared)
 
 
+def test_text_that_the_role_of_jobs_cannot_read_is_warned_of(target: BatchTarget) -> None:
+    job = Job(name="p", recipe="prepare_bert", nodes=1, settings={"input": "s3://elsewhere/wiki"})
+    assert any("input is s3://elsewhere/wiki" in warning for warning in prepare(job, "dl1").warnings)
+
+
 def test_the_digest_of_the_image_is_recorded(
     yard_shell: RunningYard, target: BatchTarget, tmp_path: Path
 ) -> None:
@@ -73,6 +78,11 @@ def test_the_digest_of_the_image_is_recorded(
         ({"recipe": "bert_pretrian"}, UnknownRecipe, "there is no recipe 'bert_pretrian'"),
         ({"nodes": 17}, DoesNotFit, "asks for 17 nodes but cluster 'dl1' has 16"),
         ({"settings": {"size": "huge"}}, InvalidJob, "size"),
+        (
+            {"recipe": "prepare_bert", "settings": {"input": "https://me:secret@host/wiki.txt"}},
+            InvalidJob,
+            "input is 'https://host/wiki.txt', and must be a path below the data folder",
+        ),
         ({"settings": {"sise": "tiny"}}, InvalidJob, "sise"),
     ],
 )
