@@ -228,16 +228,20 @@ def _change(scope: Scope, operation: str, rule: Rule) -> None:
 
 
 def _described(rule: dict[str, Any], given: Sequence[Rule]) -> dict[str, Any]:
-    """moto shows no description of a rule between two groups; the one of the template stands for it."""
-    if "Description" in rule or not _peer_group(rule):
+    """moto shows no description of a rule for a group or a prefix list; the template's stands for it."""
+    if "Description" in rule or not _named_peer(rule):
         return rule
-    twins = (other for other in given if _peer_group(other) == _peer_group(rule))
+    twins = (other for other in given if _named_peer(other) == _named_peer(rule))
     said = [twin["Description"] for twin in twins if "Description" in twin and _same_traffic(twin, rule)]
     return {**rule, "Description": said[0]} if said else rule
 
 
-def _peer_group(rule: Rule) -> str | None:
-    return rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
+def _named_peer(rule: Rule) -> str | None:
+    words = ("SecurityGroupId", "PrefixListId")
+    return next(
+        (rule[side + word] for word in words for side in ("Source", "Destination") if rule.get(side + word)),
+        None,
+    )
 
 
 def _same_traffic(one: Rule, other: Rule) -> bool:

@@ -98,3 +98,11 @@ def test_nodes_may_reach_each_other_over_efa_both_ways(world: World) -> None:
     among = [rule for rule in rules(world, made).values() if "ReferencedGroupInfo" in rule]
     assert sorted(rule["IsEgress"] for rule in among) == [False, True]
     assert {rule["ReferencedGroupInfo"]["GroupId"] for rule in among} == {made.id}
+
+
+def test_a_described_rule_for_the_addresses_of_s3_is_no_drift(world: World) -> None:
+    https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "Description": "HTTPS to S3"}
+    to_s3 = {**https, "DestinationPrefixListId": "pl-63a5400a"}
+    live = group(world, SecurityGroupEgress=[to_s3]).read()
+    assert live is not None
+    assert live["SecurityGroupEgress"] == [to_s3]
