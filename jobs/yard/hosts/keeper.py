@@ -98,9 +98,11 @@ def _keep() -> None:
 
 def _look() -> None:
     wanted = {machine.id: machine for machine in machines.wanted()}
-    for identifier, host in list(book.hosts.items()):
-        if identifier not in wanted:
-            _end(host)
+    ending = [host for identifier, host in book.hosts.items() if identifier not in wanted]
+    for host in ending:
+        _tell_to_end(host)
+    for host in ending:
+        _end(host)
     for identifier, machine in wanted.items():
         if identifier not in book.hosts:
             _start(machine)
@@ -152,13 +154,16 @@ def _of_network(place: tuple[str, str]) -> Callable[[Event], None]:
     return heard
 
 
-def _end(host: Host) -> None:
+def _tell_to_end(host: Host) -> None:
     """As EC2 ends an instance: it is told, and then it is off."""
     host.is_expected_to_end = True
     if host.link and not host.ended.is_set():
         host.link.shut_down()
-        if not host.ended.wait(END_TIMEOUT_S):
-            kill(host)
+
+
+def _end(host: Host) -> None:
+    if not host.ended.wait(END_TIMEOUT_S):
+        kill(host)
     with book.changed:
         book.hosts.pop(host.machine.id, None)
     shutil.rmtree(plan.root() / host.machine.id, ignore_errors=True)
