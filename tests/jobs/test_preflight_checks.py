@@ -225,3 +225,24 @@ def test_a_machine_image_of_your_own_is_pointed_at_by_hand() -> None:
 def test_a_stand_in_of_the_yard_is_not_passed_off_as_a_baked_image() -> None:
     found = verdict("locked versions", manifest={"synapseai": "1.18.0", "stand_in": True}).found
     assert "a stand-in of the yard" in found
+
+
+def test_machines_need_no_image_and_are_judged_like_the_rest() -> None:
+    machines = replace(declared_cluster("c6i"), alert_email="team@slipway.test")
+    lock = Lock(image={}, host={"open-mpi": "4.1"})
+    told: dict[str, Any] = {
+        "target": None,
+        "pushed": None,
+        "image_tag": None,
+        "lock": lock,
+        "manifest": {"open-mpi": "4.1"},
+    }
+    verdicts = {name: check(machines, replace(READY, **told)) for name, check in CHECKS.items()}
+    assert {each.outcome for each in verdicts.values()} == {Outcome.OK}, verdicts
+    assert "needs none" in verdicts["container image"].found
+    assert "4 nodes × 64 vCPUs = 256" in verdicts["vCPU quota"].found
+    assert "91.9 hours of 4 nodes" in verdicts["budget"].found
+    other = verdict("locked versions", machines, lock=lock, manifest={"open-mpi": "5.0"})
+    assert other.outcome is Outcome.FAILED
+    assert "open-mpi is 5.0, locked is 4.1" in other.found
+    assert "containers/images/cpu-mpi/lock.toml" in other.fix or "slipway bake cpu-mpi" in other.fix

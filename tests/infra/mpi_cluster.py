@@ -1,0 +1,39 @@
+"""What the tests of c6i read from its templates: nodes, their group, their rights, their documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.infra.synthesis import Properties, as_text, mpi_templates_of, of_type, only
+from tests.infra.test_user_data import written_files
+
+GROUP = "AWS::AutoScaling::AutoScalingGroup"
+
+
+def launch(**changes: Any) -> Properties:
+    data: Properties = only(mpi_templates_of(**changes).mpi, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    return data
+
+
+def group(**changes: Any) -> Properties:
+    return only(mpi_templates_of(**changes).mpi, GROUP)
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    """What a node reads at its first boot."""
+    found: dict[str, Any] = json.loads(
+        written_files(as_text(launch(**changes)["UserData"]))["/etc/slipway/node.json"]["content"]
+    )
+    return found
+
+
+def statements() -> dict[str, Properties]:
+    policy = only(mpi_templates_of().mpi, "AWS::IAM::ManagedPolicy")
+    return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
+
+
+def document(beginning: str, **changes: Any) -> Properties:
+    documents = of_type(mpi_templates_of(**changes).mpi, "AWS::SSM::Document")
+    (found,) = [each for name, each in documents.items() if name.startswith(beginning)]
+    return found
