@@ -54,7 +54,7 @@ class Bench:
     def vocabulary(self) -> Path:
         return self.folder / "vocab.txt"
 
-    def prepare(self, text: Path, *more: str) -> list[str]:
+    def prepare(self, text: Path | str, *more: str) -> list[str]:
         output = tempfile.mkdtemp(dir=self.folder)
         start = [sys.executable, "-m", "containers.data.prepare_bert", "--phase", "1", "--output", output]
         return [*start, "--input", str(text), "--vocabulary", str(self.vocabulary), *more]
@@ -72,7 +72,7 @@ def data() -> list[Row]:
         subprocess.run(
             bench.prepare(bench.vocabulary), cwd=ROOT, capture_output=True, check=False
         )  # compiles
-        return [*beside_tokenizers(bench), second_core(bench), peak_memory(bench)]
+        return [*beside_tokenizers(bench), second_core(bench), from_s3(bench), peak_memory(bench)]
 
 
 def write_inputs(bench: Bench) -> None:
@@ -129,6 +129,36 @@ def second_core(bench: Bench) -> Row:
         beside=f"one worker {PAIR_MEGABYTES / one:.1f} MB/s",
         ratio=f"ratio {one / two:.2f}",
         goal="ratio at least 1.7",
+    )
+
+
+def from_s3(bench: Bench) -> Row:
+    """Wall time with the yard's S3 on the same machine, whose own work is part of it."""
+    from jobs.aws import client_at
+    from jobs.yard import process
+    from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+
+    home = bench.folder / "yard"
+    endpoint = process.up(folder=home).state.endpoint
+    try:
+        s3 = client_at(endpoint, "s3", "us-east-1", ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+        s3.create_bucket(Bucket="bench")
+        s3.put_object(Bucket="bench", Key="text/text.txt", Body=bench.text.read_bytes())
+        keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY}
+        environment = {**bench.environment, **keys, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1"}
+        seconds: dict[str, list[float]] = {str(bench.text): [], "s3://bench/text": []}
+        for _ in range(TURNS):
+            for place, kept in seconds.items():
+                kept.append(wall(bench.prepare(place, "--shards", "4"), environment))
+    finally:
+        process.down(folder=home)
+    here, away = (min(kept) for kept in seconds.values())  # the least disturbed
+    return Row(
+        what="the same text from the yard's S3, 5 duplicates, one worker",
+        measured=f"{MEGABYTES / away:.1f} MB/s wall",
+        beside=f"from a file {MEGABYTES / here:.1f} MB/s",
+        ratio=f"ratio {away / here:.2f}",
+        goal="ratio at most 1.3",
     )
 
 

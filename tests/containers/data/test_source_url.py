@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,8 +167,3 @@ def test_a_name_that_leads_out_is_refused(served: Served) -> None:
         open_source(f"{served.url}/%2e%2e")
     with pytest.raises(DataError, match="a URL is one file"):
         open_source(f"{served.url}/a.txt", ("b.txt",))
-
-
-def test_a_source_travels_to_other_processes(served: Served) -> None:
-    source = pickle.loads(pickle.dumps(open_source(f"{served.url}/a.txt")))  # noqa: S301  # our own bytes
-    assert source.read("a.txt", 5, 6) == served.text[5:11]

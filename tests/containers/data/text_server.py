@@ -34,8 +34,7 @@ class Served:
 @contextmanager
 def serving(served: Served) -> Iterator[Served]:
     handler = type("Handler", (Handler,), {"served": served})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), handler)
     served.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -45,6 +44,13 @@ def serving(served: Served) -> Iterator[Served]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is what several tests are about."""
 
 
 class Handler(BaseHTTPRequestHandler):

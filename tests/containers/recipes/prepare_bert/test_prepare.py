@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -70,6 +71,40 @@ def test_a_repeated_job_makes_only_what_was_lost(tmp_path: Path) -> None:
         assert shard.read_bytes() == content
         assert (shard.stat().st_ino == inode) or shard == shards[2]
     assert json.loads((tmp_path / "phase1" / "manifest.json").read_text())
+
+
+DYING = """
+import os, signal, sys
+os.cpu_count = lambda: 1  # the shards one after the other, in this process
+from containers.data import workers
+from containers.recipes.prepare_bert.prepare import main
+make = workers.make_shard
+def make_or_die(work, engine, number, report):
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return make(work, engine, number, report)
+workers.make_shard = make_or_die
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_after_a_node_died_the_next_attempt_makes_only_its_lost_shards(tmp_path: Path) -> None:
+    data, alone = tmp_path / "data", tmp_path / "alone"
+    words = [part for setting in SETTINGS for part in ("--set", setting)]
+    start = [sys.executable, "-c", DYING, *words]
+    ranks = [subprocess.Popen(start, env=place(data, rank, 2), **PIPES) for rank in range(2)]
+    ranks[1].communicate(timeout=120)
+    assert ranks[1].returncode == -signal.SIGKILL
+    ranks[0].terminate()  # as the launcher does when it misses a node
+    ranks[0].communicate(timeout=120)
+    assert ranks[0].returncode != 0
+    kept = {shard: shard.stat().st_ino for shard in (data / "phase1").glob("shard-*.hdf5")}
+    assert data / "phase1" / "shard-00001.hdf5" in kept
+    assert data / "phase1" / "shard-00003.hdf5" not in kept
+    assert [each.returncode for each in run(data, 2, *SETTINGS)] == [0, 0]
+    assert {shard: shard.stat().st_ino for shard in kept} == kept
+    run(alone, 1, *SETTINGS)
+    assert rows(data) == rows(alone)
 
 
 def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
