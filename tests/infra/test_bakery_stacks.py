@@ -218,6 +218,7 @@ def test_no_cluster_waits_for_a_bakery() -> None:
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(cdk_context()))
         build(app, CLUSTERS, MACHINE_IMAGES)
+        app.synth()  # finds out who refers to whom
         stacks = [each for each in app.node.children if isinstance(each, cdk.Stack)]
         needed = {stack.stack_name: {each.stack_name for each in stack.dependencies} for stack in stacks}
     bakeries = {NETWORK, *map(bakery_stack_name, BY_NAME)}
