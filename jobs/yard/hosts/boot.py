@@ -15,7 +15,7 @@ from email.message import Message
 from typing import Any
 
 SCRIPTS = "/var/lib/cloud/instance/scripts"
-OUTPUT = "/var/log/cloud-init-output.log"
+KEEP_OUTPUT = ("tee", "-a", "/var/log/cloud-init-output.log")
 VENV = "/opt/slipway/venv"
 # What systemd starts in our machine images. The keys of sshd come first: an image has none.
 HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
@@ -55,8 +55,7 @@ def read_user_data(encoded: str) -> UserData:
 def steps(found: UserData) -> list[tuple[str, ...]]:
     """The scripts are files by now; what cloud-init passes over is said where it would say it."""
     notes = [("echo", f"cloud-init: left out: {each}") for each in found.left_out]
-    keep_output = ("bash", "-o", "pipefail", "-c", 'exec "$0" 2>&1 | tee -a "$1"')
-    return [*FIRST_STEPS, *notes, *((*keep_output, path, OUTPUT) for path in found.scripts)]
+    return [*FIRST_STEPS, *notes, *((path,) for path in found.scripts)]
 
 
 def _message(message: Message, found: UserData) -> None:

@@ -94,6 +94,7 @@ def _plan(machine: Machine, tier: Tier, firewall: str, folder: Path) -> Plan:
         "port": port(),
         "environment": environment(),
         "boot": boot.steps(data),
+        "keep_output": boot.KEEP_OUTPUT,
         "units": boot.UNITS,
         "masked": systemd.MASKED,
         "is_root": tier.name == "root",

@@ -56,6 +56,7 @@ class Init:
     def __init__(self, plan: Mapping[str, Any], yard: socket.socket, log: int) -> None:
         self.plan, self.yard, self.log = plan, yard, log
         self.steps: list[Sequence[str]] = list(plan["boot"])
+        self.boot_log = -1  # while it boots
         self.step = 0  # the process of the step of booting that runs now
         self.units: dict[int, Mapping[str, Any]] = {}
         self.began: dict[str, float] = {}  # when each unit last did
@@ -64,6 +65,7 @@ class Init:
         self.commands: dict[int, str] = {}  # a process that the yard asked for -> how the yard calls it
 
     def run(self, awake: int) -> NoReturn:
+        self._keep_output()
         self._next_step()
         while True:
             readable, _, _ = select.select([self.yard.fileno(), awake], [], [], self._pause_s())
@@ -101,12 +103,19 @@ class Init:
                     time.sleep(0.01)
         os._exit(0)
 
+    def _keep_output(self) -> None:
+        """A step may leave something running that prints; nothing waits for it."""
+        source, self.boot_log = os.pipe()
+        self._spawn(self.plan["keep_output"], self.log, self.log, source=source)
+        os.close(source)
+
     def _next_step(self) -> None:
         """Boot is over when no step is left. One that fails is told of, and passed over as by cloud-init."""
         if self.steps:
-            self.step = self._spawn(self.steps.pop(0), self.log, self.log)
+            self.step = self._spawn(self.steps.pop(0), self.boot_log, self.boot_log)
             return
         self.step = 0
+        os.close(self.boot_log)
         _tell(self.yard, {"event": "booted"}, [])
         for unit in self.plan["units"]:
             self._start_unit(unit)
@@ -165,16 +174,18 @@ class Init:
     def _note(self, text: str) -> None:
         os.write(self.log, f"{text}\n".encode())
 
-    def _spawn(self, argv: Sequence[str], output: int, errors: int, before: Sequence[str] = ()) -> int:
+    def _spawn(
+        self, argv: Sequence[str], output: int, errors: int, before: Sequence[str] = (), source: int = -1
+    ) -> int:
         child = os.fork()
         if child:
             return child
         with contextlib.suppress(BaseException):
             namespaces.sleep_through_children()
             os.setsid()
-            nothing = os.open(os.devnull, os.O_RDONLY)
-            for source, target in ((nothing, 0), (output, 1), (errors, 2)):
-                os.dup2(source, target)
+            given = os.open(os.devnull, os.O_RDONLY) if source < 0 else source
+            for end, target in ((given, 0), (output, 1), (errors, 2)):
+                os.dup2(end, target)
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
             _execute((*before, *argv), self.plan["environment"])
         os._exit(126)
