@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from jobs.core.errors import SlipwayError
 from jobs.core.job import DoesNotFit
 from jobs.core.states import JobState
-from jobs.core.targets import BatchTarget
+from jobs.core.targets import BatchTarget, Target
 from jobs.deployed import find_targets
-from jobs.runs import Found, Run, UnknownJob, describe_jobs, find_run, read_run
+from jobs.platforms.batch_runs import describe_jobs, read_run
+from jobs.runs import Found, Run, UnknownJob, find_run
 
 
 def find_dependencies(names: Sequence[str], target: BatchTarget) -> tuple[str, ...]:
@@ -25,8 +26,10 @@ def find_dependencies(names: Sequence[str], target: BatchTarget) -> tuple[str, .
     return tuple(dict.fromkeys(run.id for run in found))
 
 
-def find_dependencies_of(run: Run, target: BatchTarget) -> list[Run]:
-    """Those that AWS Batch still knows."""
+def find_dependencies_of(run: Run, target: Target) -> list[Run]:
+    """Those that AWS Batch still knows; nowhere else does a job wait for another."""
+    if not isinstance(target, BatchTarget):
+        return []
     return [read_run(detail, target) for detail in describe_jobs(target, run.depends_on)]
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from jobs.aws import Unanswered, ask, reader
 from jobs.core.errors import SlipwayError
-from jobs.runs import Found, Run, describe_jobs, refresh
+from jobs.platforms.registry import platform_of
+from jobs.runs import Found, Run, refresh
 
 POLL_SECONDS = 2.0
 # CloudWatch shows the last lines a little after the job has ended.
@@ -43,6 +44,8 @@ class LogReader:
 
     group: str
     client: Any
+    # The node that said a line, from its stream's node and its text.
+    locate: Callable[[int, str], int] = field(default=lambda node, _text: node)
     tokens: dict[tuple[int, str], str | None] = field(default_factory=dict)  # by node and stream
 
     def watch(self, streams: Sequence[tuple[int, str]]) -> None:
@@ -75,11 +78,20 @@ class LogReader:
                 else "run the same command again",
             )
         next_token = answer.get("nextForwardToken")
-        lines = [_line(event, node) for event in answer.get("events", [])]
+        lines = [line for event in answer.get("events", []) for line in self._lines(event, node)]
         if next_token is None or (next_token == token and not lines):
             return None
         self.tokens[stream] = next_token
         return lines
+
+    def _lines(self, event: Any, node: int) -> Iterator[LogLine]:
+        """One event may hold several: agents send what was printed meanwhile in one."""
+        moment = datetime.fromtimestamp(event.get("timestamp", 0) / 1000, UTC)
+        for text in str(event.get("message", "")).rstrip("\n").split("\n"):
+            rank = _RANK.match(text)
+            yield LogLine(
+                time=moment, node=self.locate(node, text), rank=int(rank[1]) if rank else None, text=text
+            )
 
 
 def follow_lines(
@@ -91,11 +103,16 @@ def follow_lines(
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[LogLine]:
     """The lines there are; with `to_end` those to come too, until the job ends. `seen` hears its state."""
-    log = LogReader(group=found.target.log_group, client=reader("logs", found.target.region))
+    platform = platform_of(found.target)
+    log = LogReader(
+        group=found.target.log_group,
+        client=reader("logs", found.target.region),
+        locate=platform.log_locator(),
+    )
     looks_left = LAST_LOOKS
     while True:
         seen(found.run)
-        log.watch(_streams(found, wanted))
+        log.watch(platform.log_streams(found, wanted.node))
         for page in log.read_new():
             yield from (line for line in page if wanted.has(line))
         looks_left -= found.run.state.is_final
@@ -103,28 +120,3 @@ def follow_lines(
             return
         pause(POLL_SECONDS)
         found = refresh(found.run.id, found.target)
-
-
-def _streams(found: Found, wanted: Wanted) -> list[tuple[int, str]]:
-    """Of each node every attempt's, the first attempt first."""
-    nodes = range(found.run.nodes or 0) if wanted.node is None else [wanted.node]
-    details = list(describe_jobs(found.target, [f"{found.run.id}#{node}" for node in nodes]))
-    streams = [(_node(detail), name) for detail in details for name in _names(detail)]
-    own = [(0, name) for name in _names(found.detail)]  # of a job that has no nodes of their own
-    return list(dict.fromkeys([*streams, *(own if not streams else [])]))
-
-
-def _node(detail: Any) -> int:
-    return int(str(detail["jobId"]).rpartition("#")[2])
-
-
-def _names(detail: Any) -> list[str]:
-    containers = [each.get("container") or {} for each in (*(detail.get("attempts") or ()), detail)]
-    return [str(each["logStreamName"]) for each in containers if each.get("logStreamName")]
-
-
-def _line(event: Any, node: int) -> LogLine:
-    text = str(event.get("message", "")).rstrip("\n")
-    rank = _RANK.match(text)
-    moment = datetime.fromtimestamp(event.get("timestamp", 0) / 1000, UTC)
-    return LogLine(time=moment, node=node, rank=int(rank[1]) if rank else None, text=text)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from jobs.core.errors import SlipwayError
 from jobs.core.records import wrong_fields
-from jobs.core.targets import BatchTarget
+from jobs.core.targets import Target
 
 _PRIVATE = 0o700
 _AWS = "aws"
@@ -39,7 +39,7 @@ class Entry:
     job_id: str | None = None  # None: an intent
 
 
-def journal_folder(target: BatchTarget, endpoint: str | None) -> Path:
+def journal_folder(target: Target, endpoint: str | None) -> Path:
     where = urlsplit(endpoint).netloc.replace(":", "-") if endpoint else _AWS
     return _state_home() / "slipway" / "submissions" / where / target.account / target.region
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
-from jobs.backends.batch import BatchRequest, send
 from jobs.core.errors import SlipwayError
 
 DEADLINE_SECONDS = 120.0
@@ -57,9 +55,17 @@ class Waiting:
     share: Callable[[], float]  # of the pause that is due, from 0 to 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What is sent: it gives the id of the job."""
+
+    name: str
+    service: str
+    send: Callable[[], str]
+
+
 def send_once(
-    request: BatchRequest,
-    client: Any,
+    call: Call,
     *,
     find: Callable[[], str | None],
     refused: Callable[[], None],
@@ -69,13 +75,13 @@ def send_once(
     deadline = waiting.now() + DEADLINE_SECONDS
     due, is_uncertain = FIRST_PAUSE_SECONDS, False
     while True:
-        answer = _try(request, client)
+        answer = _try(call)
         if isinstance(answer, str):
             return answer
         outcome = outcome_of(answer)
         if outcome is Outcome.UNCERTAIN:
             is_uncertain = True
-            if found := _look(request, find, answer, waiting):
+            if found := _look(call, find, answer, waiting):
                 return found
         is_late = waiting.now() + due > deadline
         if (outcome is Outcome.REFUSED or is_late) and not is_uncertain:
@@ -83,7 +89,7 @@ def send_once(
         if outcome is Outcome.REFUSED:
             raise answer
         if is_late:
-            raise _given_up(request, answer, is_uncertain) from answer
+            raise _given_up(call, answer, is_uncertain) from answer
         waiting.pause(due * waiting.share())
         due = min(due * 2, LONGEST_PAUSE_SECONDS)
 
@@ -102,20 +108,18 @@ def outcome_of(error: Exception) -> Outcome:
     return Outcome.UNCERTAIN if status >= _SERVER_ERROR else Outcome.REFUSED
 
 
-def _try(request: BatchRequest, client: Any) -> str | Exception:
+def _try(call: Call) -> str | Exception:
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
     try:
-        return send(request, client)
+        return call.send()
     except (BotoCoreError, ClientError, ResponseParserError) as error:
         failed: Exception = error
         return failed
 
 
-def _look(
-    request: BatchRequest, find: Callable[[], str | None], answer: Exception, waiting: Waiting
-) -> str | None:
+def _look(call: Call, find: Callable[[], str | None], answer: Exception, waiting: Waiting) -> str | None:
     from botocore.exceptions import BotoCoreError, ClientError
 
     for look in range(LOOKS):
@@ -124,19 +128,19 @@ def _look(
         try:
             found = find()
         except (BotoCoreError, ClientError):
-            raise _given_up(request, answer, is_uncertain=True) from answer
+            raise _given_up(call, answer, is_uncertain=True) from answer
         if found:
             return found
     return None
 
 
-def _given_up(request: BatchRequest, error: Exception, is_uncertain: bool) -> SlipwayError:
+def _given_up(call: Call, error: Exception, is_uncertain: bool) -> SlipwayError:
     if is_uncertain:
         return Unsettled(
-            f"it is not known whether AWS Batch took job '{request.name}': {error}",
+            f"it is not known whether {call.service} took job '{call.name}': {error}",
             hint="run the same command again: it looks for the job before it sends anything",
         )
     return NotSubmitted(
-        f"AWS Batch did not take job '{request.name}' within {DEADLINE_SECONDS:.0f} s: {error}",
+        f"{call.service} did not take job '{call.name}' within {DEADLINE_SECONDS:.0f} s: {error}",
         hint="nothing was submitted; run the same command again later",
     )

@@ -14,7 +14,7 @@ from typing import Any
 from jobs import aws
 from jobs.core.errors import SlipwayError
 from jobs.core.targets import BatchTarget
-from jobs.runs import TWIN_REASON
+from jobs.platforms.batch_runs import TWIN_REASON
 from jobs.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 
 _ENDED = ("SUCCEEDED", "FAILED")

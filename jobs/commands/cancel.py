@@ -24,7 +24,7 @@ def command(job: str, reason: str, target: str | None, region: str | None, as_js
     \b
     slipway cancel bert_pretrain
     """
-    from jobs.aws import client
+    from jobs.platforms.registry import platform_of
     from jobs.runs import find_run, targets_to_search
 
     found = find_run(job, targets_to_search(target, region))
@@ -32,6 +32,6 @@ def command(job: str, reason: str, target: str | None, region: str | None, as_js
     if run.state.is_final:
         say(f"{run.name} ended before: it is {run.state}")
     else:
-        client("batch", run.region).terminate_job(jobId=run.id, reason=reason)
+        platform_of(found.target).cancel(found, reason)
     row = {"name": run.name, "id": run.id, "was": run.state, "cancelled": not run.state.is_final}
     print_record("", COLUMNS, row, as_json=as_json)

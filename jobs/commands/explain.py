@@ -28,11 +28,10 @@ def command(job: str, target: str | None, region: str | None, as_json: bool) -> 
     \b
     slipway explain bert_pretrain
     """
-    from jobs.explain.facts import gather
-    from jobs.explain.sentence import explain
+    from jobs.platforms.registry import platform_of
     from jobs.runs import find_run, targets_to_search
 
     found = find_run(job, targets_to_search(target, region))
-    explanation = explain(gather(found))
+    explanation = platform_of(found.target).explain(found)
     row = {"name": found.run.name, "id": found.run.id, "state": found.run.state, **asdict(explanation)}
     print_record("", COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)

@@ -15,7 +15,8 @@ from jobs.commands.output import Column, is_terminal, json_option, print_json, p
 if TYPE_CHECKING:
     from jobs.core.cost import Agreed, Cost
     from jobs.core.job import Job
-    from jobs.submission import Prepared, Submitted
+    from jobs.prepared import Prepared
+    from jobs.submission import Submitted
 
 _SECONDS_PER_HOUR = 3600
 
@@ -180,7 +181,6 @@ def _end(submitted: Submitted, *, follow: bool, as_json: bool) -> None:
 
 
 def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
-    from jobs.backends.batch import attempts
     from jobs.core.launch_environment import timeout_seconds
 
     prepared = submitted.prepared
@@ -194,9 +194,9 @@ def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
         "recipe": job.recipe,
         "nodes": job.nodes,
         "waits_for": prepared.waits_for or None,
-        "image": f"{target.image}:{target.image_tag}",
+        "image": prepared.image,
         "image_digest": prepared.image_digest,
         "timeout_hours": timeout_seconds(job, target) / _SECONDS_PER_HOUR,
-        "attempts": attempts(job, target),
+        "attempts": prepared.attempts,
         "ceiling": asdict(prepared.ceiling),
     }

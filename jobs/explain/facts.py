@@ -14,7 +14,8 @@ from jobs.aws import Unanswered, ask, ask_all, reader
 from jobs.core.states import JobState
 from jobs.core.targets import BatchTarget
 from jobs.dependencies import find_dependencies_of
-from jobs.runs import Found, Run, describe_jobs, list_runs
+from jobs.platforms.batch_runs import describe_jobs
+from jobs.runs import Found, Run, list_runs
 
 _FAILED = "Failed"
 _LAST_LINES = 100
@@ -48,21 +49,23 @@ class Facts:
 
 def gather(found: Found) -> Facts:
     unanswered: list[str] = []
-    others = [run for run in list_runs([found.target]) if run.id != found.run.id]
-    queue = _queue(found.target, unanswered)
-    environments = _environments(found.target, queue, unanswered)
-    nodes = _node_details(found)
+    target = found.target
+    assert isinstance(target, BatchTarget), "what is known of a job is its own platform's to ask"
+    others = [run for run in list_runs([target]) if run.id != found.run.id]
+    queue = _queue(target, unanswered)
+    environments = _environments(target, queue, unanswered)
+    nodes = _node_details(found, target)
     return Facts(
         run=found.run,
-        image=found.target.image,
+        image=target.image,
         said=_said(found, nodes),
         exit_code=_exit_code(found, nodes),
-        depends_on=tuple(find_dependencies_of(found.run, found.target)),
+        depends_on=tuple(find_dependencies_of(found.run, target)),
         ahead=sum(_is_before(other, found.run) for other in others),
         busy_nodes=sum(other.nodes or 0 for other in others if other.state is JobState.RUNNING),
         queue_state=queue.get("state"),
         environments=environments,
-        scaling_failure=_scaling_failure(found.target, environments, unanswered),
+        scaling_failure=_scaling_failure(target, environments, unanswered),
         last_error=_last_error(found, nodes),
         unanswered=tuple(dict.fromkeys(unanswered)),
     )
@@ -77,12 +80,10 @@ def _said(found: Found, nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(each) for each in said if each))
 
 
-def _node_details(found: Found) -> list[Mapping[str, Any]]:
+def _node_details(found: Found, target: BatchTarget) -> list[Mapping[str, Any]]:
     if not found.run.state.is_final:
         return []
-    return list(
-        describe_jobs(found.target, [f"{found.run.id}#{node}" for node in range(found.run.nodes or 0)])
-    )
+    return list(describe_jobs(target, [f"{found.run.id}#{node}" for node in range(found.run.nodes or 0)]))
 
 
 def _exit_code(found: Found, nodes: Sequence[Mapping[str, Any]]) -> int | None:

@@ -16,7 +16,7 @@ from jobs.node.setting import PORT_VARIABLE, ROOT_VARIABLE, Places
 # Of our environment, for programs on other nodes: where AWS and this node are.
 PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ROOT_VARIABLE, PORT_VARIABLE)
 ANSWER_SECONDS = 20.0  # ssh itself gives up a dead host after five
-_REACH_SECONDS = 3.0
+_REACH_SECONDS = 2.0
 _MOST_AT_ONCE = 64
 SSH_FAILED = 255  # ssh's own exit code; any other is the command's
 _SAID = 300

@@ -29,10 +29,11 @@ from jobs.node.rank import CODE_VARIABLE
 from jobs.node.setting import Places
 
 GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, as Batch gives it
-_PROBE_SECONDS = 3.0
+_PROBE_SECONDS = 2.0
 _PROBES = 3  # without an answer, and a host is dead
-# After a host is gone launchers end by themselves: their beats stop after 10 s. Then mpirun may still wait.
-_FAREWELL_SECONDS = 12.0
+# After a host is gone launchers end by themselves, as its beats stop; then mpirun may still wait. All of
+# this together is to stay below 30 s.
+_FAREWELL_SECONDS = 8.0
 _RENDEZVOUS_SECONDS = 120.0  # all hosts have answered a moment ago
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from jobs.core.targets import BatchTarget
 from jobs.job_logs import Wanted, follow_lines
-from jobs.runs import Found, read_run
+from jobs.platforms.batch_runs import read_run
+from jobs.runs import Found
 from jobs.yard.faults import Fault, Kind, script, unscript
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import RunningYard

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from jobs import aws
+from jobs.backends.batch import BatchRequest
 from jobs.core.job import DoesNotFit, InvalidJob, Job
 from jobs.core.targets import BatchTarget
+from jobs.platforms.batch import NoImage
 from jobs.recipes import UnknownRecipe
-from jobs.submission import NoImage, prepare, submit_prepared
+from jobs.submission import prepare, submit_prepared
 from tests.jobs.deployed import job_names
 from tests.yard.conftest import RunningYard
 
@@ -29,6 +31,7 @@ def test_deciding_changes_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(aws, "client", refused)
         prepared = prepare(JOB, "dl1")
+    assert isinstance(prepared.request, BatchRequest)
     assert prepared.request.submit["jobQueue"] == target.queue_arn
     assert not list(tmp_path.iterdir())
 
@@ -68,6 +71,7 @@ def test_the_digest_of_the_image_is_recorded(
     submitted = submit_prepared(prepare(JOB, "dl1"))
     digest = submitted.prepared.image_digest
     assert digest is not None
+    assert isinstance(submitted.prepared.request, BatchRequest)
     assert submitted.prepared.request.submit["tags"]["slipway:image-digest"] == digest
     assert digest in next(tmp_path.rglob("*.json")).read_text()
 

@@ -10,7 +10,8 @@ import pytest
 from jobs.core.instances import instance_type
 from jobs.core.states import JobState
 from jobs.core.targets import BatchTarget
-from jobs.runs import UnknownJob, find_run, list_runs, read_run
+from jobs.platforms.batch_runs import read_run
+from jobs.runs import UnknownJob, find_run, list_runs
 from jobs.yard.faults import Fault, Kind, script, unscript
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import RunningYard

@@ -230,6 +230,7 @@ def test_what_batch_refuses_leaves_no_intent(target: BatchTarget, clock: Clock, 
     from botocore.exceptions import ClientError
 
     prepared = prepare(JOB, "dl1")
+    assert isinstance(prepared.request, BatchRequest)
     request = BatchRequest(submit={**prepared.request.submit, "jobDefinition": "nowhere:1"})
     with pytest.raises(ClientError):
         submit_prepared(replace(prepared, request=request), waiting=clock.waiting())

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from jobs import aws, submission, twins
+from jobs.backends.batch import BatchRequest, send
 from jobs.core.job import Job
 from jobs.core.targets import BatchTarget
 from jobs.submission import Submitted, prepare, submit_prepared
@@ -97,7 +98,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 def elsewhere(target: BatchTarget) -> str:
     """The same job, sent by a machine that looked at the same time."""
-    return str(aws.client("batch", target.region).submit_job(**prepare(JOB, "dl1").request.submit)["jobId"])
+    request = prepare(JOB, "dl1").request
+    assert isinstance(request, BatchRequest)
+    return send(request, aws.client("batch", target.region))
 
 
 def submit(clock: Clock, says: list[str] | None = None) -> Submitted:

@@ -6,7 +6,8 @@ from typing import Any
 
 from jobs.core.targets import BatchTarget
 from jobs.explain.facts import gather
-from jobs.runs import Found, read_run
+from jobs.platforms.batch_runs import read_run
+from jobs.runs import Found
 from jobs.yard.faults import Fault, Kind, script
 from tests.yard.conftest import RunningYard
 

@@ -11,7 +11,7 @@ from jobs.core.states import JobState
 from jobs.explain.facts import Environment, Facts
 from jobs.explain.reasons import EXIT_CODES, REASONS
 from jobs.explain.sentence import explain
-from jobs.runs import read_run
+from jobs.platforms.batch_runs import read_run
 from tests.jobs.core.test_targets import TARGET
 
 WELL = Environment(
