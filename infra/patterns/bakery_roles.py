@@ -55,6 +55,7 @@ def execution_statements(
 ) -> tuple[iam.PolicyStatement, ...]:
     return (
         *_start_machines(props, instance_role_arn),
+        *_watch_machines(props),
         *_run_on_machines(scope, props),
         *_make_images(props),
         *_use_parameters(scope, props),
@@ -75,7 +76,7 @@ def execution_statements(
 
 def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
     """Of EC2ImageBuilderLifecycleExecutionPolicy what deleting takes."""
-    images = f"arn:{Aws.PARTITION}:ec2:{props.region}::image/*"
+    images = f"{_ec2(props)}:image/*"
     return (
         iam.PolicyStatement(
             sid="DeleteImages",
@@ -88,7 +89,7 @@ def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.Poli
         _made_by_image_builder(
             "DeleteSnapshots",
             ["ec2:DeleteSnapshot"],
-            [f"arn:{Aws.PARTITION}:ec2:{props.region}::snapshot/*"],
+            [f"{_ec2(props)}:snapshot/*"],
         ),
         iam.PolicyStatement(
             sid="FindThem", actions=["ec2:DescribeImages", "tag:GetResources"], resources=["*"]
@@ -98,19 +99,13 @@ def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.Poli
 
 def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.PolicyStatement, ...]:
     """From any AMI and in any subnet, for the parent may be anybody's; but tagged, and found by the tag."""
-    ec2 = f"arn:{Aws.PARTITION}:ec2:{props.region}"
-    own = f"{ec2}:{Aws.ACCOUNT_ID}"
+    ec2, own = _ec2(props), f"{_ec2(props)}{Aws.ACCOUNT_ID}"
+    any_place = [f"{own}:{each}/*" for each in ("network-interface", "security-group", "subnet")]
     return (
         iam.PolicyStatement(
             sid="StartFrom",
             actions=["ec2:RunInstances"],
-            resources=[
-                f"{ec2}::image/*",
-                f"{ec2}::snapshot/*",
-                f"{own}:network-interface/*",
-                f"{own}:security-group/*",
-                f"{own}:subnet/*",
-            ],
+            resources=[f"{ec2}:image/*", f"{ec2}:snapshot/*", *any_place],
         ),
         iam.PolicyStatement(
             sid="StartTagged",
@@ -118,36 +113,31 @@ def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.Pol
             resources=[f"{own}:instance/*", f"{own}:volume/*"],
             conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
-        _made_by_image_builder(
-            "StopMachines",
-            [
-                "ec2:DescribeInstanceAttribute",
-                "ec2:StartInstances",
-                "ec2:StopInstances",
-                "ec2:TerminateInstances",
-            ],
-            [f"{own}:instance/*"],
-        ),
         iam.PolicyStatement(
             sid="GiveThemTheirRole",
             actions=["iam:PassRole"],
             resources=[instance_role_arn],
             conditions={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         ),
-        iam.PolicyStatement(
-            sid="SeeMachines",
-            actions=[
-                "ec2:DescribeImages",
-                "ec2:DescribeInstanceStatus",
-                "ec2:DescribeInstanceTypeOfferings",
-                "ec2:DescribeInstanceTypes",
-                "ec2:DescribeInstances",
-                "ec2:DescribeSnapshots",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeTags",
-            ],
-            resources=["*"],
-        ),
+    )
+
+
+def _watch_machines(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+    own = f"{_ec2(props)}{Aws.ACCOUNT_ID}"
+    change = ("DescribeInstanceAttribute", "StartInstances", "StopInstances", "TerminateInstances")
+    see = (
+        "DescribeImages",
+        "DescribeInstanceStatus",
+        "DescribeInstanceTypeOfferings",
+        "DescribeInstanceTypes",
+        "DescribeInstances",
+        "DescribeSnapshots",
+        "DescribeSubnets",
+        "DescribeTags",
+    )
+    return (
+        _made_by_image_builder("StopMachines", [f"ec2:{each}" for each in change], [f"{own}:instance/*"]),
+        iam.PolicyStatement(sid="SeeMachines", actions=[f"ec2:{each}" for each in see], resources=["*"]),
     )
 
 
@@ -176,13 +166,13 @@ def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicySt
 
 def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
     """An image is encrypted with the account's own EBS key, whose policy lets in who may use EBS here."""
-    ec2 = f"arn:{Aws.PARTITION}:ec2:{props.region}"
-    images, snapshots = f"{ec2}::image/*", f"{ec2}::snapshot/*"
+    ec2 = _ec2(props)
+    images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
     return (
         iam.PolicyStatement(
             sid="MakeImages",
             actions=["ec2:CopyImage", "ec2:CreateImage"],
-            resources=[images, snapshots, f"{ec2}:{Aws.ACCOUNT_ID}:instance/*"],
+            resources=[images, snapshots, f"{ec2}{Aws.ACCOUNT_ID}:instance/*"],
         ),
         _made_by_image_builder(
             "ChangeOwnImages", ["ec2:DeregisterImage", "ec2:ModifyImageAttribute"], [images]
@@ -191,7 +181,7 @@ def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
         iam.PolicyStatement(
             sid="TagWhatItMakes",
             actions=["ec2:CreateTags"],
-            resources=[snapshots, *(f"{ec2}:{Aws.ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
+            resources=[snapshots, *(f"{ec2}{Aws.ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
             conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
     )
@@ -226,6 +216,11 @@ def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -
         resources=resources,
         conditions={"StringEquals": {"ec2:ResourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
     )
+
+
+def _ec2(props: BakeryProps) -> str:
+    """What ARNs of EC2 begin with, up to the account: images and snapshots name none."""
+    return f"arn:{Aws.PARTITION}:ec2:{props.region}:"
 
 
 def _arn(scope: Construct, service: str, resource: str, name: str) -> str:
