@@ -34,6 +34,10 @@ class DeclaredCluster:
     machine_image: str | None  # the folder of the AMI's own lock; None: the image's lock holds it
     ami_parameter: str
     root_volume_gib: int
+    egress: str
+    file_system: str
+    fsx_capacity_gib: int
+    fsx_mbps_per_tib: int
     budget_usd_per_month: int
     alert_email: str
 

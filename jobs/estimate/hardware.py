@@ -22,13 +22,17 @@ class Habit:
 
     workers_per_device: int = 1
     link_share: float = 1.0  # of the printed link that goes one way
+    inside_bytes_per_second: float = 0.0  # between the workers of a device that is alone in its node
     network: str = "efa"
 
+
+# The cores of one Trainium chip meet in its memory: 820 GiB/s (Neuron docs, Trn1 architecture).
+_CHIP_MEMORY = 820 * _GIB
 
 HABITS: Mapping[str, Habit] = {
     "dl1": Habit(network="dl1"),  # the catalogue counts seven links of 100 Gbit/s, one way
     # A Trainium chip has two NeuronCores, each one a worker with half of everything.
-    "trn1": Habit(workers_per_device=2, network="trn1"),
+    "trn1": Habit(workers_per_device=2, inside_bytes_per_second=_CHIP_MEMORY, network="trn1"),
     "trn1n": Habit(workers_per_device=2, network="trn1"),
     "trn2": Habit(workers_per_device=2, network="trn1"),
 }
@@ -44,12 +48,13 @@ def cluster_of(instance: InstanceType, nodes: int) -> Cluster:
         return _of_processors(instance, nodes)
     habit = HABITS.get(family_of(instance.name), _NVIDIA)
     accelerator, workers = instance.accelerator, habit.workers_per_device
+    link = accelerator.link_gb_s * 1e9 * habit.link_share or habit.inside_bytes_per_second
     return Cluster(
         nodes=nodes,
         devices_per_node=accelerator.count * workers,
         peak_flops=accelerator.peak_tflops * 1e12 / workers,
         memory_bytes=accelerator.memory_gib * _GIB / workers,
-        intra_node_bytes_per_second=accelerator.link_gb_s * 1e9 * habit.link_share / workers,
+        intra_node_bytes_per_second=link / workers,
         inter_node_bytes_per_second=instance.network_gbps * _BYTES_PER_GBIT,
         network=habit.network,
     )

@@ -63,6 +63,7 @@ MODELS: Mapping[str, Model] = {
     "bert-large-512": _bert(24, 1024, 16, 512, 336_226_108),
     "bert-1.5b": _bert(48, 1600, 25, 128, 1_530_379_324),
     "bert-1.5b-512": _bert(48, 1600, 25, 512, 1_530_379_324),
+    "bert-tiny": _bert(2, 128, 2, 128, 4_433_468),
     "bert-base-cased": _classifier(12, 28996, 108_311_810),
     "bert-base-uncased": _classifier(12, 30522, 109_483_778),
     "distilbert": _classifier(6, 30522, 66_955_010),

@@ -128,7 +128,10 @@ def _tensor_seconds(split: _Split) -> float:
     activations = layout.micro_batch * model.sequence_length * model.hidden_size * _ACTIVATION_BYTES
     layers = model.layers / layout.pipeline
     in_node = min(degree, split.cluster.devices_per_node)
-    seconds = _ring(in_node) * activations / (split.cluster.intra_node_bytes_per_second * IN_NODE_EFFICIENCY)
+    seconds = 0.0
+    if in_node > 1:
+        inside = split.cluster.intra_node_bytes_per_second * IN_NODE_EFFICIENCY
+        seconds += _ring(in_node) * activations / inside
     nodes = math.ceil(degree / split.cluster.devices_per_node)
     if nodes > 1:
         seconds += _ring(nodes) * activations / split.bytes_per_second

@@ -1,0 +1,266 @@
+"""One workload on one place at one size: rate, memory, hours and dollars, and how far to trust them.
+
+A further thing to know of a configuration is one field of Estimate. A size that cannot be split so, or does
+not fit, is refused by `estimate` and passed over by `estimate_sizes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobs.core.accelerators import device_of
+from jobs.core.instances import InstanceType
+from jobs.estimate.calibrations import Asked, Known, find_calibration
+from jobs.estimate.duration import tokens_per_dollar
+from jobs.estimate.errors import CannotEstimate
+from jobs.estimate.fitting import Fit, fit
+from jobs.estimate.hardware import cluster_of
+from jobs.estimate.measurements import Measurement
+from jobs.estimate.prices import Item, Rate, Surroundings, what_is_paid
+from jobs.estimate.priors import STARTUP_SECONDS
+from jobs.estimate.rate import Throughput, throughput
+from jobs.estimate.shapes import Cluster, Layout
+from jobs.estimate.workloads import Workload
+
+_GIB = 2.0**30
+_SECONDS_PER_HOUR = 3600.0
+MOST_NODES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where it would run: a declared cluster, or an instance type by itself."""
+
+    name: str
+    instance: InstanceType
+    rate: Rate | None
+    region: str
+    around: Surroundings = field(default_factory=Surroundings)
+    most_nodes: int = MOST_NODES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    place: str
+    instance_type: str
+    nodes: int
+    devices: int
+    sequences_per_second: float
+    sequences_per_second_per_device: float
+    predicted_sequences_per_second: float  # what the model says where it was measured, too
+    efficiency: float  # a node's rate over that of the smallest size that can run it so
+    tokens_per_second: float
+    tokens_per_dollar: int | None
+    memory_gib: float  # of a device
+    usable_gib: float
+    usd_per_hour: float | None  # of nodes and all that has a price around them
+    unpriced: tuple[str, ...]  # what is paid besides, and nobody knows how much
+    hours: float | None  # None: the job has no known end
+    usd: float | None
+    mfu: float
+    word: str
+    band: float
+    basis: str
+    layout: Layout
+    changed: str  # of the layout asked for, because that does not fit or cannot be split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    cluster: Cluster
+    known: Known
+    model_rate: Throughput
+    fits: Fit
+
+    @property
+    def rate(self) -> float:
+        measured = self.known.measured
+        return measured.sequences_per_second if measured else self.model_rate.sequences_per_second
+
+
+def estimate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> Estimate:
+    """Refuses what cannot be split so, and what does not fit, each with the nearest that works."""
+    _refuse_size(place, nodes)
+    refuse_device(workload, place.instance)
+    made = _make(workload, place, nodes, rows)
+    if not made.fits.fits:
+        raise _too_large(workload, place, made)
+    return _estimate(workload, place, made, _base_rate(workload, place, nodes, rows), changed="")
+
+
+def estimate_sizes(
+    workload: Workload, place: Place, sizes: Iterable[int], rows: Sequence[Measurement]
+) -> list[Estimate]:
+    """Each size with the workload's layout, or with the nearest one that fits; none where none does."""
+    found: list[Estimate] = []
+    base: dict[Layout, float] = {}
+    for nodes in sorted(sizes):
+        layout = next(_layouts(workload, place, nodes), None)
+        if layout is None:
+            continue
+        own = replace(workload, layout=layout)
+        made = _make(own, place, nodes, rows)
+        alone = base.setdefault(layout, made.rate / nodes)
+        changed = _change(workload.layout, layout)
+        found.append(_estimate(own, place, made, alone, changed=changed))
+    return found
+
+
+def refuse_device(workload: Workload, instance: InstanceType) -> None:
+    device = device_of(instance)
+    if workload.devices and device not in workload.devices:
+        raise CannotEstimate(
+            f"{workload.name} cannot train on {device}, which is what {instance.name} has; "
+            f"it can on {', '.join(workload.devices)}",
+            hint=f"slipway compare {workload.name}",
+        )
+
+
+def pareto_front(estimates: Sequence[Estimate]) -> set[int]:
+    """Places in the list of those that none other beats in hours and dollars at once."""
+    known = [(each.hours, each.usd, index) for index, each in enumerate(estimates)]
+    priced = sorted((h, u, index) for h, u, index in known if h is not None and u is not None)
+    front: set[int] = set()
+    cheapest = float("inf")
+    for _hours, usd, index in priced:
+        if usd < cheapest:
+            front.add(index)
+            cheapest = usd
+    return front
+
+
+def _make(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> _Made:
+    cluster = cluster_of(place.instance, nodes)
+    asked = Asked(
+        instance=place.instance.name,
+        model_name=workload.model_name,
+        model=workload.model,
+        cluster=cluster,
+        layout=workload.layout,
+        workload=workload.name,
+    )
+    known = find_calibration(rows, asked)
+    return _Made(
+        cluster=cluster,
+        known=known,
+        model_rate=throughput(workload.model, cluster, workload.layout, known.calibration),
+        fits=fit(workload.model, cluster, workload.layout),
+    )
+
+
+def _estimate(workload: Workload, place: Place, made: _Made, alone: float, *, changed: str) -> Estimate:
+    nodes, rate = made.cluster.nodes, made.rate
+    paid = what_is_paid(place.around, place.region, nodes)
+    per_hour = _usd_per_hour(place, nodes, paid)
+    hours = _hours(workload, made)
+    return Estimate(
+        place=place.name,
+        instance_type=place.instance.name,
+        nodes=nodes,
+        devices=made.cluster.devices,
+        sequences_per_second=rate,
+        sequences_per_second_per_device=rate / made.cluster.devices,
+        predicted_sequences_per_second=made.model_rate.sequences_per_second,
+        efficiency=rate / nodes / alone,
+        tokens_per_second=rate * workload.model.sequence_length,
+        tokens_per_dollar=tokens_per_dollar(rate, workload.model.sequence_length, per_hour),
+        memory_gib=made.fits.memory.total / _GIB,
+        usable_gib=made.fits.usable_bytes / _GIB,
+        usd_per_hour=per_hour,
+        unpriced=tuple(f"{item.name}: {item.note}" for item in paid if item.usd_per_hour is None),
+        hours=hours,
+        usd=None if hours is None or per_hour is None else hours * per_hour,
+        mfu=made.model_rate.mfu * rate / made.model_rate.sequences_per_second,
+        word=made.known.word,
+        band=made.known.band,
+        basis=made.known.basis,
+        layout=workload.layout,
+        changed=changed,
+    )
+
+
+def _usd_per_hour(place: Place, nodes: int, paid: Sequence[Item]) -> float | None:
+    """Without the nodes' price nothing is known; a fee without a price is named and left out."""
+    if place.rate is None:
+        return None
+    around = sum(item.usd_per_hour for item in paid if item.usd_per_hour is not None)
+    return nodes * place.rate.usd_per_hour + around
+
+
+def _hours(workload: Workload, made: _Made) -> float | None:
+    """Whole steps: the last one may be smaller, and takes as long."""
+    if workload.sequences is None:
+        return None
+    per_step = made.model_rate.sequences_per_step
+    steps = workload.epochs * math.ceil(workload.sequences / workload.epochs / per_step)
+    return (STARTUP_SECONDS + steps * per_step / made.rate) / _SECONDS_PER_HOUR
+
+
+def _base_rate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> float:
+    """A node's rate at the smallest size, in steps of two, that can run the same layout."""
+    size = 1
+    while size < nodes:
+        try:
+            made = _make(workload, place, size, rows)
+        except CannotEstimate:
+            made = None
+        if made is not None and made.fits.fits:
+            return made.rate / size
+        size *= 2
+    return _make(workload, place, nodes, rows).rate / nodes
+
+
+def _layouts(workload: Workload, place: Place, nodes: int) -> Iterator[Layout]:
+    """The one asked for; else one that this place can split; and of that the nearest that fits."""
+    cluster = cluster_of(place.instance, nodes)
+    own = workload.layout
+    tensor = min(own.tensor, cluster.devices_per_node)
+    candidates = (own, replace(own, tensor=tensor, pipeline=1), replace(own, tensor=1, pipeline=1))
+    for layout in dict.fromkeys(candidates):
+        try:
+            found = fit(workload.model, cluster, layout)
+            throughput(workload.model, cluster, found.nearest or layout)
+        except CannotEstimate:
+            continue
+        if found.fits or found.nearest is not None:
+            yield found.nearest or layout
+
+
+_SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offload")
+
+
+def _change(asked: Layout, taken: Layout) -> str:
+    return ", ".join(
+        f"{name}={getattr(taken, name)}" for name in _SAID if getattr(asked, name) != getattr(taken, name)
+    )
+
+
+def _refuse_size(place: Place, nodes: int) -> None:
+    if not 1 <= nodes <= MOST_NODES:
+        raise CannotEstimate(
+            f"{nodes} nodes cannot be; allowed are 1 to {MOST_NODES:,}", hint="say --nodes 1,2,4,8"
+        )
+    if nodes > place.most_nodes:
+        raise CannotEstimate(
+            f"{nodes} nodes are more than the {place.most_nodes} that cluster {place.name} declares",
+            hint=f"say at most {place.most_nodes}, or --on {place.instance.name}",
+        )
+
+
+def _too_large(workload: Workload, place: Place, made: _Made) -> CannotEstimate:
+    found = made.fits
+    total, usable = found.memory.total / _GIB, found.usable_bytes / _GIB
+    largest = getattr(found.memory, found.memory.largest) / _GIB
+    return CannotEstimate(
+        f"{workload.name} does not fit {made.cluster.nodes} × {place.instance.name}: a device needs "
+        f"{total:.1f} GiB and {usable:.1f} can be used; most is {found.memory.largest}, {largest:.1f} GiB",
+        hint=f"it fits with {_as_settings(found.change)}"
+        if found.nearest
+        else f"slipway compare {workload.name}",
+    )
+
+
+def _as_settings(change: str) -> str:
+    return " ".join(f"--set {each}" for each in change.split(", "))

@@ -1,0 +1,227 @@
+"""What an hour costs: instances by region and term (the catalogue, rates.csv), and what stands around them.
+
+Every row is of one region and one day and keeps its source. A new rate is one row of rates.csv, a new fee one
+of fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from importlib.resources import files
+
+from jobs.core.instances import InstanceType, instance_types
+from jobs.estimate.errors import CannotEstimate
+
+ON_DEMAND = "on-demand"
+TERMS = (ON_DEMAND, "1-year", "3-year")  # the latter two: effective per hour, all of it paid for
+_HOURS_PER_MONTH = 730.0  # as AWS's own calculator counts
+_MOST_USD_PER_HOUR = 100_000.0
+_LARGEST_FILE = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Of one instance for an hour."""
+
+    instance_type: str
+    region: str
+    term: str
+    usd_per_hour: float
+    date: str
+    source: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.usd_per_hour <= _MOST_USD_PER_HOUR:
+            raise CannotEstimate(
+                f"usd_per_hour of {self.instance_type} is {self.usd_per_hour:g}; it must be more than 0 and "
+                f"at most {_MOST_USD_PER_HOUR:,.0f}",
+                hint="leave the row out where the price is not known",
+            )
+        if self.term not in TERMS:
+            raise CannotEstimate(f"term is {self.term!r}; allowed are {', '.join(TERMS)}")
+        if not (self.region and self.date):
+            raise CannotEstimate(
+                f"the rate of {self.instance_type} has no region or no date",
+                hint="a price is of a region and a day",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fee:
+    """Of what stands around the nodes."""
+
+    item: str
+    region: str
+    usd: float | None  # None: no source is known
+    per: str  # hour, gib-month
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a cluster has besides its nodes. An instance type by itself has none."""
+
+    interface_endpoints: int = 0
+    nat_gateways: int = 0
+    file_system: str = "none"  # as infra declares it
+    file_system_gib: int | None = None  # None: as much as is stored
+    file_system_item: str = ""  # of fees.csv
+    root_volume_gib: int = 0  # of each node
+    controllers: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One line of the bill of an hour."""
+
+    name: str
+    usd_per_hour: float | None
+    note: str
+
+
+def known_rates(overrides: Sequence[Rate] = ()) -> tuple[Rate, ...]:
+    """The first one that fits holds: the user's, then ours."""
+    return (*overrides, *_our_rates())
+
+
+def find_rate(
+    rates: Iterable[Rate], instance_type: str, region: str | None, term: str = ON_DEMAND
+) -> Rate | None:
+    """`region` None: any, since nobody said where."""
+    for rate in rates:
+        if rate.instance_type == instance_type and rate.term == term and region in (None, rate.region):
+            return rate
+    return None
+
+
+def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | None, term: str) -> Rate:
+    """For those who named a region or a term: there an unknown price is a mistake."""
+    rate = find_rate(rates, instance.name, region, term)
+    if rate is not None:
+        return rate
+    where = f" in {region}" if region else ""
+    known = sorted({f"{each.term} in {each.region}" for each in rates if each.instance_type == instance.name})
+    raise CannotEstimate(
+        f"no {term} price of {instance.name}{where} is known; known are {', '.join(known) or 'none'}",
+        hint=f"slipway prices refresh{f' --region {region}' if region else ''}, or a row in your prices file",
+    )
+
+
+def what_is_paid(around: Surroundings, region: str, nodes: int) -> tuple[Item, ...]:
+    """Per hour, besides the nodes; only what there is."""
+    lines = (
+        (
+            "interface endpoints",
+            "interface-endpoint",
+            around.interface_endpoints,
+            "without the data through them",
+        ),
+        ("NAT gateway", "nat-gateway", around.nat_gateways, "without the data through it"),
+        ("root volumes", "ebs-gp3", around.root_volume_gib * nodes, f"{around.root_volume_gib} GiB a node"),
+        ("Slurm controller", "pcs-controller", around.controllers, "and a fee for each node"),
+    )
+    items = [_item(name, fee, region, amount, note) for name, fee, amount, note in lines if amount]
+    if around.file_system != "none":
+        items.append(_file_system(around, region))
+    return tuple(items)
+
+
+def decode_rates(text: str, where: str) -> tuple[Rate, ...]:
+    """Every mistake names the file and the line."""
+    reader = csv.DictReader(io.StringIO(text))
+    wanted = [each.name for each in fields(Rate)]
+    if missing := [name for name in wanted if name not in (reader.fieldnames or ())]:
+        raise CannotEstimate(
+            f"{where} lacks the column {', '.join(missing)}",
+            hint=f"its first line must be {','.join(wanted)}",
+        )
+    rows: list[Rate] = []
+    for row in reader:
+        if len(rows) >= _LARGEST_FILE:
+            raise CannotEstimate(f"{where} has more than {_LARGEST_FILE} rows", hint="is it the right file?")
+        rows.append(_decode_rate(row, f"{where}, line {reader.line_num}"))
+    return tuple(rows)
+
+
+def encode_rates(rates: Iterable[Rate]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [each.name for each in fields(Rate)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(rate) for rate in rates)
+    return text.getvalue()
+
+
+@lru_cache(maxsize=1)
+def our_fees() -> tuple[Fee, ...]:
+    return tuple(
+        Fee(**{**row, "usd": float(row["usd"]) if row["usd"] else None})  # type: ignore[arg-type]  # texts all
+        for row in csv.DictReader(_packaged("fees.csv").splitlines())
+    )
+
+
+@lru_cache(maxsize=1)
+def _our_rates() -> tuple[Rate, ...]:
+    on_demand = tuple(
+        Rate(
+            instance_type=each.name,
+            region=each.price.region,
+            term=ON_DEMAND,
+            usd_per_hour=each.price.usd_per_hour,
+            date=each.price.date,
+            source=each.price.source,
+        )
+        for each in instance_types()
+        if each.price
+    )
+    return on_demand + decode_rates(_packaged("rates.csv"), "rates.csv")
+
+
+def _packaged(name: str) -> str:
+    return files("jobs.estimate").joinpath(name).read_text(encoding="utf-8")
+
+
+def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item:
+    fee = _fee(fee_name, region)
+    if fee is None or fee.usd is None:
+        return Item(name=name, usd_per_hour=None, note=f"no price in {region} is known")
+    hours = 1.0 if fee.per == "hour" else _HOURS_PER_MONTH
+    return Item(
+        name=f"{name} ({amount})" if fee.per == "hour" else name,
+        usd_per_hour=amount * fee.usd / hours,
+        note=f"{fee.usd:g} USD per {fee.per}, {fee.date}; {note}",
+    )
+
+
+def _file_system(around: Surroundings, region: str) -> Item:
+    if around.file_system_gib is not None:
+        note = f"{around.file_system_gib} GiB"
+        return _item(around.file_system, around.file_system_item, region, around.file_system_gib, note)
+    fee = _fee(around.file_system_item, region)
+    price = (
+        f"{fee.usd:g} USD per GiB-month, {fee.date}" if fee and fee.usd is not None else "at no known price"
+    )
+    return Item(name=around.file_system, usd_per_hour=None, note=f"as much as is stored, {price}")
+
+
+def _fee(item: str, region: str) -> Fee | None:
+    return next((fee for fee in our_fees() if (fee.item, fee.region) == (item, region)), None)
+
+
+def _decode_rate(row: Mapping[str, str | None], where: str) -> Rate:
+    values = {each.name: (row.get(each.name) or "").strip() for each in fields(Rate)}
+    try:
+        usd = float(values.pop("usd_per_hour"))
+        return Rate(**values, usd_per_hour=usd if math.isfinite(usd) else -1.0)
+    except ValueError:
+        raise CannotEstimate(
+            f"{where}: usd_per_hour is {row.get('usd_per_hour')!r}, which is no number",
+            hint="correct the row",
+        ) from None
+    except CannotEstimate as error:
+        raise CannotEstimate(f"{where}: {error.message}", hint=error.hint or "correct the row") from None
