@@ -22,6 +22,7 @@ CERTIFICATES = ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CE
 PROXIES = tuple(
     name for each in ("http_proxy", "https_proxy", "no_proxy", "all_proxy") for name in (each, each.upper())
 )
+RETRIES = "1"  # an address that is out of reach here is asked for once more, and then done without
 # pip's settings that say where packages are; the others are this machine's own affair.
 PLACES = ("index-url", "extra-index-url", "find-links", "trusted-host")
 _REMOTE = re.compile(r"(?!file:)\w+://")
@@ -45,7 +46,11 @@ def environment() -> dict[str, str]:
     """Of every step. systemctl then enables units, and starts none: there is no systemd that runs."""
     certificates = dict.fromkeys(CERTIFICATES, f"{INSIDE}/ca.crt")
     proxies = {name: os.environ[name] for name in PROXIES if os.environ.get(name)}
-    pip = {"PIP_CONFIG_FILE": f"{INSIDE}/pip.conf", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    pip = {
+        "PIP_CONFIG_FILE": f"{INSIDE}/pip.conf",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_RETRIES": RETRIES,
+    }
     own = {"HOME": "/root", "PATH": PATH, "LANG": "C.UTF-8", "SYSTEMD_OFFLINE": "1"}
     return {**own, **certificates, **pip, **proxies}
 
