@@ -1,7 +1,8 @@
 """Make a checkout ready to work: `python3 scripts/set_up.py [GROUP …]`. Standard library only.
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
-run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training).
+run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training), or `machine`:
+the Debian packages of what the yard runs for real.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import List, Sequence, Union
+from typing import List, Mapping, Sequence, Union
 
 Command = Sequence[Union[str, Path]]
 
@@ -31,6 +32,21 @@ GROUPS = {
     "training": "what the training recipes need beside torch",
     "compare": "transformers, which the benchmarks run beside ours",
 }
+MACHINE = "machine"
+# What the yard and its tests run for real: Debian's package, and a program that tells that it is there.
+# A test that misses one is skipped and says so.
+DEBIAN = {
+    "buildah": "buildah",  # container images
+    "debootstrap": "debootstrap",  # the Debian that machine images begin with
+    "gcc": "gcc",  # the compiled core of the data preparation
+    "iproute2": "ip",  # networks of hosts
+    "nftables": "nft",  # their security groups
+    "openmpi-bin": "mpirun",
+    "openssh-client": "ssh",
+    "openssh-server": "sshd",
+    "shellcheck": "shellcheck",
+}
+SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # of programs; an ordinary user's PATH lacks them
 
 
 class CannotSetUp(Exception):
@@ -39,13 +55,16 @@ class CannotSetUp(Exception):
 
 def main(arguments: Sequence[str]) -> None:
     groups = list(arguments) or ["develop"]
-    unknown = [group for group in groups if group not in GROUPS]
+    unknown = [group for group in groups if group not in GROUPS and group != MACHINE]
     if unknown:
-        raise CannotSetUp(f"unknown group '{unknown[0]}'; allowed are {', '.join(GROUPS)}")
+        raise CannotSetUp(f"unknown group '{unknown[0]}'; allowed are {', '.join([*GROUPS, MACHINE])}")
     if sys.version_info < (3, 11):
         raise CannotSetUp(
             f"Python {sys.version.split()[0]} is too old; Slipway needs 3.11 or newer: run this with one"
         )
+    if MACHINE in groups:
+        install_debian_packages()
+        groups.remove(MACHINE)
     make_environment()
     install_lock("uv", "the installer: fast, and it checks every hash", with_pip=True)
     if any(group in NEEDS_TORCH for group in groups):
@@ -76,6 +95,32 @@ def install_venv_module() -> None:
     say(f"installing the system package {package}: Debian keeps Python's venv module apart")
     run(["apt-get", "update", "-qq"], "apt-get update failed")
     run(["apt-get", "install", "-y", "-qq", package], f"cannot install {package}")
+
+
+def install_debian_packages() -> None:
+    """Nothing else needs them: where they cannot be installed, the rest of the set-up goes on."""
+    missing = [package for package, program in DEBIAN.items() if not is_installed(program)]
+    if not missing:
+        return
+    by_hand = f"apt-get install {' '.join(missing)}"
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        say(f"not on this machine: {', '.join(missing)}; tests of them are skipped. As root: {by_hand}")
+        return
+    say(f"installing {', '.join(missing)}: what the yard runs for real")
+    try:
+        run(["apt-get", "update", "-qq"], "apt-get update failed")
+        run(
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing],
+            "apt-get install failed",
+            more={"DEBIAN_FRONTEND": "noninteractive", "SYSTEMD_OFFLINE": "1"},  # nothing is started, no sshd
+        )
+    except CannotSetUp as problem:
+        say(f"{problem}; tests of {', '.join(missing)} are skipped")
+
+
+def is_installed(program: str) -> bool:
+    path = os.pathsep.join([os.environ.get("PATH", ""), SYSTEM_FOLDERS])
+    return shutil.which(program, path=path) is not None
 
 
 def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
@@ -212,8 +257,14 @@ def runs(command: Command) -> bool:
         return False
 
 
-def run(command: Command, complaint: str, cwd: "Path | None" = None) -> None:
-    environment = {**os.environ, "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"}
+def run(
+    command: Command,
+    complaint: str,
+    cwd: "Path | None" = None,
+    more: "Mapping[str, str] | None" = None,
+) -> None:
+    path = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {**os.environ, "PATH": path, **(more or {})}
     finished = subprocess.run(command, cwd=cwd, env=environment, stdout=sys.stderr, check=False)
     if finished.returncode:
         raise CannotSetUp(

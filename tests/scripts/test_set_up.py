@@ -40,6 +40,58 @@ def test_an_old_python_is_told_which_one_is_needed() -> None:
     assert "Traceback" not in done.stderr
 
 
+APT = """#!/bin/sh
+echo "$* $SYSTEMD_OFFLINE" >> "$(dirname "$0")/said"
+exit $APT_CODE
+"""
+
+
+def set_up_machine(folder: Path, statement: str, apt_code: int = 0) -> tuple[str, list[str]]:
+    """What it says, and what an apt-get that only takes notes was told."""
+    apt, said = folder / "apt-get", folder / "said"
+    apt.write_text(APT)
+    apt.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "APT_CODE": str(apt_code)}
+    done = subprocess.run(
+        [sys.executable, "-c", pretending(statement), "machine", "develop"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr, said.read_text().splitlines() if said.exists() else []
+
+
+def only_apt_get_is_installed(euid: int) -> str:
+    return (
+        f"os.geteuid = lambda: {euid}; which = shutil.which; "
+        "shutil.which = lambda name, path=None: which(name) if name in ('apt-get', 'npm', 'node') else None"
+    )
+
+
+def test_root_gets_the_debian_packages_that_are_missing_and_nothing_is_started(tmp_path: Path) -> None:
+    said, told = set_up_machine(tmp_path, only_apt_get_is_installed(0))
+    assert said.startswith("set-up: installing buildah, debootstrap, ")
+    assert told[0].strip() == "update -qq"
+    assert told[1].startswith("install -y -qq --no-install-recommends buildah debootstrap ")
+    assert told[1].endswith("openssh-server shellcheck 1")
+
+
+def test_another_user_is_told_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
+    said, told = set_up_machine(tmp_path, only_apt_get_is_installed(1000))
+    assert told == []
+    assert "tests of them are skipped. As root: apt-get install buildah debootstrap" in said
+    assert said.count("\n") == 1
+
+
+def test_packages_that_cannot_be_installed_do_not_stop_the_rest(tmp_path: Path) -> None:
+    said, told = set_up_machine(tmp_path, only_apt_get_is_installed(0), apt_code=100)
+    assert len(told) == 1
+    assert "apt-get update failed: apt-get ended with 100" in said
+
+
 def test_every_lock_but_torch_is_exact_and_hashed() -> None:
     for lock in sorted((ROOT / "scripts" / "locks").glob("*.txt")):
         text = lock.read_text()
