@@ -12,6 +12,7 @@ from jobs.commands.output import Column, json_option, print_record, print_table,
 from jobs.core.text import moment
 
 if TYPE_CHECKING:
+    from jobs.core.targets import Target
     from jobs.runs import Run
 
 LISTED = (
@@ -28,7 +29,7 @@ LISTED = (
 
 IN_FULL = (
     *LISTED,
-    Column(name="status", title="AWS Batch's word"),
+    Column(name="status", title="AWS's word"),
     Column(name="exit_code", absent=""),
     Column(name="tries", title="attempts that ended"),
     Column(name="created_at", title="created", format=moment),
@@ -41,23 +42,39 @@ IN_FULL = (
     Column(name="cost.price.date", title="price date"),
 )
 
+NODES = (
+    Column(name="target"),
+    Column(name="name"),
+    Column(name="instance_id", title="instance"),
+    Column(name="main", title="main node"),
+    Column(name="answered", title="ready"),
+    Column(name="why", title="why not", absent=""),
+)
+
 
 @click.command()
 @click.argument("job", required=False)
 @click.option("--on", "target", metavar="TARGET", help="Only of this cluster.")
 @click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@click.option(
+    "--nodes", is_flag=True, help="Of clusters whose machines stay: each one, and why it is not ready."
+)
 @json_option
-def command(job: str | None, target: str | None, region: str | None, as_json: bool) -> None:
+def command(job: str | None, target: str | None, region: str | None, nodes: bool, as_json: bool) -> None:
     """List the jobs that have not ended, or show JOB (its id, name, or the beginning of one) in full.
 
     \b
     slipway status
     slipway status bert_pretrain --json
+    slipway status --on c6i --nodes
     """
     from jobs.dependencies import find_dependencies_of
     from jobs.runs import find_run, list_runs, targets_to_search
 
     targets = targets_to_search(target, region)
+    if nodes:
+        _print_nodes(targets, as_json=as_json)
+        return
     if job is not None:
         found = find_run(job, targets)
         row = _row(found.run, find_dependencies_of(found.run, found.target))
@@ -68,6 +85,20 @@ def command(job: str | None, target: str | None, region: str | None, as_json: bo
     print_table("jobs that have not ended", LISTED, rows, as_json=as_json)
     if len(rows) < len(runs):
         say(f"{len(runs) - len(rows)} ended: slipway runs")
+
+
+def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
+    from jobs.platforms.registry import platform_of
+
+    rows: list[Mapping[str, object]] = []
+    for target in targets:
+        found = platform_of(target).node_rows(target)
+        if found is None:
+            continue
+        ready = sum(bool(each["answered"]) for each in found)
+        say(f"{target.name}: {ready} of at most {target.max_nodes} nodes are ready")
+        rows += [{"target": target.name, **each} for each in found]
+    print_table("nodes", NODES, rows, as_json=as_json)
 
 
 def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:

@@ -9,10 +9,9 @@ from jobs.core.mpi_nodes import Answer, Member, Readiness
 from jobs.node.agreement import ask_facts
 from jobs.node.facts import find_program
 from jobs.node.mpirun import Work, run_everywhere
-from jobs.node.run import lock_cluster, say, scratch
+from jobs.node.run import CHECK, lock_cluster, say, scratch
 from jobs.node.setting import Places, Setup
 
-CHECK = "slipway-check"  # what the all-reduce is called among jobs
 _SECONDS = {
     "SLIPWAY_RENDEZVOUS_SECONDS": "60",
     "SLIPWAY_COLLECTIVE_SECONDS": "60",

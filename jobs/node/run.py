@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,9 @@ from jobs.node.roster import find_members, write_roster
 from jobs.node.setting import Places, Setup
 from jobs.node.users import become_cluster_user
 
+CHECK = "slipway-check"  # what the all-reduce of all nodes is called among jobs
+_CHECK_SECONDS = 180.0
+_PAUSE_SECONDS = 0.5
 _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
 
 
@@ -70,19 +74,34 @@ def lock_cluster(where: Places, job: str) -> Iterator[int]:
     where.run.mkdir(parents=True, exist_ok=True)
     lock = os.open(where.run / "job.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(lock, 256, 0).decode(errors="replace") or "another job"
-            raise CannotRun(
-                f"{holder} runs on this cluster, which runs one job at a time",
-                hint=f"wait for it (slipway logs {holder} --follow) or end it (slipway cancel {holder})",
-            ) from None
+        _take(lock)
         os.ftruncate(lock, 0)
         os.pwrite(lock, job.encode(), 0)
         yield lock
     finally:
         os.close(lock)
+
+
+def _take(lock: int) -> None:
+    """The check of the cluster's readiness is over in a moment; whatever else has it is a job."""
+    ends = time.monotonic() + _CHECK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 256, 0).decode(errors="replace") or "another job"
+            if holder != CHECK or time.monotonic() > ends:
+                raise _busy(holder) from None
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
+
+
+def _busy(holder: str) -> CannotRun:
+    return CannotRun(
+        f"{holder} runs on this cluster, which runs one job at a time",
+        hint=f"wait for it (slipway logs {holder} --follow) or end it (slipway cancel {holder})",
+    )
 
 
 def _attempts(

@@ -1,0 +1,161 @@
+"""The jobs of an MPI cluster as Systems Manager and the cluster's bucket know them, read into one form.
+
+A command is kept for 30 days. What it does not say (recipe, nodes) stands in the request that it names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from jobs.aws import Unanswered, ask, reader
+from jobs.backends.mpi import STATES
+from jobs.core import mpi_job
+from jobs.core.cost import cost
+from jobs.core.mpi_job import DamagedRequest, MpiJob, request_key
+from jobs.core.states import JobState, translate
+from jobs.core.targets import MpiTarget
+from jobs.platforms.registry import Listed
+from jobs.runs import Attempt, Found, Run, catalogued
+
+_DIGEST_SHOWN = 16
+_PLAIN = ("Success", "Failed", "InProgress", "Pending", "Delayed")  # they say no more than the state does
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
+    """The first one first."""
+    filters = [{"key": "DocumentName", "value": target.run_document}]
+    pages = reader("ssm", target.region).get_paginator("list_commands").paginate(Filters=filters)
+    found = [each for page in pages for each in page["Commands"]]
+    return sorted(found, key=lambda each: (each["RequestedDateTime"], each["CommandId"]))
+
+
+def list_jobs(target: MpiTarget) -> list[Listed]:
+    """Of those with one name the first was kept."""
+    seen: set[str] = set()
+    listed = []
+    for each in find_commands(target):
+        name = str(each.get("Comment", ""))
+        listed.append(Listed(id=str(each["CommandId"]), name=name, is_twin=name in seen))
+        seen.add(name)
+    return listed
+
+
+def list_runs(target: MpiTarget) -> list[Run]:
+    return [_found(each, target).run for each in find_commands(target)]
+
+
+def refresh(job_id: str, target: MpiTarget) -> Found | None:
+    answer = reader("ssm", target.region).list_commands(CommandId=job_id)
+    own = [each for each in answer["Commands"] if each["DocumentName"] == target.run_document]
+    return _found(own[0], target) if own else None
+
+
+def is_known(job_id: str, target: MpiTarget) -> bool:
+    answer = ask(reader("ssm", target.region), "ListCommands", CommandId=job_id)
+    return not isinstance(answer, Unanswered) and bool(answer["Commands"])
+
+
+def read_run(
+    command: Mapping[str, Any],
+    invocation: Mapping[str, Any],
+    job: MpiJob | None,
+    target: MpiTarget,
+    now: datetime | None = None,
+) -> Run:
+    status = str(invocation.get("Status") or command.get("Status", "unknown"))
+    details = str(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
+    state = translate(STATES, status)
+    started = _moment(invocation.get("ExecutionStartDateTime"))
+    stopped = _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
+    until = stopped if state.is_final else (now or datetime.now(UTC))
+    seconds = (until - started).total_seconds() if started and until else 0.0 if not started else None
+    nodes, kind = job.nodes if job else None, catalogued(target)
+    code = invocation.get("ResponseCode", -1)
+    exit_code = code if state.is_final and code >= 0 else None
+    return Run(
+        id=str(command["CommandId"]),
+        name=str(command.get("Comment", "")),
+        target=target.name,
+        region=target.region,
+        state=state,
+        status=details,
+        reason=_reason(state, details, invocation),
+        recipe=job.recipe if job else None,
+        nodes=nodes,
+        instance_type=target.instance_type,
+        created_at=_moment(command.get("RequestedDateTime")),
+        started_at=started,
+        stopped_at=stopped,
+        attempts=_attempts(started, stopped, exit_code),
+        exit_code=exit_code,
+        image=f"{target.machine_image}:{job.code[:_DIGEST_SHOWN]}" if job else None,
+        image_digest=None,
+        hours=None if seconds is None else round(seconds / 3600, 4),
+        cost=cost(nodes, seconds, kind.price if kind else None),
+        depends_on=(),
+    )
+
+
+def _found(command: Mapping[str, Any], target: MpiTarget) -> Found:
+    invocation: Mapping[str, Any] = {}
+    if instances := command.get("InstanceIds"):
+        answer = ask(
+            reader("ssm", target.region),
+            "GetCommandInvocation",
+            CommandId=command["CommandId"],
+            InstanceId=instances[0],
+        )
+        invocation = {} if isinstance(answer, Unanswered) else answer
+    run = read_run(command, invocation, _request(str(command.get("Comment", "")), target), target)
+    return Found(run=run, target=target, detail={**command, "Invocation": invocation})
+
+
+def _request(name: str, target: MpiTarget) -> MpiJob | None:
+    """None for a command that somebody sent by hand, or whose request was deleted."""
+    if not _NAME.fullmatch(name):
+        return None
+    key = request_key(name)
+    s3 = reader("s3", target.region)
+    answer = ask(s3, "GetObject", Bucket=target.bucket, Key=key, ExpectedBucketOwner=target.account)
+    if isinstance(answer, Unanswered):
+        return None
+    try:
+        return mpi_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
+    except DamagedRequest:
+        return None
+
+
+def _attempts(
+    started: datetime | None, stopped: datetime | None, exit_code: int | None
+) -> tuple[Attempt, ...]:
+    if stopped is None:
+        return ()
+    return (Attempt(started_at=started, stopped_at=stopped, exit_code=exit_code, reason=None),)
+
+
+def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str | None:
+    """What the node said last of it, as far as the invocation holds that."""
+    if state is not JobState.FAILED:
+        return None
+    if details not in _PLAIN:
+        return details
+    lines = str(invocation.get("StandardErrorContent", "")).splitlines()
+    errors = [line.partition("error: ")[2] for line in lines if "error: " in line]
+    return errors[-1] if errors else None
+
+
+def _moment(value: object) -> datetime | None:
+    """Commands have a time, invocations a text that is empty until then."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if not isinstance(value, str) or not value:
+        return None
+    try:
+        read = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
