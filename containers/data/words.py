@@ -27,12 +27,16 @@ class WordPieces:
         known = self._chunks.get(chunk)
         if known is not None:
             return known
-        ids = tuple(number for word in words_of(chunk.decode("utf-8")) for number in self._split(word))
+        words = self.words_of(chunk.decode("utf-8"))
+        ids = tuple(number for word in words for number in self._split(word))
         if len(chunk) <= LONGEST_KEPT:
             if len(self._chunks) >= MOST_CHUNKS:
                 self._chunks.clear()
             self._chunks[chunk] = ids
         return ids
+
+    def words_of(self, text: str) -> Iterator[str]:
+        return words_of(text)
 
     def _split(self, word: str) -> list[int]:
         if len(word) > LONGEST_WORD_CHARACTERS:
