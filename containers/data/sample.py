@@ -1,6 +1,8 @@
-"""Write a corpus to try things with: made-up words as frequent as real ones are, in sentences and articles.
+"""Write something to try things with: a corpus of made-up words, a GLUE task of them, a tiny model.
 
 python -m containers.data.sample --output corpus.txt --megabytes 2 --seed 1
+python -m containers.data.sample --task mrpc --output glue/mrpc      (train.tsv and dev.tsv)
+python -m containers.data.sample --model distilbert --output tiny    (a model directory that fits them)
 """
 
 from __future__ import annotations
@@ -80,18 +82,39 @@ def write_sample(path: Path, seed: int, size_bytes: int, words: int = WORDS) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m containers.data.sample", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m containers.data.sample",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--megabytes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--task", help="a folder with train.tsv and dev.tsv: mrpc or sst2")
+    kind.add_argument("--model", help="a folder with a tiny model for them: bert or distilbert")
     options = parser.parse_args(arguments)
     try:
-        write_sample(options.output, options.seed, int(options.megabytes * 1e6))
+        _write(options)
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(options.output)
     return 0
+
+
+def _write(options: argparse.Namespace) -> None:
+    """Imported on use: both take names from here."""
+    if options.task:
+        from containers.data.glue_sample import write_task
+
+        write_task(options.output, options.task, seed=options.seed)
+    elif options.model:
+        from containers.data.model_sample import write_model
+
+        write_model(options.output, options.model, seed=options.seed)
+    else:
+        write_sample(options.output, options.seed, int(options.megabytes * 1e6))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,136 @@
+"""The tasks of GLUE (Wang et al. 2019) that have labels: where text and labels stand, how they are scored.
+
+Another task is one row of TASKS. Columns are those of the official download; datasets' Arrow files have
+names of their own for some. The order of labels is datasets', so that models trained elsewhere fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ARROW_LABEL = "label"  # of every task, in datasets' layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """One evaluated set: the name that people see, and its files without their ending."""
+
+    name: str
+    tsv: str
+    arrow: str
+
+
+DEV = (Split(name="dev", tsv="dev", arrow="validation"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    name: str
+    texts: tuple[str, ...]  # columns of the TSV files: one sentence, or two
+    label: str
+    metrics: tuple[str, ...]
+    labels: tuple[str, ...] = ()  # none: a score from 0 to highest_score
+    arrow_texts: tuple[str, ...] = ("sentence1", "sentence2")
+    columns: tuple[str, ...] = ()  # of files without a line of headings
+    dev: tuple[Split, ...] = DEV
+    known_damaged: int = 0  # lines of the official files that lack columns; readers leave them out
+    highest_score: float = 0.0
+
+    @property
+    def outputs(self) -> int:
+        return len(self.labels) or 1
+
+    @property
+    def is_regression(self) -> bool:
+        return not self.labels
+
+
+_ENTAILMENT = ("entailment", "not_entailment")
+_BINARY = ("0", "1")
+_MATCHES = (
+    Split(name="matched", tsv="dev_matched", arrow="validation_matched"),
+    Split(name="mismatched", tsv="dev_mismatched", arrow="validation_mismatched"),
+)
+
+TASKS: Mapping[str, Task] = {
+    task.name: task
+    for task in (
+        Task(
+            name="cola",
+            columns=("source", "label", "star", "sentence"),
+            texts=("sentence",),
+            arrow_texts=("sentence",),
+            label="label",
+            labels=_BINARY,
+            metrics=("matthews",),
+        ),
+        Task(
+            name="sst2",
+            texts=("sentence",),
+            arrow_texts=("sentence",),
+            label="label",
+            labels=_BINARY,
+            metrics=("accuracy",),
+        ),
+        Task(
+            name="mrpc",
+            texts=("#1 String", "#2 String"),
+            label="Quality",
+            labels=_BINARY,
+            metrics=("accuracy", "f1"),
+        ),
+        Task(
+            name="qqp",
+            texts=("question1", "question2"),
+            arrow_texts=("question1", "question2"),
+            label="is_duplicate",
+            labels=_BINARY,
+            metrics=("accuracy", "f1"),
+            known_damaged=3,  # of train.tsv: 363,849 lines, 363,846 pairs in the published counts
+        ),
+        Task(
+            name="stsb",
+            texts=("sentence1", "sentence2"),
+            label="score",
+            metrics=("pearson", "spearman"),
+            highest_score=5.0,
+        ),
+        Task(
+            name="mnli",
+            texts=("sentence1", "sentence2"),
+            arrow_texts=("premise", "hypothesis"),
+            label="gold_label",
+            labels=("entailment", "neutral", "contradiction"),
+            metrics=("accuracy",),
+            dev=_MATCHES,
+        ),
+        Task(
+            name="qnli",
+            texts=("question", "sentence"),
+            arrow_texts=("question", "sentence"),
+            label="label",
+            labels=_ENTAILMENT,
+            metrics=("accuracy",),
+        ),
+        Task(
+            name="rte",
+            texts=("sentence1", "sentence2"),
+            label="label",
+            labels=_ENTAILMENT,
+            metrics=("accuracy",),
+        ),
+        Task(
+            name="wnli",
+            texts=("sentence1", "sentence2"),
+            label="label",
+            labels=_BINARY,
+            metrics=("accuracy",),
+        ),
+    )
+}
+
+
+def find_task(text: str) -> Task | None:
+    """`SST-2` and `sst2` are one; nothing else is taken away, so that a path or shell is no task."""
+    return TASKS.get(text.lower().replace("-", "", 1))
