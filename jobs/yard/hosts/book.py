@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,6 +30,8 @@ class Link(Protocol):
 
     def shut_down(self) -> None: ...
 
+    def power_off(self) -> None: ...
+
 
 @dataclass(slots=True, kw_only=True)
 class Host:
@@ -41,6 +43,8 @@ class Host:
     firewall: str = ""
     process: int = 0  # its first one, as this machine numbers it
     link: Link | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)  # of what is run there
+    said: Callable[[str], str] = str  # what a machine's paths are called there
     is_expected_to_end: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 

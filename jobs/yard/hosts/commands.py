@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -177,7 +177,8 @@ def _start(invocation: Invocation, step: Step, outcome: Outcome) -> list[threadi
     name = f"{invocation.command.id}/{invocation.instance}/{step.name}"
     with _lock:
         _running[name] = invocation
-    host.link.command(name, step.run, (out, err))
+    argv = tuple(host.said(word) for word in step.run.argv)
+    host.link.command(name, replace(step.run, argv=argv), (out, err))
     for each in (out, err):
         os.close(each)
     streams = {"stdout": output, "stderr": errors}

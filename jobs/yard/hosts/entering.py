@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.yard.hosts import book, plan
+from jobs.yard.hosts import book
 from jobs.yard.isolation.tiers import best_tier
 
 # What of a host's processes is its own; its users as well where no root of this machine made it.
@@ -19,11 +19,13 @@ def door(host: book.Host) -> dict[str, Any]:
     """What the command line needs; it runs with the rights of whoever calls it."""
     if not host.process or host.ended.is_set():
         raise ValueError(f"host {host.machine.name} is {host.state}, and nobody can enter it")
-    return {"name": host.machine.name, "process": host.process, "environment": plan.environment()}
+    return {"name": host.machine.name, "process": host.process, "environment": dict(host.environment)}
 
 
 def command(process: int, words: Sequence[str]) -> list[str]:
     """The words run as they are; no shell reads them."""
+    if not best_tier().isolated:
+        return [*_IN_SHELL, *(words or LOGIN)]
     own = _AS_USER if best_tier().name == "user" else ()
     return ["nsenter", f"--target={process}", *_NAMESPACES, *own, *_IN_SHELL, *(words or LOGIN)]
 

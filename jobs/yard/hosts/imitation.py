@@ -20,11 +20,20 @@ LEFT_OUT = (
     "Run Command: aws:runShellScript only; no output to S3, no rate controls",
 )
 
+# Where there are no namespaces (jobs/yard/hosts/plain.py).
+NOT_ENFORCED = (
+    "security groups: whoever is on this machine reaches every host, at 127.x.y.z and port 2222 for ssh",
+    "machines: hosts share the network, the hostname, the processes and the files of this machine",
+    "user data: its files are written to the host's own folder, and its scripts are not run",
+)
+
 
 def described() -> list[str]:
     tier = best_tier()
+    alone = () if tier.isolated else NOT_ENFORCED
     return [
         f"isolation: {tier.words}",
+        *(f"not enforced: {each}" for each in alone),
         f"the files that hosts share, a folder for each file system: {storage.file_systems()}",
         *(f"left out: {each}" for each in LEFT_OUT),
     ]

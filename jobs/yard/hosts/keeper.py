@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 
 from jobs.yard.endpoint import own_client
-from jobs.yard.hosts import book, firewall, machines, plan
+from jobs.yard.hosts import book, firewall, machines, plain, plan
 from jobs.yard.hosts.book import Host
-from jobs.yard.hosts.links import Event, Network
+from jobs.yard.hosts.links import Event, Network, start_plain
 from jobs.yard.hosts.machines import Machine
 from jobs.yard.hosts.residents import Resident
 from jobs.yard.isolation.tiers import best_tier
@@ -52,7 +52,10 @@ def wake() -> None:
 
 def kill(host: Host) -> None:
     """As a machine that loses its power: nobody on it hears a signal."""
-    _network(host.machine).kill(host.number)
+    if best_tier().isolated:
+        _network(host.machine).kill(host.number)
+    elif host.link:
+        host.link.power_off()
 
 
 def wait_until_settled(timeout_s: float) -> bool:
@@ -70,11 +73,15 @@ def reset() -> None:
         for network in _networks.values():
             network.close()
         _networks.clear()
+        for host in book.hosts.values():
+            if host.link and not best_tier().isolated:
+                host.link.power_off()
         for host in list(book.hosts.values()):
             host.ended.wait(END_TIMEOUT_S)
         with book.changed:
             book.hosts.clear()
             book.changed.notify_all()
+        plain.remove_made()
         shutil.rmtree(plan.root(), ignore_errors=True)
 
 
@@ -123,9 +130,22 @@ def _start(machine: Machine) -> None:
     with book.changed:
         book.hosts[machine.id] = host
     resident = Resident(host, on_end=_has_ended)
-    file = plan.write(machine, best_tier(), rules)
-    host.link = _network(machine).start(host.number, file, resident.hears)
+    (_start_isolated if best_tier().isolated else _start_plain)(host, resident)
     log.info("%s: starts as %s", machine.name, machine.id)
+
+
+def _start_isolated(host: Host, resident: Resident) -> None:
+    host.environment = plan.environment()
+    file = plan.write(host.machine, best_tier(), host.firewall)
+    host.link = _network(host.machine).start(host.number, file, resident.hears)
+
+
+def _start_plain(host: Host, resident: Resident) -> None:
+    plain.make_folder_of_sshd()
+    written = plan.write_plain(host.machine)
+    host.environment, host.said = written.environment, written.said
+    resident.own_metadata = written.metadata
+    host.link = start_plain(written.file, resident.hears)
 
 
 def _network(machine: Machine) -> Network:
@@ -139,6 +159,8 @@ def _of_network(place: tuple[str, str]) -> Callable[[Event], None]:
     """What a network tells of its hosts; what they tell themselves comes over their own links."""
 
     def heard(event: Event) -> None:
+        if event.name == "gone":
+            _networks.pop(place, None)  # its hosts are gone, too, and the next one gets a new network
         if event.name != "failed":
             return
         with book.changed:
@@ -172,7 +194,7 @@ def _end(host: Host) -> None:
 
 def _set_firewall(host: Host) -> None:
     rules = firewall.ruleset(machines.rules(host.machine))
-    if rules != host.firewall and host.state != "dead":
+    if rules != host.firewall and host.state != "dead" and best_tier().isolated:
         _network(host.machine).set_firewall(host.number, rules)
         host.firewall = rules
 

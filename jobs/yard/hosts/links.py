@@ -20,7 +20,8 @@ from jobs.yard.hosts.book import Run
 
 log = logging.getLogger("yard.hosts")
 
-MODULE = "jobs.yard.hosts.inside.network"
+NETWORK_MODULE = "jobs.yard.hosts.inside.network"
+PLAIN_MODULE = "jobs.yard.hosts.inside.plain"
 LARGEST_EVENT = 65536
 _DESCRIPTORS = 4  # with one event: output, process, and two listeners
 
@@ -75,15 +76,8 @@ class Network:
 
     def __init__(self, tier: str, vpc: str, heard: Heard) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(CHECKOUT)}
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-S", "-m", MODULE, tier, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            self._process = _start(NETWORK_MODULE, tier, theirs)
         self._channel = _Channel(ours, f"network {vpc}", heard)
 
     def start(self, number: int, plan: Path, heard: Heard) -> HostLink:
@@ -117,3 +111,35 @@ class HostLink:
 
     def shut_down(self) -> None:
         self._channel.order("shut-down")
+
+    def power_off(self) -> None:
+        """Only where no network holds the host, which would do it sooner."""
+        self._channel.order("power-off")
+
+
+def start_plain(plan: Path, heard: Heard) -> HostLink:
+    """A host that is one process of this machine among others."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = _start(PLAIN_MODULE, str(plan), theirs)
+    return HostLink(_Channel(ours, f"host {process.pid}", _then_wait_for(process, heard)))
+
+
+def _then_wait_for(process: subprocess.Popen[bytes], heard: Heard) -> Heard:
+    def hears(event: Event) -> None:
+        if event.name == "gone":
+            process.wait()
+        heard(event)
+
+    return hears
+
+
+def _start(module: str, first: str, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(CHECKOUT)}
+    return subprocess.Popen(
+        [sys.executable, "-S", "-m", module, first, str(theirs.fileno())],
+        pass_fds=(theirs.fileno(),),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )

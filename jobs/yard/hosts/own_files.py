@@ -50,7 +50,7 @@ def plan(tier: Tier) -> dict[str, Any]:
         "mounts": [(path, path) for path in _needed() if not is_overlay or _is_apart(Path(path))],
         "removed": [*REMOVED, *map(str, HOST_KEYS.glob("ssh_host_*"))],
         "modes": {str(path): 0o711 for path in _on_the_way() if is_overlay},
-        "links": _environment(),
+        "links": environment(),
         "appended": {
             "/etc/passwd": f"{USER}:x:{USER_ID}:{USER_ID}::/home/{USER}:/bin/bash\n",
             "/etc/group": f"{USER}:x:{USER_ID}:\n",
@@ -87,7 +87,7 @@ def _on_the_way() -> Iterator[Path]:
                 yield each
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """An environment whose parts are this one's: Python takes the folder of pyvenv.cfg for its own."""
     own = Path(sys.prefix)
     links = {f"{VENV}/bin/{each.name}": _end(each) for each in (own / "bin").iterdir()}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from jobs.yard.batch import storage
-from jobs.yard.hosts import boot, own_files, systemd
+from jobs.yard.hosts import boot, own_files, plain, systemd
 from jobs.yard.hosts.machines import Machine
 from jobs.yard.isolation.tiers import Tier
 from jobs.yard.state import home
@@ -44,6 +46,39 @@ def write(machine: Machine, tier: Tier, firewall: str) -> Path:
     file.touch(mode=0o600)  # user data is for root only
     file.write_text(json.dumps(_plan(machine, tier, firewall, folder)), encoding="utf-8")
     return file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """What the yard must know of a host that is no machine of its own."""
+
+    file: Path
+    metadata: socket.socket
+    environment: Mapping[str, str]
+    root: Path
+    mounts: Mapping[str, str]
+
+    def said(self, text: str) -> str:
+        """Text that speaks of a machine's folders, speaking of this host's."""
+        return plain.replaced(text, self.root, self.mounts)
+
+
+def write_plain(machine: Machine) -> Plain:
+    folder = root() / machine.id
+    files = folder / "root"
+    files.mkdir(parents=True)
+    data = boot.read_user_data(machine.user_data)
+    metadata = plain.metadata_listener(machine.address)
+    variables = plain.environment(files, environment(), metadata)
+    mounts = {path: source for source, path in _shared(data)}
+    found = Plain(
+        file=folder / PLAN_FILE, metadata=metadata, environment=variables, root=files, mounts=mounts
+    )
+    for given in data.files.values():
+        given["text"] = found.said(given["text"])
+    said = plain.plan(files, machine.address, variables, data)
+    found.file.write_text(json.dumps(said), encoding="utf-8")
+    return found
 
 
 def root() -> Path:

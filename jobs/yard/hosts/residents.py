@@ -29,18 +29,22 @@ class Resident:
         self.host, self.on_end = host, on_end
         self.door: socket.socket | None = None
         self.metadata: ThreadingHTTPServer | None = None
+        self.own_metadata: socket.socket | None = None  # where the host has no network of its own
 
     def hears(self, event: Event) -> None:
         _HEARD[event.name](self, event)
 
     def up(self, event: Event) -> None:
-        output, own, door, listener = event.descriptors
+        output, own, *doors = event.descriptors
         self.host.process = _number(own)
         os.close(own)
         threading.Thread(target=_follow, args=(output, self.host.machine.name), daemon=True).start()
-        self.door = socket.socket(fileno=door)
-        api_door.serve(self.door, plan.port())
-        self.metadata = metadata.serve(socket.socket(fileno=listener), self.host)
+        listener = self.own_metadata
+        if doors:
+            self.door, listener = (socket.socket(fileno=each) for each in doors)
+            api_door.serve(self.door, plan.port())
+        assert listener
+        self.metadata = metadata.serve(listener, self.host)
         book.set_state(self.host, "booting")
 
     def booted(self, _event: Event) -> None:

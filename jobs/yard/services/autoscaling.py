@@ -11,6 +11,8 @@ from typing import Any
 
 from jobs.yard.endpoint import ACCOUNT
 from jobs.yard.errors import ApiError
+from jobs.yard.hosts.plain import loopback
+from jobs.yard.isolation.tiers import best_tier
 
 Parameters = Mapping[str, Any]
 
@@ -132,6 +134,7 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
     for instance in reservation.instances:
         instance.placement.group_name = group.placement_group or _placement(version).get("GroupName", "")
         instance.autoscaling_group = group
+        _give_address(instance)
         if profile:
             _give_profile(group.ec2_backend, instance, profile)
         state = InstanceState(instance, protected_from_scale_in=group.new_instances_protected_from_scale_in)
@@ -162,6 +165,13 @@ def _instance(group: Any, version: Any) -> dict[str, Any]:
 
 def _placement(version: Any) -> Mapping[str, Any]:
     return version.data.get("Placement") or {}
+
+
+def _give_address(instance: Any) -> None:
+    """Where hosts have no network of their own, they are at addresses of this machine."""
+    if not best_tier().isolated:
+        interface = instance.nics[0]
+        interface.private_ip_address = loopback(interface.private_ip_address)
 
 
 def _give_profile(ec2: Any, instance: Any, profile: Mapping[str, str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import select
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +37,8 @@ for home in /root /home/slipway; do
     >"$home/.ssh/config"
 done
 chown -R slipway: /home/slipway || true # without root there is one user, whose it is already
+systemd-run --unit=trial --on-unit-active=5min true
+sleep infinity & # what boot leaves running holds nothing up
 echo "user data ran on $(hostname)"
 """
 
@@ -191,6 +195,16 @@ def user_data(key: Path) -> str:
 def _entry(path: str, text: str) -> str:
     lines = "".join(f"    {line}\n" for line in text.splitlines())
     return f'- path: {path}\n  permissions: "0600"\n  content: |\n{lines}'
+
+
+def has_ended(process_id: int) -> bool:
+    """It is waited for, as long as it takes within reason."""
+    try:
+        descriptor = os.pidfd_open(process_id)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(descriptor) as end:
+        return bool(select.select([end], [], [], PATIENCE_S)[0])
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from click.testing import CliRunner
 from jobs.cli import cli
 from jobs.yard import process
 from jobs.yard.endpoint import control
-from tests.yard.hosts.conftest import PATIENCE_S, Site, Vpc, new_site
+from tests.yard.hosts.conftest import Site, Vpc, has_ended, new_site
 
 # A service of nobody's: it goes on when who started it has left.
 SERVICE = ("sh", "-c", 'setsid -f bash -c "$0" >/dev/null 2>&1')
@@ -137,16 +136,6 @@ def test_nothing_is_left_of_hosts_when_their_yard_is_gone(short_lived: Site, end
         assert not short_lived.yard.home.exists()
     assert all(has_ended(each) for each in left)
     assert machine() == before
-
-
-def has_ended(process_id: int) -> bool:
-    """It is waited for, as long as it takes within reason."""
-    try:
-        descriptor = os.pidfd_open(process_id)
-    except ProcessLookupError:
-        return True
-    with os.fdopen(descriptor) as end:
-        return bool(select.select([end], [], [], PATIENCE_S)[0])
 
 
 def test_the_command_line_lists_enters_and_kills_hosts(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs.yard.batch.isolation import node
-from jobs.yard.isolation import kernel, namespaces
+from jobs.yard.isolation import kernel, namespaces, processes
 
 Plan = Mapping[str, Any]
 
@@ -145,14 +145,14 @@ class Cluster:
             return
         first = self.first[index]
         if number == signal.SIGKILL and not self.plan["isolated"]:
-            node.kill_all([first, *node.descendants(first)])
+            processes.kill_all([first, *processes.descendants(first)])
         else:
-            node.kill_all([first], number)
+            processes.kill_all([first], number)
 
     def _end(self) -> NoReturn:
         if not self.plan["isolated"]:
-            while left := node.descendants(os.getpid()):
-                node.kill_all(left)
+            while left := processes.descendants(os.getpid()):
+                processes.kill_all(left)
                 self._reap_quietly()
         os._exit(0)  # the first process of a PID namespace takes all others with it
 

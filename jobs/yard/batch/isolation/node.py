@@ -11,12 +11,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from jobs.yard.batch.isolation import files
-from jobs.yard.isolation import kernel, namespaces
+from jobs.yard.isolation import kernel, namespaces, processes
 
 CANNOT_RUN, NOT_FOUND = 126, 127  # as shells and Docker say it
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -39,7 +38,7 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
         _execute(node)
     code = _supervise(node)
     if not plan["isolated"]:
-        kill_all(descendants(os.getpid()))
+        processes.kill_all(processes.descendants(os.getpid()))
     os._exit(code)
 
 
@@ -90,26 +89,3 @@ def _execute(node: Mapping[str, Any]) -> NoReturn:
         sys.stderr.write(f"exec: {argv[0]!r}: {error.strerror}\n")
         sys.stderr.flush()
         os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
-
-
-def kill_all(pids: Sequence[int], number: int = signal.SIGKILL) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def descendants(root: int) -> list[int]:
-    """All processes below this one; plain processes have no namespace that ends them together."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields.split()[1])
-    found, edge = [], {root}
-    while edge:
-        edge = {pid for pid, parent in parents.items() if parent in edge}
-        found += sorted(edge)
-    return found

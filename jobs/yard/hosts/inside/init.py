@@ -43,12 +43,12 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
         kernel.give_up(GIVEN_UP)
         listeners = [_listen(("127.0.0.1", plan["port"])), _listen(METADATA)]
         own = os.pidfd_open(os.getpid())
-        _tell(yard, {"event": "up"}, [output, own, *(each.fileno() for each in listeners)])
+        tell(yard, {"event": "up"}, [output, own, *(each.fileno() for each in listeners)])
         for each in (own, output, *(each.detach() for each in listeners)):
             os.close(each)
         Init(plan, yard, log).run(namespaces.wake_on_children())
     finally:
-        _tell(yard, {"event": "failed", "why": traceback.format_exc()}, [])
+        tell(yard, {"event": "failed", "why": traceback.format_exc()}, [])
         os._exit(1)
 
 
@@ -93,15 +93,21 @@ class Init:
 
     def shut_down(self, _order: Mapping[str, Any], _descriptors: Sequence[int]) -> NoReturn:
         """What a terminated instance hears: all processes get SIGTERM, and a little time."""
-        signal.set_wakeup_fd(-1)
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
+        self._wait_for_all()
+        self.end()
+
+    def end(self) -> NoReturn:
+        """The first process of a PID namespace takes all others with it."""
+        os._exit(0)
+
+    def _wait_for_all(self) -> None:
         until = time.monotonic() + GOODBYE_S
         with contextlib.suppress(ChildProcessError):
             while time.monotonic() < until:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
                     time.sleep(0.01)
-        os._exit(0)
 
     def _keep_output(self) -> None:
         """A step may leave something running that prints; nothing waits for it."""
@@ -116,7 +122,7 @@ class Init:
             return
         self.step = 0
         os.close(self.boot_log)
-        _tell(self.yard, {"event": "booted"}, [])
+        tell(self.yard, {"event": "booted"}, [])
         for unit in self.plan["units"]:
             self._start_unit(unit)
 
@@ -141,7 +147,7 @@ class Init:
 
     def _obey(self, said: bytes, descriptors: list[int]) -> None:
         if not said:  # the yard is gone
-            os._exit(0)
+            self.end()
         order = json.loads(said)
         _ORDERS[order["do"]](self, order, descriptors)
 
@@ -161,7 +167,7 @@ class Init:
         elif process in self.units:
             self._unit_ended(self.units.pop(process), code)
         elif process in self.commands:
-            _tell(self.yard, {"event": "done", "id": self.commands.pop(process), "code": code}, [])
+            tell(self.yard, {"event": "done", "id": self.commands.pop(process), "code": code}, [])
 
     def _unit_ended(self, unit: Mapping[str, Any], code: int) -> None:
         name, now = unit["name"], time.monotonic()
@@ -194,7 +200,8 @@ class Init:
 _ORDERS: Mapping[str, Callable[[Init, Mapping[str, Any], Sequence[int]], None]] = {
     "command": Init.command,
     "signal": Init.signal,
-    "shut-down": Init.shut_down,
+    "power-off": lambda host, _order, _descriptors: host.end(),
+    "shut-down": lambda host, order, descriptors: host.shut_down(order, descriptors),
 }
 
 
@@ -219,6 +226,6 @@ def _listen(address: tuple[str, int]) -> socket.socket:
     return listener
 
 
-def _tell(yard: socket.socket, event: Mapping[str, object], descriptors: Sequence[int]) -> None:
+def tell(yard: socket.socket, event: Mapping[str, object], descriptors: Sequence[int]) -> None:
     with contextlib.suppress(OSError):
         socket.send_fds(yard, [json.dumps(event).encode()], list(descriptors))

@@ -42,7 +42,7 @@ def enter(plan: Plan) -> None:
     for source, target in plan["mounts"]:
         _bind(source, _folder(root, target))
     kernel.pivot_root(root)
-    _settle(plan)
+    settle(plan)
 
 
 def _overlay(base: Path, plan: Plan) -> Path:
@@ -105,7 +105,7 @@ def _settings(root: Path, plan: Plan) -> None:
             kernel.mount("none", root / name, "tmpfs", flags=kernel.READ_ONLY)
 
 
-def _settle(plan: Plan) -> None:
+def settle(plan: Plan) -> None:
     """What is in the files when the host begins to boot."""
     for path in plan["removed"]:
         _remove(Path(path))
