@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def spoiled(assembly: Path, folder: Path, *, old: str, new: str) -> Path:
 def test_the_clusters_we_ship_pass_every_gate_with_the_cdks_own_validator() -> None:
     done = run_gates()
     assert (done.returncode, done.stdout) == (0, "")
-    assert "9 templates, 0 findings" in done.stderr
+    assert re.fullmatch(r"gates: [1-9]\d* templates, 0 findings\n", done.stderr)
 
 
 def test_what_cfn_lint_finds_is_one_line_with_its_place(assembly: Path, tmp_path: Path) -> None:
