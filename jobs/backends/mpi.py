@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.core import mpi_job
-from jobs.core.errors import Problem
-from jobs.core.instances import instance_type
-from jobs.core.job import DoesNotFit, InvalidJob, Job, submission_name
+from jobs.core.job import DoesNotFit, Job, submission_name
 from jobs.core.launch_environment import (
     launch_environment,
     refuse_misfit,
@@ -140,12 +138,3 @@ def _refuse_what_the_cluster_cannot(job: Job, target: MpiTarget) -> None:
             f"after {LONGEST_SECONDS}",
             hint="ask for a shorter --timeout-hours or fewer --attempts; a job resumes from its checkpoints",
         )
-    _refuse_crowd(job, target)
-
-
-def _refuse_crowd(job: Job, target: MpiTarget) -> None:
-    vcpus = instance_type(target.instance_type).vcpus
-    if job.processes_per_node and job.processes_per_node > vcpus:
-        message = f"is {job.processes_per_node}, and a node of {target.instance_type} has {vcpus} vCPUs"
-        problem = Problem(where="--processes-per-node", message=message, hint="ask for fewer")
-        raise InvalidJob([problem])

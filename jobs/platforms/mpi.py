@@ -54,7 +54,7 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget) -> Prepared:
         target=target,
         request=request,
         image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
-        image_digest=None,
+        image_digest=f"sha256:{code}",
         waits_for=(),
         attempts=attempts(job, target),
         warnings=(*missing, *unreadable_inputs(job, target)),

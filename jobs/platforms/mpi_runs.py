@@ -22,6 +22,7 @@ from jobs.runs import Attempt, Found, Run, catalogued
 
 _DIGEST_SHOWN = 16
 _PLAIN = ("Success", "Failed", "InProgress", "Pending", "Delayed")  # they say no more than the state does
+_RANK = re.compile(r"\[[0-9]+\] ")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -93,7 +94,7 @@ def read_run(
         attempts=_attempts(started, stopped, exit_code),
         exit_code=exit_code,
         image=f"{target.machine_image}:{job.code[:_DIGEST_SHOWN]}" if job else None,
-        image_digest=None,
+        image_digest=f"sha256:{job.code}" if job else None,
         hours=None if seconds is None else round(seconds / 3600, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
         depends_on=(),
@@ -144,8 +145,9 @@ def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str
     if details not in _PLAIN:
         return details
     lines = str(invocation.get("StandardErrorContent", "")).splitlines()
-    errors = [line.partition("error: ")[2] for line in lines if "error: " in line]
-    return errors[-1] if errors else None
+    errors = [line for line in lines if "error: " in line]
+    of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
+    return next((line.partition("error: ")[2] for line in reversed(of_ranks or errors)), None)
 
 
 def _moment(value: object) -> datetime | None:
