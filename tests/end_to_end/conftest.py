@@ -51,7 +51,7 @@ class Shell:
         assert done.status == 0, f"{' '.join(command)} ended with {done.status}:\n{done.text}"
         return done.text
 
-    def data(self, *command: str) -> Any:
+    def data(self, *command: str, timeout_s: int = 300) -> Any:
         """What a program would read: standard output alone, as JSON."""
         done = subprocess.run(
             command,
@@ -60,7 +60,7 @@ class Shell:
             capture_output=True,
             text=True,
             check=True,
-            timeout=300,
+            timeout=timeout_s,
         )
         return json.loads(done.stdout)
 

@@ -58,10 +58,10 @@ def base_archive(say: Callable[[str], None]) -> Path:
                 f"{BASE_VARIABLE} names {own}, which is no file; name a tar file of a root file system"
             )
         return Path(own)
-    digest = sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
-    archive = cache() / f"debian-{SUITE}-{digest}.tar"
+    archive = _archive()
     if not archive.exists():
-        _refuse_impossible()
+        if reason := reason_for_no_base():
+            raise NoBase(reason)
         cache().mkdir(parents=True, exist_ok=True)
         with _locked(archive.with_suffix(".lock")):
             if not archive.exists():
@@ -69,14 +69,21 @@ def base_archive(say: Callable[[str], None]) -> Path:
     return archive
 
 
-def _refuse_impossible() -> None:
+def reason_for_no_base() -> str:
+    """Why this machine has no base and cannot make one; "" where it has or can."""
     what = f"a base for machine images is made by debootstrap, as root; or name a tar file in {BASE_VARIABLE}"
+    if os.environ.get(BASE_VARIABLE) or _archive().exists():
+        return ""
     if os.geteuid() != 0:
-        raise NoBase(f"the yard runs as user {os.geteuid()}, and {what}")
+        return f"the yard runs as user {os.geteuid()}, and {what}"
     if shutil.which("debootstrap") is None:
-        raise NoBase(
-            f"debootstrap is not installed, and {what}; python3 scripts/set_up.py machine installs it"
-        )
+        return f"debootstrap is not installed, and {what}; python3 scripts/set_up.py machine installs it"
+    return ""
+
+
+def _archive() -> Path:
+    digest = sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
+    return cache() / f"debian-{SUITE}-{digest}.tar"
 
 
 def _bootstrap(archive: Path, say: Callable[[str], None]) -> None:

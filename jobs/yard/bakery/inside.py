@@ -61,7 +61,7 @@ def _run(plan: Mapping[str, Any]) -> int:
         argv.append(str(script))
     child = os.fork()
     if child == 0:
-        _execute(argv, plan["environment"])
+        _execute(argv, plan["environment"], plan["directory"])
     while True:
         ended, status = os.wait()  # whoever lost its parent ends here too
         if ended == child:
@@ -69,13 +69,13 @@ def _run(plan: Mapping[str, Any]) -> int:
             return code if code >= 0 else 128 - code
 
 
-def _execute(argv: list[str], environment: dict[str, str]) -> NoReturn:
+def _execute(argv: list[str], environment: dict[str, str], directory: str) -> NoReturn:
     code = CANNOT_RUN
     try:
         os.setsid()
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         with contextlib.suppress(FileNotFoundError):
-            os.chdir(environment["HOME"])
+            os.chdir(directory)
         os.execvpe(argv[0], argv, environment)  # noqa: S606 - no shell reads it
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN

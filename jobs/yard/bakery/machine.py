@@ -50,9 +50,9 @@ class Done:
 class Machine:
     """`folder` is its own, and gone with it but for the root."""
 
-    def __init__(self, folder: Path, region: str, cancelled: threading.Event) -> None:
+    def __init__(self, folder: Path, region: str, directory: str, cancelled: threading.Event) -> None:
         self.folder, self.root = folder, folder / "root"
-        self._region, self._cancelled = region, cancelled
+        self._region, self._directory, self._cancelled = region, directory, cancelled
         self._is_test = False
         self._readable: list[tuple[str, str]] = []
         self._environment = surroundings.environment()
@@ -116,6 +116,7 @@ class Machine:
             "is_root": best_tier().name == "root",
             "hostname": HOSTNAME,
             "environment": self._environment,
+            "directory": self._directory,
             "argv": order.argv,
             "script": order.script,
             "files": order.files,

@@ -46,7 +46,7 @@ def _bake(bake: Bake) -> None:
         journal.open()
         with _in_turn(plan.cancelled):
             bake.status = "CREATING"
-            machine = Machine(folder, plan.region, plan.cancelled)
+            machine = Machine(folder, plan.region, plan.working_directory, plan.cancelled)
             _workflows(Kitchen(bake=bake, journal=journal, machine=machine))
         bake.status = "AVAILABLE"
     except Exception as error:  # noqa: BLE001 - whatever it is, the image says it

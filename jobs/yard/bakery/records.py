@@ -30,6 +30,7 @@ class Plan:
     version: str  # 1.0.0/1
     parent: str
     instance_profile: str
+    working_directory: str  # of every step
     ingredients: tuple[Ingredient, ...]
     distributions: tuple[Mapping[str, Any], ...]
     ami_tags: Mapping[str, str]  # of the recipe; a distribution adds its own

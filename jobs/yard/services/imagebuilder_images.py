@@ -114,6 +114,7 @@ def _plan(record: Record, recipe: Record, log_group: str | None) -> Plan:
         version=record.facts["version"],
         parent=recipe.given["parentImage"],
         instance_profile=record.facts["infrastructureConfiguration"]["instanceProfileName"],
+        working_directory=recipe.given.get("workingDirectory", "/tmp"),  # noqa: S108 - of the machine
         ingredients=tuple(_ingredient(each) for each in recipe.given.get("components", ())),
         distributions=tuple(distribution.get("distributions", ())),
         ami_tags=recipe.given.get("amiTags", {}),

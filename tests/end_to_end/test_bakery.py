@@ -1,0 +1,76 @@
+"""The machine image of c6i, baked from the deployed stack: all that needs no AWS hardware, for real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.core.machine_images import ami_parameter, bakery_parameter, decode_bakery
+from jobs.yard.bakery.base import reason_for_no_base
+from tests.end_to_end.conftest import Shell
+
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
+
+IMAGE = "cpu-mpi"
+STACK = f"slipway-bakery-{IMAGE}"
+BAKE_SECONDS = 1200  # a Debian, 150 packages, 200 MB of wheels, and two imports of torch
+
+
+@pytest.fixture(scope="module")
+def deployed(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    if reason := reason_for_no_base():
+        pytest.skip(reason)
+    assembly = str(tmp_path_factory.mktemp("assembly"))
+    shell.must("cdk", "deploy", STACK, "--require-approval", "never", "--output", assembly)
+    yield shell
+    shell.must("cdk", "destroy", "slipway-bakery-*", "--force", "--output", assembly)
+
+
+@pytest.fixture(scope="module")
+def baked(deployed: Shell) -> dict[str, Any]:
+    return dict(deployed.data("slipway", "bake", IMAGE, "--wait", "--json", timeout_s=BAKE_SECONDS))
+
+
+def parameter(shell: Shell, name: str) -> str:
+    return str(shell.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+
+
+def root(shell: Shell, ami_id: str) -> Path:
+    return Path(shell.environment["SLIPWAY_YARD_HOME"]) / "machine-images" / ami_id / "root"
+
+
+def test_the_ami_is_published_with_its_manifest(deployed: Shell, baked: dict[str, Any]) -> None:
+    bakery = decode_bakery(parameter(deployed, bakery_parameter(IMAGE)), parameter="bakery")
+    assert parameter(deployed, ami_parameter(IMAGE)) == baked["ami_id"]
+    manifest = json.loads(parameter(deployed, bakery.manifest_parameter))
+    assert (manifest["ami_id"], manifest["lock_digest"]) == (baked["ami_id"], bakery.lock_digest)
+    assert manifest["pytorch"] == baked["versions"]["pytorch"]
+
+
+def test_only_what_needs_aws_is_left_out_and_it_is_named(baked: dict[str, Any]) -> None:
+    names = [each.partition(":")[0].rpartition(".")[2] for each in baked["left_out"]]
+    assert names
+    assert all(name.endswith(("OnHardware", "FromVendor")) for name in names), names
+
+
+def test_the_root_file_system_holds_what_the_nodes_run(deployed: Shell, baked: dict[str, Any]) -> None:
+    folder = root(deployed, baked["ami_id"])
+    for path in ("opt/slipway/venv/bin/slipway-node", "usr/bin/mpirun", "usr/sbin/sshd"):
+        assert (folder / path).exists(), path
+    assert "PasswordAuthentication no" in (folder / "etc/ssh/sshd_config.d/10-slipway.conf").read_text()
+    assert not list(folder.glob("etc/ssh/ssh_host_*")), "two machines would have the same host key"
+    assert list(folder.glob("tmp/*")) == []
+
+
+def test_the_image_is_listed_as_in_use_and_preflight_finds_it_sound(
+    deployed: Shell, baked: dict[str, Any]
+) -> None:
+    (image,) = [each for each in deployed.data("slipway", "images", IMAGE, "--json") if each["lock_digest"]]
+    assert (image["ami_id"], image["state"]) == (baked["ami_id"], "in use")
+    done = deployed.run("slipway", "preflight", "c6i", "--json")
+    verdicts = {each["check"]: each["outcome"] for each in json.loads(done.text[: done.text.rindex("]") + 1])}
+    assert (verdicts["machine image"], verdicts["locked versions"]) == ("ok", "ok")
