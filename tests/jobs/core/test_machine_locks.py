@@ -119,3 +119,30 @@ def test_the_machine_image_of_gaudi_holds_what_its_container_asks_for() -> None:
     assert container is not None
     assert machine is not None
     assert container.host.items() <= machine.host.items()
+
+
+@pytest.mark.parametrize("image", machine_image_names(CONTAINERS))
+def test_a_version_that_is_named_is_the_one_that_is_downloaded(image: str) -> None:
+    parameters = lock_parameters(CONTAINERS, image)
+    downloads = [name for name in parameters if name.startswith("Downloads") and name.endswith("Url")]
+    assert downloads
+    for name in downloads:
+        version = parameters[f"Host{name.removeprefix('Downloads').removesuffix('Url')}"]
+        assert version in parameters[name], f"{name} is not of {version}"
+
+
+def test_the_python_lock_holds_the_pytorch_that_is_named_and_fits_the_other_locks() -> None:
+    locked = _exact((CONTAINERS / "images" / "cpu-mpi" / "requirements.txt").read_text(encoding="utf-8"))
+    assert locked["torch"].partition("+")[0] == lock_parameters(CONTAINERS, "cpu-mpi")["HostPytorch"]
+    for group in ("training", "submit"):
+        ours = _exact((CONTAINERS.parent / "scripts" / "locks" / f"{group}.txt").read_text(encoding="utf-8"))
+        shared = (ours.keys() & locked.keys()) - {"torch"}
+        assert {"boto3", "urllib3"} & shared
+        assert {name: locked[name] for name in shared} == {name: ours[name] for name in shared}
+
+
+def _exact(text: str) -> dict[str, str]:
+    """Of a lock for several Pythons the lines for 3.11."""
+    lines = [line for line in text.splitlines() if "==" in line and not line.startswith((" ", "#"))]
+    here = [line for line in lines if "python_full_version >=" not in line.partition(";")[2]]
+    return dict(line.split(";")[0].rstrip(" \\").split("==") for line in here)

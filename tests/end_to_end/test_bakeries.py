@@ -1,0 +1,46 @@
+"""Bakeries of machine images, deployed into the yard by the real CDK CLI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.core.machine_images import bakery_parameter, decode_bakery
+from tests.end_to_end.conftest import Shell
+
+pytestmark = pytest.mark.cdk
+
+STACK, NETWORK = "slipway-bakery-gaudi-ecs", "slipway-bakery-network-us-east-1"
+APPROVED = ("--require-approval", "never", "--concurrency", "4")
+
+
+def stacks(shell: Shell) -> set[str]:
+    found = shell.client("cloudformation").describe_stacks()["Stacks"]
+    return {stack["StackName"] for stack in found if stack["StackName"].startswith("slipway-bakery")}
+
+
+def test_a_bakery_is_deployed_by_its_name_and_found_by_its_record(shell: Shell, tmp_path: Path) -> None:
+    shell.must("cdk", "deploy", STACK, *APPROVED, "--output", str(tmp_path))
+    assert stacks(shell) == {STACK, NETWORK}
+    name = bakery_parameter("gaudi-ecs")
+    record = shell.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+    bakery = decode_bakery(record, parameter=name)
+    builder = shell.client("imagebuilder")
+    pipeline = builder.get_image_pipeline(imagePipelineArn=bakery.pipeline_arn)["imagePipeline"]
+    recipe = builder.get_image_recipe(imageRecipeArn=pipeline["imageRecipeArn"])["imageRecipe"]
+    assert recipe["parentImage"] == bakery.parent
+    assert [
+        each["componentArn"].split("/")[1].removeprefix(f"{STACK}-") for each in recipe["components"]
+    ] == [
+        "base-apt",
+        "ssh-hardening",
+        "efa",
+        "efs-utils",
+        "habanalabs",
+        "container-runtime",
+        "ecs-agent",
+    ]
+    shell.must("cdk", "destroy", STACK, NETWORK, "--force", "--output", str(tmp_path))
+    assert stacks(shell) == set()
+    assert builder.list_components(owner="Self")["componentVersionList"] == []
