@@ -24,7 +24,7 @@ PROXIES = tuple(
 )
 RETRIES = "1"  # an address that is out of reach here is asked for once more, and then done without
 # pip's settings that say where packages are; the others are this machine's own affair.
-PLACES = ("index-url", "extra-index-url", "find-links", "trusted-host")
+PLACES = ("index_url", "extra_index_url", "find_links", "trusted_host")
 _REMOTE = re.compile(r"(?!file:)\w+://")
 _LOCAL = re.compile(r"(file://)?(/[^\s,]+)")
 
@@ -76,7 +76,7 @@ def _pip_settings() -> Mapping[str, str]:
     found: dict[str, str] = {}
     for line in asked.stdout.splitlines():
         name, _, value = line.partition("=")
-        setting = name.strip().rpartition(".")[2]
+        setting = name.strip().rpartition(".")[2].replace("-", "_")  # pip takes both for the same
         if setting in PLACES:
             found[setting] = value.strip().strip("'\"").replace("\\n", " ")
     return found

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from jobs.yard.bakery.document import BadDocument, parse
+from jobs.yard.bakery.mounts import GIVEN_UP
 from jobs.yard.bakery.variables import Variables, rounds
 from jobs.yard.isolation.tiers import TIERS
 from tests.yard.bakery.conftest import Bakery
@@ -58,6 +59,14 @@ def test_a_step_sees_nothing_of_this_machine_and_cannot_change_it(bakery: Bakery
     assert "seen 0" in baked.lines
     assert "kept" in baked.lines
     assert sum(line.startswith("/proc/") for line in baked.lines) <= 4  # its first process, the shell and ls
+
+
+@on_each_tier
+def test_a_step_has_no_power_over_this_machines_kernel(bakery: Bakery) -> None:
+    look = "while read -r name value; do [ $name != CapBnd: ] || echo bound $value; done"
+    baked = bakery.bake(document(bash(f"{look} < /proc/self/status")))
+    (bound,) = [int(line.split()[1], 16) for line in baked.lines if line.startswith("bound ")]
+    assert [number for number in GIVEN_UP if bound & 1 << number] == []
 
 
 @on_each_tier
