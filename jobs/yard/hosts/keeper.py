@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from jobs.yard.bakery import store
 from jobs.yard.endpoint import own_client
 from jobs.yard.hosts import book, firewall, machines, plain, plan
 from jobs.yard.hosts.book import Host
@@ -125,7 +126,7 @@ def _start(machine: Machine) -> None:
     place = (machine.region, machine.vpc)
     _numbers[place] = _numbers.get(place, 0) + 1
     rules = firewall.ruleset(machines.rules(machine))
-    root = "machine image" if plan.baked(machine.image) else "this machine's files"
+    root = "machine image" if store.root_of(machine.image) else "this machine's files"
     host = Host(machine=machine, number=_numbers[place], root=root, firewall=rules)
     with book.changed:
         book.hosts[machine.id] = host
@@ -150,7 +151,7 @@ def _start_plain(host: Host, resident: Resident) -> None:
 
 def _network(machine: Machine) -> Network:
     place = (machine.region, machine.vpc)
-    if place not in _networks:
+    if place not in _networks or not _networks[place].is_alive():
         _networks[place] = Network(best_tier().name, machine.vpc, _of_network(place))
     return _networks[place]
 
@@ -159,8 +160,6 @@ def _of_network(place: tuple[str, str]) -> Callable[[Event], None]:
     """What a network tells of its hosts; what they tell themselves comes over their own links."""
 
     def heard(event: Event) -> None:
-        if event.name == "gone":
-            _networks.pop(place, None)  # its hosts are gone, too, and the next one gets a new network
         if event.name != "failed":
             return
         with book.changed:

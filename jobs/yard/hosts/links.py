@@ -92,6 +92,9 @@ class Network:
     def kill(self, number: int) -> None:
         self._channel.order("kill", host=number)
 
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
     def close(self) -> None:
         self._channel.close()
         self._process.wait()

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from jobs.yard.bakery import store
 from jobs.yard.batch import storage
 from jobs.yard.hosts import boot, own_files, plain, systemd
 from jobs.yard.hosts.machines import Machine
 from jobs.yard.isolation.tiers import Tier
-from jobs.yard.state import home
 
 PLAN_FILE = "plan.json"
 NODE_FILE = "/etc/slipway/node.json"  # ours, written by user data: infra/patterns/boot.py
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-IMAGES = "machine-images"  # in the yard's home: what was baked here
 _FILE_SYSTEM = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
 _TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
 _TERMINALS_OF_USER = "newinstance,ptmxmode=0666,mode=620"  # a group of 5 does not exist there
@@ -101,18 +100,6 @@ def environment() -> dict[str, str]:
     }
 
 
-def baked(image: str) -> Path | None:
-    """The files of a machine image that was baked in this yard."""
-    folder = home_of_yard() / IMAGES / image / "root"
-    return folder if folder.is_dir() else None
-
-
-def home_of_yard() -> Path:
-    """Its scratch folder lies in it, and is where temporary files go (jobs/yard/process.py)."""
-    scratch = Path(tempfile.gettempdir())
-    return scratch.parent if scratch.parent.name else home()
-
-
 def _plan(machine: Machine, tier: Tier, firewall: str, folder: Path) -> Plan:
     data = boot.read_user_data(machine.user_data)
     tree = _tree(machine, tier)
@@ -138,7 +125,7 @@ def _plan(machine: Machine, tier: Tier, firewall: str, folder: Path) -> Plan:
 
 
 def _tree(machine: Machine, tier: Tier) -> Plan:
-    files = baked(machine.image)
+    files = store.root_of(machine.image)
     if files is None:
         return own_files.plan(tier)
     return {
