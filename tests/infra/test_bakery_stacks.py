@@ -19,6 +19,7 @@ from infra.clusters import CLUSTERS, MACHINE_IMAGES
 from infra.component_files import read_component
 from infra.gates import cdk_context
 from infra.machine_images import MachineImage
+from infra.patterns import image_recipe
 from infra.patterns.payload import payload_of
 from infra.rules import RULES
 from jobs.core.machine_images import decode_bakery, manifest_of
@@ -29,6 +30,7 @@ BY_NAME = {image.name: image for image in MACHINE_IMAGES}
 NETWORK = "slipway-bakery-network-us-east-1"
 ACCOUNT = "123456789012"
 IMAGE_BUILDER = "AWS::ImageBuilder"
+MORE = {"efa": "# more\n"}
 EVERY_IMAGE = pytest.mark.parametrize("name", BY_NAME)
 
 Template = Mapping[str, Any]
@@ -194,16 +196,28 @@ def test_only_an_image_that_installs_this_project_gets_it() -> None:
     assert "ReadPayload" not in statements(bakery("gaudi-ecs"), "Machine")
 
 
-def test_a_component_with_other_content_has_another_version_and_so_has_the_recipe() -> None:
-    before = bakery("gaudi-ecs")
-    after = changed("gaudi-ecs", root_volume_gib=61)
-    recipe = f"{IMAGE_BUILDER}::ImageRecipe"
-    assert only(before, recipe)["Version"] != only(after, recipe)["Version"]
-    versions = [
-        {each["Name"]: each["Version"] for each in of_type(template, f"{IMAGE_BUILDER}::Component").values()}
-        for template in (before, after)
-    ]
-    assert versions[0] == versions[1]
+def versions(template: Template) -> dict[str, str]:
+    """Of all components and of the recipe, which bears the name of the stack."""
+    kinds = (f"{IMAGE_BUILDER}::Component", f"{IMAGE_BUILDER}::ImageRecipe")
+    found = [each for kind in kinds for each in of_type(template, kind).values()]
+    return {each["Name"]: each["Version"] for each in found}
+
+
+def test_a_component_with_other_content_has_another_version_and_so_has_the_recipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Image Builder takes no other content under a version that it has."""
+    monkeypatch.setattr(
+        image_recipe, "read_component", lambda name: read_component(name) + MORE.get(name, "")
+    )
+    before, after = versions(bakery("gaudi-ecs")), versions(changed("gaudi-ecs"))
+    differing = {name for name in before if before[name] != after[name]}
+    assert differing == {"slipway-bakery-gaudi-ecs", "slipway-bakery-gaudi-ecs-efa"}
+
+
+def test_a_recipe_with_other_settings_has_another_version_and_its_components_have_not() -> None:
+    before, after = versions(bakery("gaudi-ecs")), versions(changed("gaudi-ecs", root_volume_gib=61))
+    assert {name for name in before if before[name] != after[name]} == {"slipway-bakery-gaudi-ecs"}
 
 
 def test_a_parent_by_id_needs_no_right_to_look_it_up() -> None:
