@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.core.images import source_files
+from jobs.yard.bakery.base import NoBase, base_archive, reason_for_no_base
 
 CONTAINERS = Path(__file__).resolve().parents[3] / "containers"
 BASE = "localhost/slipway-base:test"
@@ -20,7 +20,7 @@ _TORCH_WHEELS = "https://download.pytorch.org/whl/cpu/torch/"
 _BUILD_SECONDS = 1200
 
 
-def reason_not_to_build(kept: Path) -> str | None:
+def reason_not_to_build() -> str | None:
     """Probed, cheapest first."""
     if shutil.which("buildah") is None:
         return "buildah is not installed here"
@@ -28,9 +28,7 @@ def reason_not_to_build(kept: Path) -> str | None:
         return "this Python fetches packages for itself, and the image wants those for 3.11 on x86-64"
     if importlib.util.find_spec("torch") is None:
         return "torch is not installed here, and pip asks for it to fetch DeepSpeed"
-    if not _kept_base(kept).exists() and (shutil.which("debootstrap") is None or os.geteuid() != 0):
-        return "a base is made by debootstrap, as root; it is not installed, or you are another user"
-    return None
+    return reason_for_no_base() or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +46,12 @@ class Builder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def make_base(self, kept: Path) -> str | None:
+    def make_base(self) -> str | None:
         """None, or why this machine cannot: a build that asks Debian's archive for news is tried."""
-        archive = _kept_base(kept)
-        if not archive.exists() and (said := _bootstrap(self._folder / "debian", archive)):
-            return f"debootstrap failed: {said}"
+        try:
+            archive = base_archive(lambda _: None)
+        except NoBase as error:
+            return str(error)
         (self._folder / "Dockerfile").write_text(
             "FROM scratch\nADD debian.tar /\nRUN apt-get update --error-on=any\n", encoding="utf-8"
         )
@@ -87,23 +86,6 @@ class Builder:
     def call(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         stores = [f"--root={self._folder / 'store'}", f"--runroot={self._folder / 'run'}"]
         return _run(["buildah", *stores, command, *arguments])
-
-
-def _kept_base(kept: Path) -> Path:
-    return kept / "bookworm.tar"
-
-
-def _bootstrap(root: Path, archive: Path) -> str | None:
-    made = _run(["debootstrap", "--variant=minbase", "bookworm", str(root)])
-    if made.returncode:
-        return _last_line(made)
-    partial = archive.with_suffix(".part")
-    packed = _run(["tar", "-C", str(root), "--exclude=./dev/*", "-cf", str(partial), "."])
-    if packed.returncode:
-        return _last_line(packed)
-    partial.replace(archive)
-    shutil.rmtree(root)
-    return None
 
 
 def _fetch(folder: Path, wheels: Path) -> None:

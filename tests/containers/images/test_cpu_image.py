@@ -36,14 +36,12 @@ echo "compiled: $(find /tmp /home /opt/slipway/cache -newer vocab.txt -name '*.s
 
 
 @pytest.fixture(scope="module")
-def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    assert request.config.cache is not None, "pytest runs without its cache"
-    kept = request.config.cache.mkdir("debian")
-    if reason := reason_not_to_build(kept):
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    if reason := reason_not_to_build():
         pytest.skip(reason)
     builder = Builder(tmp_path_factory.mktemp("buildah"))
     try:
-        if reason := builder.make_base(kept):
+        if reason := builder.make_base():
             pytest.skip(reason)
         yield builder.build("cpu")
     finally:
