@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jobs.job_logs import LogLine, Wanted
     from jobs.runs import Found, Run
 
-_LAUNCHER = "[node "  # containers/runtime/log_pump.py marks its own lines
+_LAUNCHER = ("[node ", "[run] ")  # containers/runtime/log_pump.py and jobs/node/run.py mark their own lines
 
 
 @click.command()

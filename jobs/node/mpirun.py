@@ -70,12 +70,18 @@ Say = Callable[[str], None]
 def run_everywhere(where: Places, work: Work, folder: Path, lock: int, say: Say) -> Ended:
     """`folder` is the main node's own; `lock` stays held as long as mpirun lives, whatever becomes of us."""
     launch = build_launch(work, folder)
-    hostfile = folder / "hostfile"
-    hostfile.write_text(hostfile_text(work.mpi, launch), encoding="ascii")
+    (folder / "hostfile").write_text(hostfile_text(work.mpi, launch), encoding="ascii")
     code_file = folder / "exit-code"
     code_file.unlink(missing_ok=True)
     say(opening(launch))
-    process = subprocess.Popen(
+    with _start(where, work, launch, folder, lock) as process:
+        code, lost = _until_end(where, work, process, say)
+    lost = lost if code else ()
+    return Ended(code=_true_code(code_file, code, lost), dead=lost)
+
+
+def _start(where: Places, work: Work, launch: Launch, folder: Path, lock: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         mpirun_words(work.mpi, launch),
         env={**_own_environment(where, work), **mpirun_environment(work.mpi, launch)},
         cwd=folder,
@@ -83,6 +89,12 @@ def run_everywhere(where: Places, work: Work, folder: Path, lock: int, say: Say)
         start_new_session=True,
         pass_fds=(lock,),
     )
+
+
+def _until_end(
+    where: Places, work: Work, process: subprocess.Popen[bytes], say: Say
+) -> tuple[int, tuple[str, ...]]:
+    """mpirun's exit code, and the hosts that were lost."""
     try:
         dead = _watch(where, work, process)
     except Stopped as stop:
@@ -94,8 +106,7 @@ def run_everywhere(where: Places, work: Work, folder: Path, lock: int, say: Say)
     code, silent = _end(where, work, process, dead)
     if silent and code:  # mpirun or a launcher was faster than we
         say_dead(silent, say)
-    lost = (*dead, *silent) if code else ()
-    return Ended(code=_true_code(code_file, code, lost), dead=lost)
+    return code, (*dead, *silent)
 
 
 def build_launch(work: Work, folder: Path) -> Launch:

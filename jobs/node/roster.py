@@ -53,7 +53,8 @@ def _lines(member: Member) -> list[str]:
 
 
 def _ssh_block(member: Member) -> str:
-    return f"Host {member.name}\n  HostName {member.address}\n"
+    """Whoever has the address now has to prove to be of that name."""
+    return f"Host {member.name}\n  HostName {member.address}\n  HostKeyAlias {member.name}\n"
 
 
 def _read(where: Places) -> str:

@@ -23,6 +23,7 @@ from jobs.runs import Attempt, Found, Run, catalogued
 _DIGEST_SHOWN = 16
 _PLAIN = ("Success", "Failed", "InProgress", "Pending", "Delayed")  # they say no more than the state does
 _RANK = re.compile(r"\[[0-9]+\] ")
+_LOST = " was lost"  # as jobs/node/run.py ends a log
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -147,7 +148,8 @@ def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str
     lines = str(invocation.get("StandardErrorContent", "")).splitlines()
     errors = [line for line in lines if "error: " in line]
     of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
-    return next((line.partition("error: ")[2] for line in reversed(of_ranks or errors)), None)
+    lost = [line for line in errors if _LOST in line]  # and a lost host explains what ranks say
+    return next((line.partition("error: ")[2] for line in reversed(lost or of_ranks or errors)), None)
 
 
 def _moment(value: object) -> datetime | None:

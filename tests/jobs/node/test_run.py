@@ -1,0 +1,153 @@
+"""A job on this machine as its only node: a real mpirun, a real sshd, real launchers and ranks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs.core.mpi_nodes import Member
+from jobs.node.agreement import DeadHost, UnlikeHosts, agree
+from jobs.node.facts import find_program, own_facts
+from jobs.node.mpirun import Ended, Work, _true_code, run_everywhere
+from jobs.node.processes import end_processes, jobs_here
+from jobs.node.run import CannotRun, lock_cluster
+from tests.jobs.node.conftest import Node, Start
+
+HERE, THERE = "127.0.0.1", "127.0.0.2"
+MPIS_HERE = [mpi for mpi in ("open-mpi", "mpich") if find_program(mpi)]
+pytestmark = pytest.mark.skipif(not MPIS_HERE, reason="neither Open MPI nor MPICH is installed")
+RANK = """\
+import os, sys
+print("argument", sys.argv[1], "of rank", os.environ["RANK"], "in", os.environ["SLIPWAY_DATA"])
+sys.exit(7 if os.environ["RANK"] == "1" else 0)
+"""
+
+
+@pytest.fixture
+def node(start: Start, as_node: Callable[[Node], None]) -> Node:
+    found = start(HERE)
+    as_node(found)
+    return found
+
+
+def work_of(node: Node, mpi: str, code: Path, ranks: int) -> Work:
+    program = find_program(mpi)
+    assert program is not None
+    (code / "tiny_rank.py").write_text(RANK)
+    return Work(
+        job=f"tiny-{os.getpid()}",
+        members=[node.member],
+        module="tiny_rank",
+        arguments=("a b;$(false)",),
+        environment={
+            "SLIPWAY_JOB": f"tiny-{os.getpid()}",
+            "SLIPWAY_NODES": "1",
+            "SLIPWAY_DATA": "/data/a b'\"",
+        },
+        processes_per_node=ranks,
+        mpi=mpi,
+        program=program,
+        facts=own_facts(mpi),
+        efa_interfaces=0,
+        code=code,
+    )
+
+
+def run(node: Node, work: Work, folder: Path) -> Ended:
+    with lock_cluster(node.where, work.job) as lock:
+        return run_everywhere(node.where, work, folder, lock, lambda _: None)
+
+
+@pytest.mark.parametrize("mpi", MPIS_HERE)
+def test_the_exit_code_is_the_first_failed_ranks_own(
+    node: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str], mpi: str
+) -> None:
+    """MPICH would give a bitwise or of all, and Open MPI that of whoever came first."""
+    ended = run(node, work_of(node, mpi, tmp_path, 2), tmp_path)
+    assert ended == Ended(code=7, dead=())
+    out = capfd.readouterr().out
+    for rank in (0, 1):
+        assert f"[{rank}] argument a b;$(false) of rank {rank} in /data/a b'\"\n" in out
+
+
+@pytest.mark.parametrize("mpi", MPIS_HERE)
+def test_a_job_that_ends_well_ends_with_nought_and_leaves_no_process(
+    node: Node, tmp_path: Path, mpi: str
+) -> None:
+    work = work_of(node, mpi, tmp_path, 1)
+    assert run(node, work, tmp_path) == Ended(code=0, dead=())
+    assert work.job not in jobs_here()
+
+
+def test_a_dead_host_in_the_hostfile_is_named_before_a_rank_starts(node: Node) -> None:
+    dead = Member(name="ip-127-0-0-2", address=THERE, instance_id="i-dead")
+    node.knows([node.member, dead])
+    with pytest.raises(DeadHost) as refusal:
+        agree(node.where, [node.member.name, dead.name], MPIS_HERE[0])
+    assert "host ip-127-0-0-2 does not answer" in refusal.value.message
+    assert node.member.name not in refusal.value.message
+
+
+def test_nodes_without_the_mpi_of_the_cluster_are_named(node: Node) -> None:
+    if find_program("intel-mpi") and own_facts("intel-mpi").mpi.startswith("Intel"):
+        pytest.skip("Intel MPI is installed")
+    with pytest.raises(UnlikeHosts, match="ip-127-0-0-1 has no intel-mpi"):
+        agree(node.where, [node.member.name], "intel-mpi")
+
+
+def test_a_node_on_which_another_job_left_a_process_is_named_with_it(node: Node) -> None:
+    left = subprocess.Popen(["sleep", "60"], env={**os.environ, "SLIPWAY_JOB": "left-behind"})
+    try:
+        with pytest.raises(UnlikeHosts, match="ip-127-0-0-1 still runs left-behind"):
+            agree(node.where, [node.member.name], MPIS_HERE[0])
+    finally:
+        left.kill()
+        left.wait()
+
+
+def test_a_second_job_is_refused_with_the_name_of_the_first(node: Node) -> None:
+    with (
+        lock_cluster(node.where, "first-1"),
+        pytest.raises(CannotRun, match="first-1 runs on this cluster"),
+        lock_cluster(node.where, "second-2"),
+    ):
+        pass
+    with lock_cluster(node.where, "second-2"):
+        assert (node.where.run / "job.lock").read_text() == "second-2"
+
+
+def test_every_process_of_a_job_is_ended_and_no_other(tmp_path: Path) -> None:
+    """One that ignores SIGTERM too, and one in a session of its own."""
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    job = f"ended-{os.getpid()}"
+    theirs = [
+        subprocess.Popen(
+            [sys.executable, "-c", stubborn],
+            env={**os.environ, "SLIPWAY_JOB": name},
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        for name in (job, f"{job}-not")
+    ]
+    try:
+        for each in theirs:
+            assert each.stdout is not None
+            each.stdout.readline()
+        assert end_processes(job, 0.1) in ([], [theirs[0].pid])  # killed, and a zombie until we reap it
+        assert theirs[0].wait() == -signal.SIGKILL
+        assert theirs[1].poll() is None
+    finally:
+        for each in theirs:
+            each.kill()
+            each.communicate()
+
+
+def test_a_lost_host_ends_the_job_with_the_code_that_asks_for_another_attempt() -> None:
+    assert _true_code(Path("/nowhere"), 1, ("ip-10-0-0-2",)) == 85
+    assert _true_code(Path("/nowhere"), 3, ()) == 3
