@@ -68,6 +68,7 @@ def _bakery(
         keep_images=image.keep_images,
         subnet_id=network.subnet_id,
         security_group_id=network.security_group_id,
+        log_bucket=network.logs,
         log_key=network.log_key,
         log_retention_days=image.log_retention_days,
         tags=tags,

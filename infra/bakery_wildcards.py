@@ -22,6 +22,7 @@ BAKERY_WILDCARDS: tuple[tuple[str, str, str], ...] = (
         rf"arn:{_PARTITION}:s3:::ec2imagebuilder\*",
         "Image Builder's own tools, in a bucket that AWS names",
     ),
+    (_MACHINE, r"[^*]+/[a-z0-9-]+/\*", "logs of one image, under its prefix of one bucket"),
     (_EXECUTION, r"\*", "questions of EC2 and of Systems Manager take no resource"),
     (_EXECUTION, _STREAMS, "streams of one log group, one a bake"),
     (

@@ -27,6 +27,7 @@ class BakeryProps:
     ami_parameter: str
     parent: str
     log_group_arn: str
+    log_objects_arn: str
     payload_arn: str | None  # None: no component of the image asks for it
 
 
@@ -46,7 +47,8 @@ def instance_statements(scope: Construct, props: BakeryProps) -> tuple[iam.Polic
     payload = iam.PolicyStatement(
         sid="ReadPayload", actions=["s3:GetObject"], resources=[props.payload_arn or ""]
     )
-    found = (session_manager(), _logs(props), read, tools)
+    keep = iam.PolicyStatement(sid="KeepLogs", actions=["s3:PutObject"], resources=[props.log_objects_arn])
+    found = (session_manager(), _logs(props), read, tools, keep)
     return (*found, payload) if props.payload_arn else found
 
 

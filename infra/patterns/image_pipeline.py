@@ -30,6 +30,7 @@ class ImagePipelineProps:
     subnet_id: str
     security_group_id: str
     log_group_name: str
+    log_place: tuple[str, str]  # a bucket and a prefix, for what AWSTOE itself writes down
     ami_tags: Mapping[str, str]
     machine_tags: Mapping[str, str]
     keep_images: int
@@ -71,7 +72,8 @@ def _infrastructure(
     scope: Construct, props: ImagePipelineProps, machine: ServiceRole
 ) -> imagebuilder.CfnInfrastructureConfiguration:
     profile = iam.CfnInstanceProfile(scope, "MachineProfile", roles=[machine.role.role_name])
-    return imagebuilder.CfnInfrastructureConfiguration(
+    infrastructure = imagebuilder.CfnInfrastructureConfiguration
+    return infrastructure(
         scope,
         "Infrastructure",
         name=props.bakery.resource_name,
@@ -79,11 +81,16 @@ def _infrastructure(
         instance_types=[props.instance_type],
         subnet_id=props.subnet_id,
         security_group_ids=[props.security_group_id],
-        instance_metadata_options=imagebuilder.CfnInfrastructureConfiguration.InstanceMetadataOptionsProperty(
+        instance_metadata_options=infrastructure.InstanceMetadataOptionsProperty(
             http_tokens="required", http_put_response_hop_limit=1
         ),
+        logging=infrastructure.LoggingProperty(
+            s3_logs=infrastructure.S3LogsProperty(
+                s3_bucket_name=props.log_place[0], s3_key_prefix=props.log_place[1]
+            )
+        ),
         resource_tags=props.machine_tags or None,
-        terminate_instance_on_failure=True,  # its log is in CloudWatch
+        terminate_instance_on_failure=True,  # its logs are kept
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aws_cdk import Environment, Stack
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
@@ -48,6 +49,7 @@ class BakeryStackProps:
     keep_images: int
     subnet_id: str
     security_group_id: str
+    log_bucket: s3.IBucket
     log_key: kms.IKey
     log_retention_days: int
     tags: Mapping[str, str]
@@ -112,6 +114,7 @@ def _pipeline(
         ami_parameter=ami_parameter(props.image),
         parent=props.parent,
         log_group_arn=logs.arn,
+        log_objects_arn=props.log_bucket.arn_for_objects(f"{props.image}/*"),
         payload_arn=asset.bucket.arn_for_objects(asset.s3_object_key) if asset else None,
     )
     return ImagePipeline(
@@ -124,6 +127,7 @@ def _pipeline(
             subnet_id=props.subnet_id,
             security_group_id=props.security_group_id,
             log_group_name=logs.name,
+            log_place=(props.log_bucket.bucket_name, props.image),
             ami_tags={**props.tags, **ami_tags(props.image, props.lock.digest, props.lock.versions)},
             machine_tags=props.tags,
             keep_images=props.keep_images,

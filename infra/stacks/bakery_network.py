@@ -1,4 +1,4 @@
-"""Where machine images of a region are built: a private subnet that reaches the internet by HTTPS alone.
+"""Where machine images of a region are built: a private subnet that reaches others by HTTPS alone, and logs.
 
 Packages come from many vendors, so this network has a NAT gateway, which costs about 33 dollars a month as
 long as the stack is there: `cdk destroy` it when nothing is to be baked for a while. S3 has no gateway
@@ -17,6 +17,7 @@ from constructs import Construct
 from infra.config import Egress
 from infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 from infra.patterns.flow_logs import FlowLogs, FlowLogsProps
+from infra.patterns.log_bucket import LogBucket, LogBucketProps
 from infra.patterns.vpc import Vpc, VpcProps
 
 _CIDR = "10.60.0.0/24"  # reached by nobody and peered with nothing
@@ -56,6 +57,9 @@ class BakeryNetworkStack(Stack):
                 vpc_id=vpc.vpc_id, key=self.log_key, retention_days=props.log_retention_days, keep=False
             ),
         )
+        self.logs = LogBucket(
+            self, "Logs", props=LogBucketProps(retention_days=props.log_retention_days)
+        ).bucket
         self.subnet_id = vpc.private_subnet_id
         self.security_group_id = _machines(self, vpc.vpc_id).attr_group_id
 

@@ -138,6 +138,9 @@ def test_a_pipeline_runs_only_when_started_and_tests_before_it_publishes(name: s
     assert "Schedule" not in pipeline
     assert pipeline["ImageTestsConfiguration"] == {"ImageTestsEnabled": True}
     logs = only(bakery(name), "AWS::Logs::LogGroup")
+    kept = only(bakery(name), f"{IMAGE_BUILDER}::InfrastructureConfiguration")["Logging"]["S3Logs"]
+    assert kept["S3KeyPrefix"] == name
+    assert as_text(statements(bakery(name), "Machine")["KeepLogs"]["Resource"]).endswith(f"/{name}/*")
     assert logs["LogGroupName"] == f"/aws/imagebuilder/{bakery_stack_name(name)}"
 
 
