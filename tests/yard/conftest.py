@@ -12,6 +12,7 @@ import pytest
 from jobs.aws import client_at
 from jobs.yard import process
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY, control
+from jobs.yard.hosts.keeper import HOSTS_VARIABLE, NO_HOSTS
 
 REGION = "us-east-1"
 
@@ -30,7 +31,9 @@ class RunningYard:
 def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
     """One yard for all tests of this process."""
     home = tmp_path_factory.mktemp("yard") / "home"
-    started = process.up(folder=home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HOSTS_VARIABLE, NO_HOSTS)  # tests/yard/hosts has a yard of its own
+        started = process.up(folder=home)
     yield RunningYard(endpoint=started.state.endpoint, home=home)
     process.down(folder=home)
 

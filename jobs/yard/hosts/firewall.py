@@ -6,8 +6,11 @@ A protocol that has ports is a line of _WITH_PORTS.
 from __future__ import annotations
 
 import ipaddress
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from jobs.yard.isolation.tiers import best_tier, programs
 
 ANY = "-1"
 _WITH_PORTS = ("tcp", "udp")
@@ -15,6 +18,11 @@ _BY_NUMBER = {"icmp": "icmp", "icmpv6": "ipv6-icmp", "58": "ipv6-icmp"}
 _FAMILIES = {4: "ip", 6: "ip6"}
 # Way of a rule -> chain, hook, the interface that nothing filters, and whose address the rule names.
 _CHAINS = {"ingress": ("input", "iif", "saddr"), "egress": ("output", "oif", "daddr")}
+
+
+def is_enforced() -> bool:
+    """Whether this machine can."""
+    return best_tier().isolated and shutil.which("nft", path=programs()) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

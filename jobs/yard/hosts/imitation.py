@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobs.yard.batch import storage
+from jobs.yard.hosts import firewall
 from jobs.yard.isolation.tiers import best_tier
 
 LEFT_OUT = (
@@ -27,10 +28,12 @@ NOT_ENFORCED = (
     "user data: its files are written to the host's own folder, and its scripts are not run",
 )
 
+NO_FIREWALL = "security groups: nft is not on this machine (the package nftables)"
+
 
 def described() -> list[str]:
     tier = best_tier()
-    alone = () if tier.isolated else NOT_ENFORCED
+    alone = NOT_ENFORCED if not tier.isolated else () if firewall.is_enforced() else (NO_FIREWALL,)
     return [
         f"isolation: {tier.words}",
         *(f"not enforced: {each}" for each in alone),

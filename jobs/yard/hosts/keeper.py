@@ -24,6 +24,8 @@ from jobs.yard.isolation.tiers import best_tier
 
 log = logging.getLogger("yard.hosts")
 
+HOSTS_VARIABLE = "SLIPWAY_YARD_HOSTS"
+NO_HOSTS = "none"  # instances are then records of moto's, and no more
 REPLACE_VARIABLE = "SLIPWAY_YARD_REPLACE_SECONDS"
 REPLACE_S = 5.0  # until a dead instance is found unhealthy; minutes on AWS
 END_TIMEOUT_S = 5.0
@@ -40,6 +42,8 @@ _working = threading.Lock()  # held while hosts are started and ended
 
 def noticed(service: str, operation: str) -> None:
     """After a call was carried out."""
+    if os.environ.get(HOSTS_VARIABLE) == NO_HOSTS:
+        return
     if service in WATCHED and not operation.startswith(ONLY_READ):
         wake()
 
@@ -125,7 +129,7 @@ def _look() -> None:
 def _start(machine: Machine) -> None:
     place = (machine.region, machine.vpc)
     _numbers[place] = _numbers.get(place, 0) + 1
-    rules = firewall.ruleset(machines.rules(machine))
+    rules = _rules(machine)
     root = "machine image" if store.root_of(machine.image) else "this machine's files"
     host = Host(machine=machine, number=_numbers[place], root=root, firewall=rules)
     with book.changed:
@@ -191,9 +195,13 @@ def _end(host: Host) -> None:
     log.info("%s: has ended", host.machine.name)
 
 
+def _rules(machine: Machine) -> str:
+    return firewall.ruleset(machines.rules(machine)) if firewall.is_enforced() else ""
+
+
 def _set_firewall(host: Host) -> None:
-    rules = firewall.ruleset(machines.rules(host.machine))
-    if rules != host.firewall and host.state != "dead" and best_tier().isolated:
+    rules = _rules(host.machine)
+    if rules != host.firewall and host.state != "dead":
         _network(host.machine).set_firewall(host.number, rules)
         host.firewall = rules
 

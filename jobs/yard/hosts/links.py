@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 from jobs.yard.batch.settings import CHECKOUT
 from jobs.yard.hosts.book import Run
+from jobs.yard.isolation.tiers import programs
 
 log = logging.getLogger("yard.hosts")
 
@@ -138,7 +138,7 @@ def _then_wait_for(process: subprocess.Popen[bytes], heard: Heard) -> Heard:
 
 
 def _start(module: str, first: str, theirs: socket.socket) -> subprocess.Popen[bytes]:
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(CHECKOUT)}
+    environment = {"PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
     return subprocess.Popen(
         [sys.executable, "-S", "-m", module, first, str(theirs.fileno())],
         pass_fds=(theirs.fileno(),),

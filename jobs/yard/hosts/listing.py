@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.yard.hosts import book
-from jobs.yard.isolation.tiers import best_tier
+from jobs.yard.hosts import book, firewall
 
 
 def hosts() -> list[dict[str, Any]]:
@@ -25,6 +24,6 @@ def _host(host: book.Host) -> dict[str, Any]:
         "region": machine.region,
         "state": host.state,
         "root": host.root,
-        "firewall": "security groups" if best_tier().isolated else "none",
+        "firewall": "security groups" if firewall.is_enforced() else "none",
         "why": host.why.strip().rpartition("\n")[2],
     }

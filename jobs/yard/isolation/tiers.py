@@ -59,10 +59,17 @@ def best_tier() -> Tier:
     return next((tier for tier in allowed if tier.works()), TIERS[-1])
 
 
+def programs() -> str:
+    """Where `ip` and `nft` are looked for: an ordinary user's PATH lacks the second half."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
 def _try(tier: str) -> bool:
     """Make all that a cluster is made of, in a process of its own."""
-    if not sys.platform.startswith("linux") or not shutil.which("ip"):
+    if not sys.platform.startswith("linux") or not shutil.which("ip", path=programs()):
         return False
     command = [sys.executable, "-S", "-m", "jobs.yard.isolation.trial", tier]
-    tried = subprocess.run(command, capture_output=True, check=False, timeout=20)
+    tried = subprocess.run(
+        command, capture_output=True, check=False, timeout=20, env={**os.environ, "PATH": programs()}
+    )
     return tried.returncode == 0

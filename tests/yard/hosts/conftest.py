@@ -23,6 +23,7 @@ from jobs.yard.isolation.tiers import best_tier
 from tests.yard.conftest import RunningYard
 
 PATIENCE_S = 30.0
+IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
 FILES = {"kind": "efs", "id": "fs-0123456789abcdef0", "path": "/shared"}
 # In place of a node of ours: no cluster to join, and keys by which the hosts let each other in.
 BOOT = """\
@@ -119,12 +120,12 @@ class Vpc:
         )
         self.site.settle()
 
-    def start(self, name: str, security_group: str, nodes: int) -> list[str]:
+    def start(self, name: str, security_group: str, nodes: int, image: str = IMAGE) -> list[str]:
         """A group of so many hosts; their names when they have booted."""
         ec2, scaling = self.site.client("ec2"), self.site.client("autoscaling")
         unique = f"{name}-{self.number}"
         data = {
-            "ImageId": "resolve:ssm:/slipway/amis/cpu-mpi/id",
+            "ImageId": image,
             "InstanceType": "c6i.large",
             "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": [security_group]}],
             "UserData": base64.b64encode(user_data(self.site.key).encode()).decode(),

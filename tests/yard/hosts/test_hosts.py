@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from jobs.aws import client_at
+from tests.yard.bakery.tiny import write_root
 from tests.yard.conftest import REGION
 from tests.yard.hosts.conftest import FILES, Cluster, Said, Site, Vpc
 
@@ -119,6 +121,22 @@ def test_vpcs_do_not_see_each_other(site: Site, cluster: Cluster, own_vpc: Vpc) 
     own_vpc.let_in(group, group)
     (host,) = own_vpc.start("nodes", group, 1)
     assert reach(site, host, cluster.address(cluster.members[0]), SSH) == "OSError"  # no route to it
+
+
+def test_a_host_starts_from_the_machine_image_that_was_baked_for_it(
+    site: Site, own_vpc: Vpc, tmp_path: Path
+) -> None:
+    image = site.client("ec2").register_image(Name="baked", RootDeviceName="/dev/xvda")["ImageId"]
+    files = site.yard.home / "machine-images" / image / "root"
+    write_root(tmp_path / "root.tar", files)
+    (files / "usr/bin/sh").symlink_to("bash")
+    (files / "etc/baked").write_text("here\n")
+    (host,) = own_vpc.start("nodes", own_vpc.security_group("members"), 1, image)
+    assert own_vpc.hosts("nodes")[0]["root"] == "machine image"
+    assert site.on(host, "cat", "/etc/baked").out == "here\n"
+    assert site.on(host, "python3", "-c", "0").code == 127  # this machine's are not there
+    site.on(host, "touch", "/etc/changed")
+    assert not (files / "etc/changed").exists()
 
 
 def run(site: Site, instance: str, *lines: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -156,3 +157,20 @@ def test_the_command_line_lists_enters_and_kills_hosts(
     assert f"host {name} is gone" in killed.stderr
     wrong = CliRunner().invoke(cli, ["yard", "kill-node", "nobody"])
     assert "'nobody' is 0 of the hosts" in str(wrong.exception)
+
+
+def test_a_terminal_is_carried_into_the_host(
+    site: Site, own_vpc: Vpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = start(own_vpc, 1)
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(site.yard.home))
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(SLIPWAY, [SLIPWAY, "yard", "ssh", name])  # noqa: S606 - as a person would call it
+    said = b""
+    os.write(terminal, b"test -t 0 && echo on-$(hostname -s); exit\n")
+    with suppress(OSError):  # the terminal's end, when the shell is gone
+        while chunk := os.read(terminal, 4096):
+            said += chunk
+    assert f"on-{name}".encode() in said
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

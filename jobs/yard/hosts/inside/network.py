@@ -67,7 +67,8 @@ class Network:
         namespaces.ip(*_addresses(plan["address"]), before=_joins(holder))
         if not plan["is_root"]:  # its sshd is no root, and takes port 22
             _in_network_of(holder, ["sh", "-c", f"echo 0 >{_FIRST_PORT_OF_ANYBODY}"])
-        _set_firewall(holder, plan["firewall"])
+        if plan["firewall"]:
+            _set_firewall(holder, plan["firewall"])
         _in_network_of(holder, ["ip", "link", "set", "eth0", "up"])
         os.write(start, b"g")
         os.close(start)
