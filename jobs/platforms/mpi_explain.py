@@ -53,7 +53,8 @@ def explain(found: Found, target: MpiTarget) -> Explanation:
 
 
 def log_streams(found: Found, target: MpiTarget) -> list[str]:
-    """The agent names them by command, instance and step; stdout's before stderr's."""
+    """The agent names them by command, instance and step. stderr's first: it begins with what the others need
+    to be read by (mpi.py, `log_locator`)."""
     pages = ask(
         reader("logs", target.region),
         "DescribeLogStreams",
@@ -63,7 +64,7 @@ def log_streams(found: Found, target: MpiTarget) -> list[str]:
     if isinstance(pages, Unanswered):
         return []
     names = [str(each["logStreamName"]) for each in pages["logStreams"]]
-    return sorted(names, key=lambda name: (name.endswith("stderr"), name))
+    return sorted(names, key=lambda name: (not name.endswith("stderr"), name))
 
 
 def last_errors(found: Found, target: MpiTarget) -> list[str]:

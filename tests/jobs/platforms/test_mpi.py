@@ -1,0 +1,272 @@
+"""A job of an MPI cluster from submit to cancel: Systems Manager's commands, run on real hosts of the yard.
+
+The documents here say what a node would; tests/jobs/node holds what nodes do, tests/end_to_end both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import aws
+from jobs.core.job import DoesNotFit, Job
+from jobs.core.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
+from jobs.core.states import JobState
+from jobs.core.targets import MpiTarget, encode_target, parameter_name
+from jobs.job_logs import Wanted, follow_lines
+from jobs.platforms.mpi import Busy
+from jobs.platforms.mpi_nodes import Clock as NodeClock
+from jobs.platforms.mpi_nodes import NotEnoughNodes, await_nodes, find_members
+from jobs.platforms.registry import platform_of
+from jobs.runs import Found, find_run, list_runs, refresh
+from jobs.submission import Submitted, prepare, submit_prepared
+from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from jobs.yard.faults import Fault, Kind, script, unscript
+from tests.jobs.core.test_targets import MPI_TARGET
+from tests.jobs.test_submission import Clock
+from tests.yard.conftest import REGION
+from tests.yard.hosts.conftest import Site, Vpc, new_site, tier
+
+__all__ = ["tier"]
+
+JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
+WELL = ["echo '[run] 2 hosts, 2 ranks each: a, b' >&2", "echo '[0] hello'; echo '[3] there'"]
+BADLY = [
+    "echo '[1] error: no such task' >&2",
+    "echo '[run] error: glue ended with exit code 7' >&2",
+    "exit 7",
+]
+LOST = ["echo '[run] error: glue ended with exit code 85, host ip-10-9-9-9 was lost' >&2", "exit 85"]
+LONG = ["exec sleep 300"]
+
+
+@pytest.fixture(scope="module")
+def site(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    yield from new_site(tmp_path_factory.mktemp("mpi-hosts"), {})
+
+
+@pytest.fixture(scope="module")
+def vpc(site: Site) -> Vpc:
+    found = site.vpc()
+    assert len(found.start("c6i", found.security_group("c6i"), 2)) == 2
+    return found
+
+
+@pytest.fixture
+def target(
+    site: Site, vpc: Vpc, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[MpiTarget]:
+    """Deployed anew for each test: other documents, so that no test sees another's jobs."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": site.yard.endpoint,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "AWS_REGION": REGION,
+        "XDG_STATE_HOME": str(tmp_path),
+    }.items():
+        monkeypatch.setenv(name, value)
+    forget_clients()
+    yield deploy(site, vpc, f"t{abs(hash(request.node.name)) % 10**9}", getattr(request, "param", WELL))
+    unscript(site.yard.endpoint)
+    forget_clients()
+
+
+def forget_clients() -> None:
+    aws.client.cache_clear()
+    aws.reader.cache_clear()
+
+
+def deploy(site: Site, vpc: Vpc, unique: str, lines: list[str]) -> MpiTarget:
+    group = vpc.groups[0]
+    target = replace(
+        MPI_TARGET,
+        name=group,
+        node_group=group,
+        run_document=f"{unique}-run",
+        stop_document=f"{unique}-stop",
+        log_group=f"/slipway/{unique}",
+        bucket=f"slipway-{unique}",
+    )
+    site.client("s3").create_bucket(Bucket=target.bucket)
+    texts = {name: {"type": "String", "default": ""} for name in ("RequestKey", "TimeoutSeconds")}
+    create_document(site, target.run_document, texts, lines)
+    create_document(site, target.stop_document, {"Job": {"type": "String"}}, ["echo stopped '{{ Job }}'"])
+    site.client("ssm").put_parameter(
+        Name=parameter_name(group), Value=encode_target(target), Type="String", Overwrite=True
+    )
+    say_ready(target, answered=True)
+    return target
+
+
+def create_document(site: Site, name: str, parameters: Mapping[str, Any], lines: list[str]) -> None:
+    step = {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": ["#!/bin/bash", *lines]}}
+    content = {"schemaVersion": "2.2", "description": "x", "parameters": parameters, "mainSteps": [step]}
+    site.client("ssm").create_document(Name=name, Content=json.dumps(content), DocumentType="Command")
+
+
+def say_ready(target: MpiTarget, *, answered: bool) -> None:
+    """As the main node would."""
+    members = find_members(target)
+    answers = tuple(
+        Answer(name=each.name, instance_id=each.instance_id, answered=answered or not at, why="no torch")
+        for at, each in enumerate(members)
+    )
+    body = encode_readiness(Readiness(nodes=answers, ready=answered, at=1))
+    aws.client("s3", REGION).put_object(Bucket=target.bucket, Key=READY_KEY, Body=body)
+
+
+def submit(target: MpiTarget, job: Job = JOB) -> Submitted:
+    return submit_prepared(prepare(job, target.name), waiting=Clock().waiting())
+
+
+def ended(site: Site, target: MpiTarget, job_id: str) -> Found:
+    site.until(lambda: refresh(job_id, target).run.state.is_final)
+    return refresh(job_id, target)
+
+
+def commands(target: MpiTarget, document: str) -> list[dict[str, Any]]:
+    filters = [{"key": "DocumentName", "value": document}]
+    return list(aws.reader("ssm", REGION).list_commands(Filters=filters)["Commands"])
+
+
+def with_document(lines: list[str]) -> Callable[[Any], Any]:
+    return pytest.mark.parametrize("target", [lines], indirect=True, ids=["node"])
+
+
+def test_a_job_runs_on_the_main_node_and_is_read_back_whole(site: Site, target: MpiTarget) -> None:
+    submitted = submit(target)
+    run = ended(site, target, submitted.job_id).run
+    assert (run.state, run.exit_code, run.recipe, run.nodes) == (JobState.SUCCEEDED, 0, "prepare_bert", 2)
+    assert run.name == submitted.prepared.name
+    assert run.cost.usd is not None
+    assert [each.id for each in list_runs([target])] == [run.id]
+    (command,) = commands(target, target.run_document)
+    assert command["InstanceIds"] == [find_members(target)[0].instance_id]
+
+
+def test_the_code_and_the_request_are_in_the_bucket_before_the_job_is(target: MpiTarget) -> None:
+    prepared = submit(target).prepared
+    keys = {
+        each["Key"] for each in aws.reader("s3", REGION).list_objects_v2(Bucket=target.bucket)["Contents"]
+    }
+    digest = str(prepared.image_digest).removeprefix("sha256:")
+    assert keys == {f"code/{digest}.tar.gz", f"jobs/{prepared.name}/request.json", READY_KEY}
+
+
+def test_the_same_job_again_is_the_one_that_exists(site: Site, target: MpiTarget) -> None:
+    first, second = submit(target), submit(target)
+    assert (first.job_id, first.existed, second.existed) == (second.job_id, False, True)
+    assert len(commands(target, target.run_document)) == 1
+
+
+@pytest.mark.parametrize("kind", [Kind.DROP_RESPONSE, Kind.SERVER_ERROR, Kind.THROTTLE])
+def test_a_job_is_sent_once_whatever_happens_to_the_answer(site: Site, target: MpiTarget, kind: Kind) -> None:
+    script(site.yard.endpoint, Fault(service="ssm", operation="SendCommand", kind=kind))
+    submitted = submit(target)
+    found = [each["CommandId"] for each in commands(target, target.run_document)]
+    assert found == [submitted.job_id]
+
+
+def test_another_laptop_finds_the_job_by_its_name(
+    site: Site, target: MpiTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = submit(target)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert submit(target).job_id == first.job_id
+    assert find_run("glue", [target]).run.id == first.job_id
+
+
+def test_logs_name_the_node_of_each_rank(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    lines = {line.text: (line.node, line.rank) for line in follow_lines(found, Wanted(), to_end=False)}
+    assert {text: lines[text] for text in ("[0] hello", "[3] there")} == {
+        "[0] hello": (0, 0),
+        "[3] there": (1, 3),
+    }
+    of_rank = list(follow_lines(found, Wanted(rank=3), to_end=False))
+    assert [line.text for line in of_rank] == ["[3] there"]
+
+
+@with_document(BADLY)
+def test_a_failed_job_is_explained_by_what_its_ranks_said(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert (found.run.state, found.run.exit_code, found.run.reason) == (JobState.FAILED, 7, "no such task")
+    told = platform_of(target).explain(found)
+    assert "exit code 7" in told.sentence
+    assert any("no such task" in words for words in told.evidence)
+
+
+@with_document(LOST)
+def test_a_lost_host_is_named_in_the_explanation(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert "host ip-10-9-9-9 was lost" in platform_of(target).explain(found).sentence
+    assert "host ip-10-9-9-9 was lost" in str(found.run.reason)
+
+
+@with_document(LONG)
+def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, target: MpiTarget) -> None:
+    found = refresh(submit(target).job_id, target)
+    platform_of(target).cancel(found, "enough")
+    run = ended(site, target, found.run.id).run
+    assert (run.state, run.status) == (JobState.FAILED, "Cancelled")
+    assert "cancelled" in platform_of(target).explain(refresh(run.id, target)).sentence
+    (stop,) = commands(target, target.stop_document)
+    assert set(stop["InstanceIds"]) == {each.instance_id for each in find_members(target)}
+    assert stop["Parameters"] == {"Job": [run.name]}
+
+
+@with_document(LONG)
+def test_another_job_is_refused_while_one_runs_with_its_name(site: Site, target: MpiTarget) -> None:
+    first = submit(target)
+    with pytest.raises(Busy, match=first.prepared.name):
+        submit(target, replace(JOB, name="other"))
+    platform_of(target).cancel(refresh(first.job_id, target), "enough")
+    ended(site, target, first.job_id)
+
+
+def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_sent(
+    target: MpiTarget,
+) -> None:
+    say_ready(target, answered=False)
+    silent = find_members(target)[1].name
+    (warning,) = prepare(JOB, target.name).warnings
+    assert f"1 of 2 nodes of {target.name} are ready ({silent}: no torch)" in warning
+    time = Clock()
+    with pytest.raises(NotEnoughNodes, match=f"{silent}: no torch"):
+        await_nodes(target, 2, lambda _: None, NodeClock(pause=time.pause, now=lambda: time.seconds))
+    assert commands(target, target.run_document) == []
+
+
+def test_more_nodes_than_the_group_may_have_are_refused(target: MpiTarget) -> None:
+    with pytest.raises(DoesNotFit, match="may have 4"):
+        await_nodes(target, 5, lambda _: None)
+
+
+def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
+    site: Site, vpc: Vpc, target: MpiTarget
+) -> None:
+    said: list[str] = []
+    time = Clock()
+
+    def pause(seconds: float) -> None:
+        time.pause(seconds)
+        site.settle()
+        say_ready(target, answered=True)
+
+    main = await_nodes(target, 3, said.append, NodeClock(pause=pause, now=lambda: time.seconds))
+    members = find_members(target)
+    assert (len(members), members[0].instance_id) == (3, main)
+    assert said[0] == f"{target.name} has 2 of 3 nodes; its group is told to start the others"
+
+
+def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> None:
+    say_ready(target, answered=False)
+    rows = platform_of(target).node_rows(target)
+    assert rows is not None
+    assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
+    assert rows[1]["why"] == "no torch"
