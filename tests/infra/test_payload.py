@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
+import pytest
+
+from infra.patterns import payload
 from infra.patterns.payload import payload_of, project_wheel
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_same_files_make_the_same_bytes() -> None:
-    first = payload_of("cpu-mpi")
-    project_wheel.cache_clear()
-    assert payload_of("cpu-mpi") == first
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small one of our own: nobody edits it meanwhile."""
+    files = {
+        "pyproject.toml": '[project]\nname = "slipway"\nversion = "1"\nscripts = {slipway = "jobs.cli:main"}\n',
+        "scripts/locks/uv.txt": "uv==1\n",
+        "containers/images/small/requirements.txt": "torch==1\n",
+        "containers/__init__.py": "",
+        "jobs/cli.py": "def main(): ...\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.setattr(payload, "ROOT", tmp_path)
+    monkeypatch.setattr(payload, "project_wheel", project_wheel.__wrapped__)
+    return tmp_path
+
+
+def test_the_same_files_make_the_same_bytes_whenever_they_were_written(checkout: Path) -> None:
+    first = payload_of("small")
+    os.utime(checkout / "jobs" / "cli.py", (1, 1))
+    (checkout / "jobs" / "cli.pyc").write_bytes(b"left by a tool")
+    assert payload_of("small") == first
+
+
+def test_other_code_or_another_lock_makes_another_payload(checkout: Path) -> None:
+    first = payload_of("small")
+    (checkout / "jobs" / "cli.py").write_text("def main(): pass\n", encoding="utf-8")
+    second = payload_of("small")
+    (checkout / "scripts" / "locks" / "uv.txt").write_text("uv==2\n", encoding="utf-8")
+    assert len({first.digest, second.digest, payload_of("small").digest}) == 3
 
 
 def test_it_holds_the_locks_and_the_wheel_and_nothing_else() -> None:
