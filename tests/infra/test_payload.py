@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small one of our own: nobody edits it meanwhile."""
     files = {
-        "pyproject.toml": '[project]\nname = "slipway"\nversion = "1"\nscripts = {slipway = "jobs.cli:main"}\n',
+        "pyproject.toml": '[project]\nname = "slipway"\nversion = "1"\nscripts = {run = "jobs.cli:main"}\n',
         "scripts/locks/uv.txt": "uv==1\n",
         "containers/images/small/requirements.txt": "torch==1\n",
         "containers/__init__.py": "",
