@@ -32,7 +32,8 @@ from jobs.node.setting import Places, Setup
 from jobs.node.users import become_cluster_user
 
 CHECK = "slipway-check"  # what the all-reduce of all nodes is called among jobs
-_CHECK_SECONDS = 180.0
+_CHECK_SECONDS = 180.0  # in which that is over
+_ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
 _PAUSE_SECONDS = 0.5
 _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
 
@@ -48,7 +49,7 @@ def run_job(where: Places, setup: Setup, key: str) -> int:
     members = _members_of(where, setup, job)
     become_cluster_user()
     signal.signal(signal.SIGTERM, _stop)
-    with lock_cluster(where, job.name) as lock, scratch() as folder:
+    with lock_cluster(where, job.name, _ENDING_SECONDS) as lock, scratch() as folder:
         try:
             return _attempts(where, setup, job, members, folder, lock)
         finally:
@@ -69,12 +70,12 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def lock_cluster(where: Places, job: str) -> Iterator[int]:
+def lock_cluster(where: Places, job: str, patience_seconds: float = 0.0) -> Iterator[int]:
     """One at a time. Who holds it is written into it; mpirun inherits it, so it outlives us with the job."""
     where.run.mkdir(parents=True, exist_ok=True)
     lock = os.open(where.run / "job.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        _take(lock)
+        _take(lock, patience_seconds)
         os.ftruncate(lock, 0)
         os.pwrite(lock, job.encode(), 0)
         yield lock
@@ -82,15 +83,14 @@ def lock_cluster(where: Places, job: str) -> Iterator[int]:
         os.close(lock)
 
 
-def _take(lock: int) -> None:
-    """The check of the cluster's readiness is over in a moment; whatever else has it is a job."""
-    ends = time.monotonic() + _CHECK_SECONDS
+def _take(lock: int, patience_seconds: float) -> None:
+    ends = time.monotonic() + patience_seconds
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(lock, 256, 0).decode(errors="replace") or "another job"
-            if holder != CHECK or time.monotonic() > ends:
+            if time.monotonic() > ends + (_CHECK_SECONDS if holder == CHECK else 0.0):
                 raise _busy(holder) from None
             time.sleep(_PAUSE_SECONDS)
         else:

@@ -1,0 +1,94 @@
+"""Jobs on the deployed c6i: real hosts, a real mpirun over ssh, and an end that no host outlives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from jobs.yard.isolation.tiers import best_tier
+from tests.end_to_end.conftest import Shell
+
+pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+
+NODES = 3
+ON = ("--on", "c6i", "--nodes", str(NODES))
+SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=1")
+TRAINING = {
+    "size": "tiny",
+    "precision": "fp32",
+    "micro_batch": "8",
+    "steps": "100000",  # it never ends by itself
+    "checkpoint_every": "10",
+    "log_every": "10",
+}
+PATIENCE_SECONDS = 120.0
+ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
+
+
+@pytest.fixture(scope="module")
+def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    if not best_tier().isolated:
+        pytest.skip("this machine can make no namespaces, so its hosts cannot die one by one")
+    assembly = str(tmp_path_factory.mktemp("assembly"))
+    declared = ("-c", "c6i.keep_data=false", "-c", f"c6i.max_nodes={NODES}", "--output", assembly)
+    shell.must("cdk", "deploy", "c6i", "--require-approval", "never", "--concurrency", "4", *declared)
+    yield shell
+    shell.must("cdk", "destroy", "c6i*", "--force", *declared)
+
+
+def settings(**changes: str) -> list[str]:
+    return [word for pair in (TRAINING | changes).items() for word in ("--set", "=".join(pair))]
+
+
+def wait_for(shell: Shell, job: str, words: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while words not in (log := shell.must("slipway", "logs", job)):
+        assert time.monotonic() < deadline, f"the log never said {words!r}: {log}"
+
+
+def hosts(shell: Shell) -> list[str]:
+    return [each["name"] for each in shell.data("slipway", "status", "--on", "c6i", "--nodes", "--json")]
+
+
+def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell) -> None:
+    told = cluster.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--follow")
+    for rank, host in enumerate(hosts(cluster)):
+        assert f"[node {rank}] prepare_bert" in told
+        assert f"start on {host}" in told
+    run = cluster.data("slipway", "status", "prepare_bert", "--json")
+    assert (run["state"], run["exit_code"], run["nodes"]) == ("succeeded", 0, NODES)
+
+
+def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
+    cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
+    wait_for(cluster, "dies", "saved step 10")
+    dying = hosts(cluster)[-1]
+    killed_at = datetime.now(UTC)
+    cluster.must("slipway", "yard", "kill-node", dying)
+    followed = cluster.run("slipway", "logs", "dies", "--follow")
+    run = cluster.data("slipway", "status", "dies", "--json")
+    stopped_at = datetime.fromisoformat(run["stopped_at"])
+    assert followed.status == 1
+    assert (run["state"], run["exit_code"]) == ("failed", 85)
+    assert f"host {dying} was lost" in cluster.must("slipway", "explain", "dies")
+    assert (stopped_at - killed_at).total_seconds() < ENDED_WITHIN_SECONDS
+
+
+def test_a_job_waits_for_the_host_that_replaces_the_dead_one_and_saves_when_it_is_cancelled(
+    cluster: Shell,
+) -> None:
+    cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="2"), "--name", "cancelled")
+    wait_for(cluster, "cancelled", "saved step 10")
+    assert len(hosts(cluster)) == NODES
+    other = cluster.run("slipway", "submit", "prepare_bert", *ON, "--set", "sample_megabytes=2")
+    assert other.status == 1
+    assert "runs cancelled-" in other.text
+    cluster.must("slipway", "cancel", "cancelled")
+    run = cluster.data("slipway", "status", "cancelled", "--json")
+    assert (run["state"], run["status"]) == ("failed", "Cancelled")
+    again = cluster.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--again", "--follow")
+    assert "succeeded" in again  # so nothing of the cancelled one is left, or its nodes would be refused
