@@ -32,7 +32,7 @@ class Asked:
     workload: str = ""
 
     @property
-    def configuration(self) -> tuple[object, ...]:
+    def configuration(self) -> tuple[int, int, int, int, str]:
         layout = self.layout
         own = replicas(self.model, self.cluster, layout) * layout.micro_batch
         batch = own * accumulation(self.model, self.cluster, layout)
@@ -84,7 +84,7 @@ def merged(ours: Iterable[Measurement], own: Sequence[Measurement]) -> tuple[Mea
 def fit_measurement(
     row: Measurement, asked: Asked, own: Sequence[Measurement], ours: Sequence[Measurement]
 ) -> Measurement:
-    """The row with the number that it gives. `own` are the user's other measurements, `ours` those they replace.
+    """The row with the number that it gives. `own` are the user's others, `ours` what they take the place of.
 
     Utilisation, by inverting the whole step; or network efficiency, where a smaller run of the user's gave
     utilisation and enough of this one's step is communication.
@@ -130,7 +130,7 @@ def _same(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
         for row in own
         if row.instance == asked.instance
         and row.nodes == asked.cluster.nodes
-        and row.layout == asked.configuration
+        and row.configuration == asked.configuration
     ]
     return min(found, key=lambda row: _preference(row, asked), default=None)
 

@@ -94,6 +94,7 @@ def estimate_sizes(
     workload: Workload, place: Place, sizes: Iterable[int], rows: Sequence[Measurement]
 ) -> list[Estimate]:
     """Each size with the workload's layout, or with the nearest one that fits; none where none does."""
+    refuse_device(workload, place.instance)
     found: list[Estimate] = []
     base: dict[Layout, float] = {}
     for nodes in sorted(sizes):
@@ -118,13 +119,24 @@ def refuse_device(workload: Workload, instance: InstanceType) -> None:
         )
 
 
+def time_of(own: Estimate) -> float:
+    """To the job's end; of one sequence where the end is not known. The same for all of one workload."""
+    return 1 / own.sequences_per_second if own.hours is None else own.hours
+
+
+def cost_of(own: Estimate) -> float | None:
+    """Likewise."""
+    if own.hours is not None or own.usd_per_hour is None:
+        return own.usd
+    return own.usd_per_hour / own.sequences_per_second
+
+
 def pareto_front(estimates: Sequence[Estimate]) -> set[int]:
-    """Places in the list of those that none other beats in hours and dollars at once."""
-    known = [(each.hours, each.usd, index) for index, each in enumerate(estimates)]
-    priced = sorted((h, u, index) for h, u, index in known if h is not None and u is not None)
+    """Places in the list of those that none other beats in time and dollars at once."""
+    known = ((time_of(each), cost_of(each), index) for index, each in enumerate(estimates))
     front: set[int] = set()
-    cheapest = float("inf")
-    for _hours, usd, index in priced:
+    cheapest = math.inf
+    for _, usd, index in sorted((time, usd, index) for time, usd, index in known if usd is not None):
         if usd < cheapest:
             front.add(index)
             cheapest = usd
@@ -191,10 +203,13 @@ def _usd_per_hour(place: Place, nodes: int, paid: Sequence[Item]) -> float | Non
 
 def _hours(workload: Workload, made: _Made) -> float | None:
     """Whole steps: the last one may be smaller, and takes as long."""
-    if workload.sequences is None:
-        return None
     per_step = made.model_rate.sequences_per_step
-    steps = workload.epochs * math.ceil(workload.sequences / workload.epochs / per_step)
+    steps = workload.steps
+    if steps is None and workload.sequences is None:
+        return None
+    if steps is None:
+        assert workload.sequences is not None
+        steps = workload.epochs * math.ceil(workload.sequences / workload.epochs / per_step)
     return (STARTUP_SECONDS + steps * per_step / made.rate) / _SECONDS_PER_HOUR
 
 

@@ -55,7 +55,7 @@ class Measurement:
         return family_of(self.instance)
 
     @property
-    def layout(self) -> tuple[object, ...]:
+    def configuration(self) -> tuple[int, int, int, int, str]:
         return self.micro_batch, self.global_batch, self.tensor, self.pipeline, self.sharding
 
 

@@ -13,6 +13,7 @@ from jobs.estimate.shapes import Calibration
 from jobs.estimate.tables import TABLES, Job, Row, Table
 
 __all__ = [
+    "LIMIT",
     "TABLES",
     "Checked",
     "Job",

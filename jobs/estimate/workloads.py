@@ -24,6 +24,7 @@ class Workload:
     layout: Layout
     sequences: int | None = None  # to the end of the job; None: nobody has said how many
     epochs: int = 1  # of equal size in them: each ends with a step of its own
+    steps: int | None = None  # in their place, where a job is so many steps however large they are
     until: str = ""  # what that end is, and who said so
     assumed: str = ""  # what was not published and is taken to be so
     devices: tuple[str, ...] = ()  # of jobs/core/accelerators.py; (): any

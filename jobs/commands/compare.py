@@ -1,0 +1,134 @@
+"""`slipway compare`: one job on every cluster and size that fits, by cost or by time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.commands.estimate import band as shown_band
+from jobs.commands.estimate import hours, percent, rounded, row, with_place_options
+from jobs.commands.output import Column, json_option, print_table, say, warn
+
+if TYPE_CHECKING:
+    from jobs.estimate.estimates import Estimate, Place
+    from jobs.estimate.workloads import Workload
+
+USUAL_SIZES = (1, 2, 4, 8, 16, 32, 64)
+ROWS = 20
+COLUMNS = (
+    Column(name="front", title="best", format=lambda value: "*" if value else ""),
+    Column(name="place", title="cluster or type"),
+    Column(name="nodes", align="right"),
+    Column(name="devices", align="right"),
+    Column(name="sequences_per_second", title="seq/s", align="right", format=rounded(2)),
+    Column(name="efficiency", align="right", format=percent),
+    Column(name="hours", title="time", align="right", format=hours),
+    Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
+    Column(name="word", title="basis"),
+    Column(name="band", title="within", align="right", format=shown_band),
+    Column(name="changed", title="instead of the layout asked for"),
+    Column(name="price.region", title="price region", absent="-"),
+    Column(name="price.date", title="price date", absent="-"),
+)
+
+
+@click.command()
+@click.argument("job", metavar="RECIPE|MODEL")
+@click.option("--by", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Order.")
+@click.option("--on", "only", multiple=True, metavar="CLUSTER|TYPE", help="Only these; repeatable.")
+@with_place_options
+@click.option(
+    "--rows", type=click.IntRange(1), default=ROWS, show_default=True, help="Print so many at most."
+)
+@json_option
+def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, **asked: Any) -> None:
+    """Compare RECIPE, or a model, on every declared cluster and instance type, at every size that fits.
+
+    A star marks what no other row beats in time and dollars at once. Where the layout asked for does not fit,
+    the nearest that does is taken, and said. Types whose price is unknown come last.
+
+    \b
+    slipway compare bert_pretrain
+    slipway compare gpt-neox-20b --by time --nodes 4,8,16 --on trn1.32xlarge --on p4d.24xlarge
+    """
+    from jobs.core.job import parse_settings
+    from jobs.workloads import workload_of
+
+    workload = workload_of(job, parse_settings(asked.pop("settings")))
+    places, found = everywhere(workload, only, **asked)
+    table = ordered(found, by)
+    shown = table if as_json else table[:rows]
+    named = {place.name: place for place in places}
+    lines = [{**row(each, named[each.place]), "front": is_best} for each, is_best in shown]
+    print_table(f"{workload.name} by {by}", COLUMNS, lines, as_json=as_json)
+    if len(shown) < len(table):
+        say(f"{len(table) - len(shown)} more; --rows {len(table)} prints all")
+    say(f"time and cost: {workload.until or 'unknown; compared are the rate and the tokens per dollar'}")
+
+
+def everywhere(
+    workload: Workload, only: Sequence[str], *, nodes: tuple[int, ...] | None, region: str | None, term: str
+) -> tuple[list[Place], list[Estimate]]:
+    """The places, and every size of theirs that fits; what is left out is told."""
+    from jobs.estimate.errors import CannotEstimate
+    from jobs.estimate.estimates import estimate_sizes
+    from jobs.own_data import measurements
+
+    places = _places(only, region=region, term=term)
+    known, found, left_out = measurements(), [], []
+    for place in places:
+        try:
+            found += estimate_sizes(workload, place, nodes or USUAL_SIZES, known)
+        except CannotEstimate as error:
+            left_out.append(error.message)
+    for reason in left_out if only else ():
+        warn(f"left out: {reason}")
+    if left_out and not only:
+        say(f"left out are {len(left_out)} types of which too little is known, or that cannot train it")
+    if not found:
+        raise CannotEstimate(
+            f"{workload.name} fits nowhere that was asked for", hint="say more nodes, or leave --on out"
+        )
+    return places, found
+
+
+def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, bool]]:
+    from jobs.estimate.estimates import cost_of, pareto_front, time_of
+
+    front = pareto_front(found)
+    marked = [(each, index in front) for index, each in enumerate(found)]
+
+    def key(pair: tuple[Estimate, bool]) -> tuple[bool, float, float]:
+        cost, time = cost_of(pair[0]), time_of(pair[0])
+        dollars = 0.0 if cost is None else cost
+        return cost is None, *((dollars, time) if by == "cost" else (time, dollars))
+
+    return sorted(marked, key=key)
+
+
+def _places(only: Sequence[str], *, region: str | None, term: str) -> list[Place]:
+    """Those that were named; else all that are declared, and every type of which none is."""
+    from jobs.core.instances import instance_types
+    from jobs.estimate.errors import CannotEstimate
+    from jobs.own_data import rates
+    from jobs.places import alone, declared_places, find_place
+
+    known = rates()
+    if only:
+        return [find_place(name, known, region=region, term=term) for name in dict.fromkeys(only)]
+    places = declared_places(known, region=region, term=term)
+    taken = {place.instance.name for place in places}
+    refused = []
+    for kind in instance_types():
+        if kind.name in taken:
+            continue
+        try:
+            places.append(alone(kind, known, region=region, term=term))
+        except CannotEstimate as error:
+            refused.append(error)
+    if not places:
+        raise refused[0]
+    return places

@@ -1,0 +1,240 @@
+"""`slipway estimate`: throughput, memory, hours and dollars of a job on a cluster, before paying."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobs.commands.output import Column, json_option, print_json, print_table, say, warn
+from jobs.core.instances import instance_types
+
+if TYPE_CHECKING:
+    from jobs.estimate.estimates import Estimate, Place
+    from jobs.estimate.workloads import Workload
+
+USUAL_SIZES = (1, 2, 4, 8)
+MOST_SIZES = 100
+
+
+def rounded(places: int) -> Any:
+    def form(value: object) -> str:
+        assert isinstance(value, int | float)
+        return f"{value:,.{places}f}"
+
+    return form
+
+
+def percent(value: object) -> str:
+    assert isinstance(value, int | float)
+    return f"{value * 100:.1f} %"
+
+
+def band(value: object) -> str:
+    assert isinstance(value, int | float)
+    return f"± {value * 100:.0f} %"
+
+
+def hours(value: object) -> str:
+    """Minutes are what a short job is told in."""
+    assert isinstance(value, int | float)
+    return f"{value:,.1f} h" if value >= 1 else f"{value * 60:.1f} min"
+
+
+COLUMNS = (
+    Column(name="nodes", align="right"),
+    Column(name="devices", align="right"),
+    Column(name="sequences_per_second", title="seq/s", align="right", format=rounded(2)),
+    Column(name="sequences_per_second_per_device", title="a device", align="right", format=rounded(2)),
+    Column(name="efficiency", align="right", format=percent),
+    Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
+    Column(name="memory_gib", title="memory a device", unit="GiB", align="right", format=rounded(1)),
+    Column(name="usd_per_hour", title="price", unit="USD/h", align="right", format=rounded(2)),
+    Column(name="hours", title="time", align="right", format=hours),
+    Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="word", title="basis"),
+    Column(name="band", title="within", align="right", format=band),
+)
+CHECKED = (
+    Column(name="table"),
+    Column(name="nodes", align="right"),
+    Column(name="devices", align="right"),
+    Column(name="basis"),
+    Column(name="unit"),
+    Column(name="published", align="right", format=rounded(2)),
+    Column(name="predicted", align="right", format=rounded(2)),
+    Column(name="error", align="right", format=percent),
+    Column(name="limit", align="right", absent="-", format=band),
+    Column(name="verdict"),
+)
+
+
+def complete_place(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [known.name for known in instance_types() if known.name.startswith(incomplete)]
+
+
+def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """1,2,4,8: each once, in order."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    wrong = [word for word in words if not word.lstrip("-").isascii() or not word.lstrip("-").isdecimal()]
+    if wrong:
+        raise click.BadParameter(f"'{wrong[0]}' is no number of nodes; write 1,2,4,8")
+    found = tuple(sorted({int(word) for word in words}))
+    if len(found) > MOST_SIZES:
+        raise click.BadParameter(f"{len(found)} sizes are more than {MOST_SIZES}; say fewer")
+    return found
+
+
+place_options = (
+    click.option("--nodes", callback=sizes, metavar="N,N…", help="Of how many nodes; commas between."),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for submit."),
+    click.option("--region", help="Whose prices; otherwise the cluster's, or any that is known."),
+    click.option(
+        "--term",
+        type=click.Choice(["on-demand", "1-year", "3-year"]),
+        default="on-demand",
+        show_default=True,
+        help="How the nodes are paid for; the years are effective rates.",
+    ),
+)
+
+
+def with_place_options(function: Any) -> Any:
+    for option in reversed(place_options):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("job", required=False, metavar="[RECIPE|MODEL]")
+@click.option("--on", "place", metavar="CLUSTER|TYPE", shell_complete=complete_place, help="Where it runs.")
+@with_place_options
+@click.option("--check", is_flag=True, help="Compare with published tables; fail when a row falls out.")
+@json_option
+def command(job: str | None, place: str | None, check: bool, as_json: bool, **asked: Any) -> None:
+    """Estimate a RECIPE, or a model by name, on a declared cluster or an instance type.
+
+    Every row says what it stands on: measured (this very configuration was), calibrated (the same model on
+    the same family was) or predicted (neither), and how far off nine of ten such rows are at most. Hours and
+    dollars are of the recipe's own target; prices carry their region and day, and what nobody knows reads as
+    unknown. A declared cluster is priced with what stands around its nodes. Nothing is asked of AWS.
+
+    \b
+    slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8
+    slipway estimate gpt-neox-20b --on trn1.32xlarge --nodes 4,16,64 --term 3-year
+    slipway estimate pythia-6.9b --on p4d.24xlarge --set tensor=8 --set global_batch=256
+    slipway estimate --check
+    """
+    if check:
+        _check(as_json=as_json)
+        return
+    if job is None or place is None:
+        raise click.UsageError("say what, and where: slipway estimate RECIPE --on CLUSTER, or --check")
+    workload, where, found = estimates(job, place, **asked)
+    print_table(heading(workload, where), COLUMNS, [row(each, where) for each in found], as_json=as_json)
+    tell(workload, where, found)
+
+
+def estimates(
+    job: str,
+    place: str,
+    *,
+    nodes: tuple[int, ...] | None,
+    settings: tuple[str, ...],
+    region: str | None,
+    term: str,
+) -> tuple[Workload, Place, list[Estimate]]:
+    from jobs.core.job import parse_settings
+    from jobs.own_data import rates
+    from jobs.places import find_place
+    from jobs.workloads import workload_of
+
+    workload = workload_of(job, parse_settings(settings))
+    where = find_place(place, rates(), region=region, term=term)
+    return workload, where, _sizes(workload, where, nodes)
+
+
+def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> list[Estimate]:
+    """What was asked for must work; of the usual sizes those that do are shown, and the rest is told."""
+    from jobs.estimate.errors import CannotEstimate
+    from jobs.estimate.estimates import estimate
+    from jobs.own_data import measurements
+
+    rows = measurements()
+    if nodes is not None:
+        return [estimate(workload, place, size, rows) for size in nodes]
+    found, refused = [], []
+    for size in (size for size in USUAL_SIZES if size <= place.most_nodes):
+        try:
+            found.append(estimate(workload, place, size, rows))
+        except CannotEstimate as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    for each in refused:
+        warn(f"left out: {each.message}; {each.hint}")
+    return found
+
+
+def row(own: Estimate, place: Place) -> Mapping[str, object]:
+    return {**asdict(own), "price": asdict(place.rate) if place.rate else None}
+
+
+def heading(workload: Workload, place: Place) -> str:
+    return f"{workload.name} on {place.name}, {price_words(place)}"
+
+
+def price_words(place: Place) -> str:
+    rate = place.rate
+    if rate is None:
+        return f"no price known{f' in {place.region}' if place.region else ''}"
+    return f"prices {rate.term} in {rate.region} of {rate.date}"
+
+
+def tell(workload: Workload, place: Place, found: Sequence[Estimate]) -> None:
+    """What a number in the table rests on, on stderr."""
+    for basis in dict.fromkeys(each.basis for each in found):
+        say(f"utilisation: {basis}")
+    say(f"time and cost: {workload.until or 'unknown, since no end of this job is; say --set sequences=N'}")
+    if workload.assumed:
+        say(f"assumed: {workload.assumed}")
+    if place.rate is None:
+        warn(f"no price of {place.instance.name} is known; slipway prices refresh asks AWS for it")
+    for unpriced in found[0].unpriced:
+        say(f"not counted: {unpriced}")
+    if place.name == place.instance.name:
+        say("priced are the nodes alone; name a declared cluster to count what stands around them")
+
+
+def _check(*, as_json: bool) -> None:
+    from jobs.estimate.published import check
+    from jobs.estimate.sst2 import epochs_by_length
+
+    rows = list(check())
+    assumed = list(epochs_by_length())
+    table = [{**asdict(each), "error": each.error, "verdict": _verdict(each)} for each in rows]
+    if as_json:
+        print_json({"rows": table, "information": {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}})
+    else:
+        print_table("published beside predicted", CHECKED, table, as_json=False)
+        say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")
+        say("and no padded length. For information: " + "; ".join(_length(each) for each in assumed))
+    failed = [each for each in rows if not each.passes]
+    say(f"{len(rows) - len(failed)} of {len(rows)} rows are within their limits")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _verdict(checked: Any) -> str:
+    if checked.limit is None:
+        return "used" if checked.basis == "calibrated" else "no limit"
+    return "within" if checked.passes else "OUT"
+
+
+def _length(assumed: Any) -> str:
+    least, most = assumed.least_seconds / 60, assumed.most_seconds / 60
+    return f"{assumed.sequence_length} tokens {least:.1f} to {most:.1f} min"

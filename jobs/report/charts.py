@@ -1,0 +1,275 @@
+"""Charts as Vega-Lite, drawn by vl-convert into SVG: no script, no font and no address in the page.
+
+vl-convert and not another: one wheel without dependencies, charts declared as data, text that stays text,
+marks that say their values to a screen reader, and pages of kilobytes, where what draws in the browser
+carries megabytes of script. A further chart is one function that returns a Chart. Colours are names of
+page.css, so one drawing serves light, dark and paper; a series has a shape or a dash besides its colour.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from jobs.core.errors import SlipwayError
+
+VEGA_LITE = "5.20"
+RATE = "sequences a second"
+# Pixels, by class of page.css.
+WIDTHS: Mapping[str, tuple[int, int]] = {"wide": (720, 380), "phone": (350, 330)}
+_NARROW = 500
+
+_INK, _FAINT, _GRID = "var(--ink)", "var(--faint)", "var(--grid)"
+_FIRST, _SECOND = "var(--first)", "var(--second)"
+_DASHES = (5, 4)
+_AXES = {
+    "labelColor": _FAINT,
+    "titleColor": _FAINT,
+    "gridColor": _GRID,
+    "domainColor": _GRID,
+    "tickColor": _GRID,
+    "labelFontSize": 12,
+    "titleFontSize": 12,
+    "titleFontWeight": "normal",
+    "labelOverlap": True,
+}
+_LEGEND = {
+    "labelColor": _INK,
+    "labelFontSize": 12,
+    "symbolStrokeWidth": 2,
+    "symbolOpacity": 1,
+    "orient": "top",
+    "title": None,
+    "labelLimit": 320,
+    "columnPadding": 14,
+}
+_LABEL = {"type": "text", "fontSize": 11, "color": _INK}
+_SIDES = {False: {"align": "left", "dx": -6}, True: {"align": "right", "dx": 6}}  # is it in the later half
+
+Point = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    colour: str
+    shape: str = "circle"
+    dash: tuple[int, int] = (1, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    title: str
+    description: str  # what there is to see, for those who do not see it
+    layers: Sequence[Mapping[str, Any]]
+    series: Mapping[str, Series]
+
+
+class CannotDraw(SlipwayError):
+    """The library is not there: a laptop that only submits has none."""
+
+
+def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *, unit: str = RATE) -> Chart:
+    """Each point: nodes, rate; of predicted ones also ideal, low and high."""
+    x = _axis("nodes", "nodes", values=[each["nodes"] for each in predicted])
+    y = _axis("rate", unit)
+    lines = [_named(each, "predicted") for each in predicted]
+    ideal = [{"nodes": each["nodes"], "rate": each["ideal"], "series": "ideal"} for each in predicted]
+    shade = {"type": "area", "opacity": 0.18, "color": _FIRST}
+    layers = [
+        _layer(lines, shade, x, _axis("low", unit), y2={"field": "high"}),
+        _series(ideal, {"type": "line"}, x, y),
+        _series(lines, {"type": "line"}, x, y),
+        _series(lines, _dot(36), x, y),
+        _series([_named(each, "measured") for each in measured], _dot(110), x, y),
+    ]
+    series = {
+        "predicted": Series(colour=_FIRST),
+        "ideal": Series(colour=_FAINT, shape="stroke", dash=_DASHES),
+    }
+    if measured:
+        series["measured"] = Series(colour=_SECOND, shape="diamond")
+    last = predicted[-1]
+    share = _number(last["rate"]) / _number(last["ideal"])
+    described = (
+        f"From {predicted[0]['nodes']} to {last['nodes']} nodes the predicted rate reaches {share:.0%} of "
+        f"the ideal. {len(measured) or 'No'} measured points are shown."
+    )
+    return Chart(title=title, description=described, layers=[each for each in layers if each], series=series)
+
+
+def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, str], chosen: str) -> Chart:
+    """Each point: time, cost, group (front, chosen or other), label."""
+    shown = {"front": "beaten by none", "chosen": chosen, "other": "other types and sizes"}
+    series = {
+        "front": Series(colour=_SECOND, shape="diamond"),
+        "chosen": Series(colour=_FIRST, shape="square"),
+        "other": Series(colour=_FAINT),
+    }
+    by_group = {
+        group: sorted(
+            (_named(each, shown[group]) for each in points if each["group"] == group),
+            key=lambda each: _number(each["time"]),
+        )
+        for group in shown
+    }
+    x, y = _axis("time", units[0], is_log=True), _axis("cost", units[1], is_log=True)
+    layers = [
+        _series(by_group["front"], {"type": "line", "strokeWidth": 1.5}, x, y),
+        _series(by_group["other"], _dot(26, opacity=0.45), x, y),
+        _series(by_group["chosen"], _dot(52), x, y),
+        _series(by_group["front"], _dot(84), x, y),
+        *_labels(by_group["front"], points, x, y),
+    ]
+    return Chart(
+        title=title,
+        description=f"{len(points)} configurations by {units[0]} and {units[1]}; {len(by_group['front'])} of "
+        "them are beaten by none.",
+        layers=[each for each in layers if each],
+        series={shown[group]: series[group] for group in shown if by_group[group]},
+    )
+
+
+def over_steps(title: str, curve: Sequence[Point], predicted: float) -> Chart:
+    """Each point: step, rate."""
+    x, y = _axis("step", "step"), _axis("rate", RATE)
+    ends = [{"step": curve[place]["step"], "rate": predicted, "series": "estimate"} for place in (0, -1)]
+    run = [_named(each, "this run") for each in curve]
+    rates = sorted(_number(each["rate"]) for each in curve)
+    return Chart(
+        title=title,
+        description=f"The run's rate lies between {rates[0]:,.1f} and {rates[-1]:,.1f} {RATE}; the estimate "
+        f"is {predicted:,.1f}.",
+        layers=[
+            _series(ends, {"type": "line"}, x, y),
+            _series(run, {"type": "line"}, x, y),
+            _series(run, _dot(24), x, y),
+        ],
+        series={
+            "this run": Series(colour=_SECOND, shape="diamond"),
+            "estimate": Series(colour=_FAINT, shape="stroke", dash=_DASHES),
+        },
+    )
+
+
+def drawn(chart: Chart, number: int) -> str:
+    """For the wide page, print and a phone: the page shows the one that fits."""
+    return "\n".join(
+        f'<div class="{kind}">{_svg(chart, size, f"chart-{number}-{kind}")}</div>'
+        for kind, size in WIDTHS.items()
+    )
+
+
+def _svg(chart: Chart, size: tuple[int, int], name: str) -> str:
+    try:
+        import vl_convert
+    except ImportError:
+        raise CannotDraw(
+            "the charts of a report are drawn by vl-convert, which is not installed",
+            hint="pip install 'slipway[report]'",
+        ) from None
+    text = vl_convert.vegalite_to_svg(json.dumps(_spec(chart, size)), vl_version=VEGA_LITE)
+    named = f'<title id="{name}-title">{escape(chart.title)}</title>'
+    named += f'<desc id="{name}-desc">{escape(chart.description)}</desc>'
+    opening = f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-labelledby="{name}-title {name}-desc">'
+    return re.sub(r"^<svg[^>]*>", lambda _: opening + named, text, count=1)
+
+
+def _spec(chart: Chart, size: tuple[int, int]) -> Mapping[str, Any]:
+    columns = 1 if size[0] < _NARROW else len(chart.series)
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "width": size[0],
+        "height": size[1],
+        "autosize": {"type": "fit", "contains": "padding"},
+        "padding": 4,
+        "config": {
+            "background": None,
+            "font": "system-ui, sans-serif",
+            "view": {"stroke": None},
+            "axis": _AXES,
+            "legend": {**_LEGEND, "columns": columns},
+        },
+        "layer": [_with_channels(each, chart.series) for each in chart.layers],
+    }
+
+
+# What tells the series of a mark apart; a channel that a mark cannot have is a warning of Vega-Lite's.
+_CHANNELS: Mapping[str, Mapping[str, str]] = {
+    "line": {"color": "colour", "strokeDash": "dash"},
+    "point": {"color": "colour", "shape": "shape"},
+}
+
+
+def _with_channels(layer: Mapping[str, Any], series: Mapping[str, Series]) -> Mapping[str, Any]:
+    if not layer["has_series"]:
+        return {key: value for key, value in layer.items() if key != "has_series"}
+    channels = {
+        channel: {
+            "field": "series",
+            "type": "nominal",
+            "scale": {"domain": list(series), "range": [getattr(each, fact) for each in series.values()]},
+        }
+        for channel, fact in _CHANNELS[layer["mark"]["type"]].items()
+    }
+    encoding = {**layer["encoding"], **channels}
+    return {"data": layer["data"], "mark": layer["mark"], "encoding": encoding}
+
+
+def _series(
+    values: Sequence[Point], mark: Mapping[str, Any], x: Mapping[str, Any], y: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A layer whose colour and shape are those of its series; empty without values."""
+    layer = _layer(values, mark, x, y)
+    return {**layer, "has_series": True} if layer else {}
+
+
+def _layer(
+    values: Sequence[Point], mark: Mapping[str, Any], x: Mapping[str, Any], y: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+    if not values:
+        return {}
+    encoding = {"x": x, "y": y, **more}
+    return {"data": {"values": list(values)}, "mark": dict(mark), "encoding": encoding, "has_series": False}
+
+
+def _labels(
+    front: Sequence[Point], all_points: Sequence[Point], x: Mapping[str, Any], y: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Above and below their point by turns, and towards the middle of the drawing: none leaves it."""
+    times = [_number(each["time"]) for each in all_points]
+    middle = math.sqrt(min(times) * max(times))
+    named = [each for each in front if each["label"]]
+    return [
+        _layer(
+            [each],
+            {**_LABEL, **_SIDES[_number(each["time"]) > middle], "dy": 20 if place % 2 else -12},
+            x,
+            y,
+            text={"field": "label"},
+        )
+        for place, each in enumerate(named)
+    ]
+
+
+def _dot(size: int, *, opacity: float = 1.0) -> dict[str, Any]:
+    return {"type": "point", "size": size, "filled": True, "opacity": opacity}
+
+
+def _axis(field: str, title: str, *, is_log: bool = False, **more: Any) -> dict[str, Any]:
+    scale = {"type": "log", "nice": False, "padding": 26} if is_log else {"zero": True, "padding": 6}
+    axis = {"title": title, "format": ",~r", "grid": not is_log, "tickCount": 6, **more}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
+
+
+def _named(point: Point, series: str) -> dict[str, object]:
+    return {**point, "series": series}
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, int | float)
+    return float(value)

@@ -1,0 +1,288 @@
+"""What stands on a page: of a job estimated, of a run beside its estimate, of the published tables.
+
+Pure: all numbers come in as estimates and measurements. A further kind of page is one function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.curve import Point as Step
+from jobs.estimate.estimates import Estimate, Place, cost_of, time_of
+from jobs.estimate.published import LIMIT, TABLES, Checked, Table
+from jobs.estimate.workloads import Workload
+from jobs.report.charts import RATE, cost_against_time, over_steps, scaling
+from jobs.report.page import Fact, Page, Section
+from jobs.report.page import Table as Shown
+
+_HEADINGS = (
+    *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
+    *("time", "USD", "tokens/USD", "basis"),
+)
+_DRAWN_TIMES = 10
+_FRONT_HEADINGS = ("where", "nodes", "seq/s", "time", "USD", "basis", "price of")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Every place and size, and which of them none other beats."""
+
+    estimates: Sequence[Estimate]
+    front: frozenset[int]
+    priced_at: dict[str, str]  # by place: region and day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A run and the estimate of the very same thing."""
+
+    name: str
+    nodes: int
+    measured: float
+    steps: int
+    curve: Sequence[Step]
+    predicted: float
+    word: str
+    band: float
+    devices: int  # that it ran on
+    instance_type: str
+    is_of_the_yard: bool
+
+
+def job_page(
+    workload: Workload, place: Place, sizes: Sequence[Estimate], compared: Comparison, run: Beside | None
+) -> Page:
+    sections = [] if run is None else [_run_section(run)]
+    sections.append(_scaling_section(workload, place, sizes, run))
+    sections.append(_cost_section(place, compared))
+    title = f"{workload.name} on {place.name}" if run is None else f"{run.name} beside its estimate"
+    return Page(
+        title=title,
+        lead=_lead(workload, place),
+        facts=_facts(compared, sizes),
+        sections=sections,
+        notes=_notes(workload, place, sizes, run),
+    )
+
+
+def published_page(rows: Sequence[Checked]) -> Page:
+    passing = sum(each.passes for each in rows)
+    return Page(
+        title="Published tables, predicted",
+        lead="Points are what articles print; lines are predicted from the smallest row of each table.",
+        facts=(Fact(value=f"{passing} of {len(rows)}", what="rows within their limits"),),
+        sections=[_table_section(table, rows) for table in TABLES.values()],
+        notes=tuple(dict.fromkeys(f"{table.source}, {table.date}" for table in TABLES.values())),
+    )
+
+
+def _lead(workload: Workload, place: Place) -> str:
+    until = f" to the end of {workload.until}" if workload.until else ", a job without a known end"
+    kind = "" if place.name == place.instance.name else f" ({place.instance.name})"
+    return f"Throughput, time and dollars{until}, on {place.name}{kind}."
+
+
+def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:
+    best = [compared.estimates[index] for index in sorted(compared.front)]
+    facts = []
+    if best:
+        cheapest, fastest = min(best, key=_cost), min(best, key=time_of)
+        facts.append(Fact(value=_dollars(cheapest.usd), what=f"at the least: {_where(cheapest)}"))
+        facts.append(Fact(value=_time(fastest.hours), what=f"at the fastest: {_where(fastest)}"))
+    here = min(sizes, key=_cost)
+    facts.append(
+        Fact(value=_dollars(here.usd), what=f"at the least here: {_where(here)}, {_time(here.hours)}")
+    )
+    return facts
+
+
+def _scaling_section(
+    workload: Workload, place: Place, sizes: Sequence[Estimate], run: Beside | None
+) -> Section:
+    measured = [{"nodes": e.nodes, "rate": e.sequences_per_second} for e in sizes if e.word == "measured"]
+    if run is not None and not run.is_of_the_yard:
+        measured.append({"nodes": run.nodes, "rate": run.measured})
+    return Section(
+        title=f"How {place.name} scales",
+        text="The shade is how far off nine of ten such rows are at most; the dashed line is the rate of the "
+        "smallest size for every node.",
+        chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
+        table=Shown(caption="by size", headings=_HEADINGS, rows=[_row(each) for each in sizes]),
+    )
+
+
+def _line(sizes: Sequence[Estimate]) -> list[dict[str, object]]:
+    first = sizes[0].predicted_sequences_per_second / sizes[0].nodes
+    return [
+        {
+            "nodes": each.nodes,
+            "rate": each.predicted_sequences_per_second,
+            "ideal": first * each.nodes,
+            "low": each.predicted_sequences_per_second * (1 - each.band),
+            "high": each.predicted_sequences_per_second * (1 + each.band),
+        }
+        for each in sizes
+    ]
+
+
+def _cost_section(place: Place, compared: Comparison) -> Section:
+    priced = [(i, each) for i, each in enumerate(compared.estimates) if cost_of(each) is not None]
+    if not priced:
+        return Section(title="Cost against time", text="No price is known, so there is nothing to weigh.")
+    has_end = priced[0][1].hours is not None
+    units = ("hours", "USD") if has_end else ("seconds a sequence", "USD × hours a sequence")
+    front = sorted((each for i, each in priced if i in compared.front), key=time_of)
+    most = _DRAWN_TIMES * min(_cost(each) for _, each in priced)
+    points = [
+        _cost_point(each, place, i in compared.front, front)
+        for i, each in priced
+        if _cost(each) <= most or each.place == place.name
+    ]
+    left_out = len(priced) - len(points)
+    return Section(
+        title="Cost against time",
+        text="Each point is one type at one size; what lies on the line is beaten by none in both at once."
+        + (f" {left_out} that cost over {_DRAWN_TIMES} times the least are not drawn." if left_out else ""),
+        chart=cost_against_time("Cost against time", points, units=units, chosen=place.name),
+        table=Shown(
+            caption="what none beats",
+            headings=_FRONT_HEADINGS,
+            rows=[_front_row(each, compared.priced_at) for each in front],
+        ),
+    )
+
+
+def _cost_point(own: Estimate, place: Place, is_front: bool, front: Sequence[Estimate]) -> dict[str, object]:
+    group = "front" if is_front else "chosen" if own.place == place.name else "other"
+    return {
+        "time": time_of(own),
+        "cost": cost_of(own),
+        "place": own.place,
+        "nodes": own.nodes,
+        "group": group,
+        "label": _label(own, front) if is_front else "",
+    }
+
+
+def _label(own: Estimate, front: Sequence[Estimate]) -> str:
+    """The ends of each type's stretch of the line: between them there is no room."""
+    index = front.index(own)
+    neighbours = [each.place for each in (*front[max(0, index - 1) : index], *front[index + 1 : index + 2])]
+    is_inner = len(neighbours) == 2 and set(neighbours) == {own.place}
+    return "" if is_inner else f"{own.nodes} × {own.place}"
+
+
+def _run_section(run: Beside) -> Section:
+    share = run.measured / run.predicted
+    text = (
+        f"{run.steps} steps on {run.nodes} nodes ({run.devices} devices) trained {run.measured:,.1f} "
+        f"sequences a second; the estimate is {run.predicted:,.1f} ({run.word}, ± {run.band:.0%}): the run is at "
+        f"{share:.2%} of it."
+    )
+    if run.is_of_the_yard:
+        text += f" It ran in the yard, on this machine, and says nothing about a {run.instance_type}."
+    curve = [{"step": each.step, "rate": each.sequences_per_second} for each in run.curve]
+    return Section(
+        title="Measured beside estimated",
+        text=text,
+        chart=over_steps("Rate over the run", curve, run.predicted),
+    )
+
+
+def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
+    own = [each for each in rows if each.table == table.name and each.basis in ("calibrated", "predicted")]
+    is_time = own[0].unit == "s"
+    unit = "jobs an hour" if is_time else RATE
+    made = [(each.nodes, _rate(each.predicted, is_time)) for each in own]
+    alone = made[0][1] / made[0][0]
+    predicted = [
+        {"nodes": n, "rate": rate, "ideal": alone * n, "low": rate * (1 - LIMIT), "high": rate * (1 + LIMIT)}
+        for n, rate in made
+    ]
+    printed = [{"nodes": each.nodes, "rate": _rate(each.published, is_time)} for each in own]
+    return Section(
+        title=table.name,
+        text=f"{table.source}, {table.date}" + ("; jobs an hour, from the printed times" if is_time else ""),
+        chart=scaling(f"{table.name}: rate by nodes", predicted, printed, unit=unit),
+        table=Shown(
+            caption=table.name,
+            headings=("nodes", "devices", "unit", "published", "predicted", "error", "basis"),
+            rows=[_checked_row(each) for each in own],
+        ),
+    )
+
+
+def _checked_row(own: Checked) -> tuple[str, ...]:
+    published, predicted = f"{own.published:,.2f}", f"{own.predicted:,.2f}"
+    return str(own.nodes), str(own.devices), own.unit, published, predicted, f"{own.error:+.1%}", own.basis
+
+
+def _rate(value: float, is_time: bool) -> float:
+    """Of a job's seconds: how many such jobs an hour."""
+    return 3600 / value if is_time else value
+
+
+def _row(own: Estimate) -> tuple[str, ...]:
+    return (
+        str(own.nodes),
+        str(own.devices),
+        f"{own.sequences_per_second:,.2f}",
+        f"{own.sequences_per_second_per_device:,.2f}",
+        f"{own.efficiency:.1%}",
+        f"{own.memory_gib:.1f} of {own.usable_gib:.1f}",
+        _time(own.hours),
+        _dollars(own.usd),
+        "unknown" if own.tokens_per_dollar is None else f"{own.tokens_per_dollar:,}",
+        f"{own.word} ± {own.band:.0%}",
+    )
+
+
+def _front_row(own: Estimate, priced_at: dict[str, str]) -> tuple[str, ...]:
+    return (
+        own.place,
+        str(own.nodes),
+        f"{own.sequences_per_second:,.2f}",
+        _time(own.hours),
+        _dollars(own.usd),
+        f"{own.word} ± {own.band:.0%}",
+        priced_at.get(own.place, "unknown"),
+    )
+
+
+def _notes(
+    workload: Workload, place: Place, sizes: Sequence[Estimate], run: Beside | None
+) -> tuple[str, ...]:
+    rate = place.rate
+    price = (
+        f"Prices of {place.instance.name}: {rate.usd_per_hour} USD an hour {rate.term} in {rate.region} on "
+        f"{rate.date}; {rate.source}."
+        if rate
+        else f"No price of {place.instance.name} is known."
+    )
+    notes = [price, *(f"Utilisation: {basis}." for basis in dict.fromkeys(each.basis for each in sizes))]
+    if workload.assumed:
+        notes.append(f"Assumed: {workload.assumed}.")
+    notes += [f"Not counted: {each}." for each in sizes[0].unpriced]
+    if run is not None:
+        notes.append("The first steps of every attempt are left out of a run's rate.")
+    return tuple(notes)
+
+
+def _where(own: Estimate) -> str:
+    return f"{own.nodes} × {own.place}"
+
+
+def _cost(own: Estimate) -> float:
+    cost = cost_of(own)
+    return float("inf") if cost is None else cost
+
+
+def _dollars(usd: float | None) -> str:
+    return "unknown" if usd is None else f"{usd:,.2f} USD"
+
+
+def _time(hours: float | None) -> str:
+    if hours is None:
+        return "unknown"
+    return f"{hours:,.1f} h" if hours >= 1 else f"{hours * 60:.1f} min"
