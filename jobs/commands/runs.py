@@ -31,8 +31,9 @@ COLUMNS = (
 def command(target: str | None, region: str | None, as_json: bool) -> None:
     """List what ran: recipe, nodes, state, hours, and dollars by the catalogue's price on demand.
 
-    AWS Batch keeps a job for a week after its end. Counted is the time of all attempts; machines are billed
-    from their start to their end, which is some minutes more. What is not known reads as unknown.
+    AWS Batch keeps a job for a week after its end, Systems Manager for a month. Counted is the time of all
+    attempts; machines are billed from their start to their end, which is some minutes more. What is not known
+    reads as unknown.
 
     \b
     slipway runs

@@ -77,7 +77,8 @@ def command(
     """Submit RECIPE (a folder of containers/recipes) to a deployed cluster.
 
     The same job is submitted once, however often this runs: an interrupted or repeated command finds the job
-    that exists. Settings reach the recipe as they are typed; no shell reads them.
+    that exists. Settings reach the recipe as they are typed; no shell reads them. Where a cluster's machines
+    stay between jobs, those that are missing are started and waited for.
 
     \b
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --follow

@@ -1,0 +1,33 @@
+"""Each kind of target has a platform, and each platform answers everything that commands ask."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+
+import pytest
+
+from jobs.core.targets import KINDS
+from jobs.platforms.registry import PLATFORMS, Platform
+
+QUESTIONS = {
+    name: function
+    for name, function in vars(Platform).items()
+    if inspect.isfunction(function) and name[0] != "_"
+}
+
+
+def test_every_kind_of_target_has_a_platform_and_every_platform_a_kind() -> None:
+    assert set(PLATFORMS) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", PLATFORMS)
+def test_a_platform_answers_all_that_commands_ask_in_the_same_words(kind: str) -> None:
+    module = import_module(PLATFORMS[kind])
+    assert len(QUESTIONS) > 10
+    for name, asked in QUESTIONS.items():
+        answered = inspect.signature(getattr(module, name)).parameters
+        assert list(answered) == [each for each in inspect.signature(asked).parameters if each != "self"], (
+            name
+        )
+    assert isinstance(module.SERVICE, str)
