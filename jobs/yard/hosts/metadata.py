@@ -28,15 +28,25 @@ TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - a header's name
 
 
-def serve(listener: socket.socket, host: Host) -> ThreadingHTTPServer:
-    """Until it is closed. Only that host's processes reach the listener."""
+def serve(listener: socket.socket, host: Host) -> None:
+    """Until the listener is closed. Only that host's processes reach it."""
     handler = type("Handler", (_Handler,), {"host": host, "tokens": {}})
     server = ThreadingHTTPServer(("", 0), handler, bind_and_activate=False)
     server.socket.close()
     server.socket = listener
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name=f"metadata {host.machine.name}", daemon=True).start()
-    return server
+    name = f"metadata {host.machine.name}"
+    threading.Thread(target=_accept, args=(server,), name=name, daemon=True).start()
+
+
+def _accept(server: ThreadingHTTPServer) -> None:
+    """serve_forever would look twice a second whether it is to end."""
+    while True:
+        try:
+            connection, address = server.socket.accept()
+        except OSError:
+            return
+        server.process_request(connection, address)
 
 
 class _Handler(BaseHTTPRequestHandler):

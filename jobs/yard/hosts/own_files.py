@@ -18,7 +18,7 @@ from jobs.yard.isolation.tiers import Tier
 USER = "slipway"  # our machine images have it
 USER_ID = 64001  # of nobody on this machine: Debian gives 1000 to 59999 to people
 # This machine's keys and its root's are not the host's.
-REMOVED = ("/root/.ssh", "/root/.aws", "/home/slipway", "/etc/ssh/sshd_config", "/etc/slipway")
+REMOVED = ("/root/.ssh", "/root/.aws", f"/home/{USER}", "/etc/ssh/sshd_config", "/etc/slipway")
 HOST_KEYS = Path("/etc/ssh")
 SSHD_CONFIG = """\
 Include /etc/ssh/sshd_config.d/*.conf

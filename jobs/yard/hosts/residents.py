@@ -11,7 +11,6 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from jobs.yard.batch import api_door
@@ -27,8 +26,7 @@ _PROCESS = re.compile(r"^Pid:\s*(\d+)", re.MULTILINE)
 class Resident:
     def __init__(self, host: Host, on_end: Callable[[Host], None]) -> None:
         self.host, self.on_end = host, on_end
-        self.door: socket.socket | None = None
-        self.metadata: ThreadingHTTPServer | None = None
+        self.doors: list[socket.socket] = []
         self.own_metadata: socket.socket | None = None  # where the host has no network of its own
 
     def hears(self, event: Event) -> None:
@@ -39,12 +37,12 @@ class Resident:
         self.host.process = _number(own)
         os.close(own)
         threading.Thread(target=_follow, args=(output, self.host.machine.name), daemon=True).start()
-        listener = self.own_metadata
-        if doors:
-            self.door, listener = (socket.socket(fileno=each) for each in doors)
-            api_door.serve(self.door, plan.port())
-        assert listener
-        self.metadata = metadata.serve(listener, self.host)
+        self.doors = [socket.socket(fileno=each) for each in doors]
+        if self.own_metadata:
+            self.doors.append(self.own_metadata)
+        else:
+            api_door.serve(self.doors[0], plan.port())
+        metadata.serve(self.doors[-1], self.host)
         book.set_state(self.host, "booting")
 
     def booted(self, _event: Event) -> None:
@@ -59,11 +57,8 @@ class Resident:
         commands.ended(event.said["id"], event.said["code"])
 
     def gone(self, _event: Event) -> None:
-        if self.door:
-            api_door.close(self.door)
-        if self.metadata:
-            self.metadata.shutdown()
-            self.metadata.server_close()
+        for door in self.doors:
+            api_door.close(door)
         commands.host_is_gone(self.host.machine.id)
         has_failed = self.host.state == "failed"  # another one would fail as well
         if not has_failed:

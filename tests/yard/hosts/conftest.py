@@ -30,14 +30,14 @@ BOOT = """\
 #!/bin/bash
 set -e
 systemctl mask --now slipway-node.service
-for home in /root /home/slipway; do
+for home in /root ~slipway; do
   install -d -m 700 "$home/.ssh"
   install -m 600 /etc/trial/key "$home/.ssh/id_ed25519"
   cp /etc/trial/key.pub "$home/.ssh/authorized_keys"
   printf '%s\\n' 'BatchMode yes' 'ConnectTimeout 1' 'StrictHostKeyChecking no' 'LogLevel ERROR' \\
     >"$home/.ssh/config"
 done
-chown -R slipway: /home/slipway || true # without root there is one user, whose it is already
+chown -R slipway: ~slipway || true # without root there is one user, whose it is already
 systemd-run --unit=trial --on-unit-active=5min true
 sleep infinity & # what boot leaves running holds nothing up
 echo "user data ran on $(hostname)"
