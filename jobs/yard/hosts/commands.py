@@ -102,6 +102,8 @@ def cancel(command: Command, instances: Sequence[str]) -> None:
         if (not instances or instance in instances) and invocation.status not in FINAL:
             invocation.cancelled.set()
             _stop(invocation)
+            if not _is_running(invocation):  # its host is gone, and nobody will report
+                invocation.answered.set()
 
 
 def ended(name: str, code: int) -> None:
@@ -121,8 +123,9 @@ def host_is_gone(instance: str) -> None:
 
 def reset() -> None:
     with _lock:
-        for invocation in _running.values():
-            invocation.answered.set()
+        for command in commands.values():
+            for invocation in command.invocations.values():
+                invocation.answered.set()
         _running.clear()
         commands.clear()
 
@@ -196,6 +199,11 @@ def _stop(invocation: Invocation) -> None:
     timer = threading.Timer(KILLED_AFTER_S, _signal, (invocation, signal.SIGKILL))
     timer.daemon = True
     timer.start()
+
+
+def _is_running(invocation: Invocation) -> bool:
+    with _lock:
+        return any(each is invocation for each in _running.values())
 
 
 def _signal(invocation: Invocation, number: int) -> None:

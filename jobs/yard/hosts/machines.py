@@ -32,6 +32,7 @@ class Machine:
     zone: str
     user_data: str  # base64; empty where there is none
     profile_arn: str
+    role: str  # of the profile
     launched_at: str
     key_name: str
     tags: Mapping[str, str]
@@ -80,6 +81,7 @@ def _machine(group: Any, instance: Any) -> Machine:
     tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
     vpc = _ec2(group.region).vpcs[instance.vpc_id]
     association = _ec2(group.region).iam_instance_profile_associations.get(instance.id)
+    profile = association.iam_instance_profile if association else None
     return Machine(
         id=instance.id,
         region=group.region,
@@ -93,7 +95,8 @@ def _machine(group: Any, instance: Any) -> Machine:
         instance_type=instance.instance_type,
         zone=instance.availability_zone,
         user_data=str(instance.user_data or ""),
-        profile_arn=str(association.iam_instance_profile.arn) if association else "",
+        profile_arn=str(profile.arn) if profile else "",
+        role=str(profile.roles[0].name) if profile and profile.roles else "",
         launched_at=instance.launch_time.isoformat(),
         key_name=instance.key_name or "",
         tags=tags,

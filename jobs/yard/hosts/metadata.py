@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _tree(machine: Machine) -> dict[str, Any]:
-    role = machine.profile_arn.rpartition("/")[2]
+    role = machine.role
     iam = {"info": _profile(machine), "security-credentials": {role: _credentials}} if role else {}
     meta = {
         "ami-id": machine.image,

@@ -182,7 +182,7 @@ def _describe_instances(parameters: Parameters, region: str) -> Answer:
             "ResourceType": "EC2Instance",
             "IPAddress": host.machine.address,
             "ComputerName": host.machine.hostname,
-            "IamRole": host.machine.profile_arn.rpartition("/")[2],
+            "IamRole": host.machine.role,
         }
         for host in hosts
     ]

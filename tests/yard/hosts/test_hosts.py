@@ -11,6 +11,7 @@ from jobs.aws import client_at
 from tests.yard.bakery.tiny import write_root
 from tests.yard.conftest import REGION
 from tests.yard.hosts.conftest import FILES, Cluster, Said, Site, Vpc
+from tests.yard.resources.world import TRUST
 
 SSH, CLOSED = 22, 9999  # nobody listens at the second
 CONNECT = """
@@ -158,7 +159,9 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
     (host,) = own_vpc.start("nodes", group, 1)
     instance = own_vpc.hosts("nodes")[0]["instance"]
     iam = site.client("iam")
+    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(TRUST))
     iam.create_instance_profile(InstanceProfileName="trial")
+    iam.add_role_to_instance_profile(InstanceProfileName="trial", RoleName="nodes")
     site.client("ec2").associate_iam_instance_profile(
         IamInstanceProfile={"Name": "trial"}, InstanceId=instance
     )
@@ -170,7 +173,7 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
         "-s",
         "-H",
         f"X-aws-ec2-metadata-token: {token}",
-        f"{METADATA}/meta-data/iam/security-credentials/trial",
+        f"{METADATA}/meta-data/iam/security-credentials/nodes",
     )
     keys = json.loads(given.out)
     sts = client_at(site.yard.endpoint, "sts", REGION, keys["AccessKeyId"], keys["SecretAccessKey"])

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from jobs.yard.endpoint import control
 from tests.yard.asking import refusal
-from tests.yard.hosts.conftest import Cluster, Site
+from tests.yard.hosts.conftest import Cluster, Site, Vpc
 
 LOG_GROUP = "/slipway/trial/commands"
 # As infra declares it: one parameter that cannot be anything but the key of a request, in quotes.
@@ -173,6 +174,23 @@ def test_a_cancelled_command_ends_with_all_that_it_started(commands: Commands) -
     listed = commands.ssm.list_commands(CommandId=command)["Commands"]
     assert [each["Status"] for each in listed] == ["Cancelled"]
     assert commands.ended(commands.shell(f"pgrep -f '^{marker}'"))["ResponseCode"] == 1
+
+
+def test_a_command_whose_host_died_goes_on_until_it_is_cancelled(site: Site, own_vpc: Vpc) -> None:
+    """As on AWS: nobody is left to say how it ended."""
+    (name,) = own_vpc.start("nodes", own_vpc.security_group("members"), 1)
+    suspended = ["ReplaceUnhealthy"]
+    site.client("autoscaling").suspend_processes(
+        AutoScalingGroupName=own_vpc.groups[0], ScalingProcesses=suspended
+    )
+    commands = Commands(site, own_vpc.hosts("nodes")[0]["instance"])
+    command = commands.shell("echo started; sleep infinity", CloudWatchOutputConfig=to_cloudwatch())
+    site.until(lambda: commands.streams(command))
+    control(site.yard.endpoint, "POST", "/kill-host", {"host": name})
+    site.until(lambda: own_vpc.hosts("nodes")[0]["state"] == "dead")
+    assert commands.status(command) == "InProgress"
+    commands.ssm.cancel_command(CommandId=command)
+    assert commands.ended(command)["Status"] == "Cancelled"
 
 
 def test_a_command_that_takes_too_long_is_ended(commands: Commands) -> None:
