@@ -18,7 +18,7 @@ from jobs.core.launch_environment import (
     setting_words,
     timeout_seconds,
 )
-from jobs.core.mpi_job import MpiJob, code_key, request_key
+from jobs.core.mpi_job import MpiJob, request_key
 from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget
 
@@ -47,7 +47,7 @@ _DIGEST_SHOWN = 16
 class MpiRequest:
     """Everything that will be sent but the code itself; a dry run prints it."""
 
-    code: str  # the key under which the nodes find it; uploaded if nothing is there
+    digest: str  # of the code, which is uploaded where the nodes find it if nothing is there
     put: Mapping[str, Any]  # of the request object
     send_command: Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def build_request(
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     key = request_key(decided.name)
     return MpiRequest(
-        code=code_key(code),
+        digest=code,
         put={**owner, "Key": key, "Body": mpi_job.encode(decided), "ContentType": "application/json"},
         send_command={
             "DocumentName": target.run_document,

@@ -85,20 +85,29 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
     print_table("jobs that have not ended", LISTED, rows, as_json=as_json)
     if len(rows) < len(runs):
         say(f"{len(runs) - len(rows)} ended: slipway runs")
+    if target is not None:
+        _say_nodes(targets[0])
 
 
 def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
+    rows = [
+        {"target": target.name, **each} for target in targets for each in _say_nodes(target, in_full=False)
+    ]
+    print_table("nodes", NODES, rows, as_json=as_json)
+
+
+def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
+    """How many are ready; and, in full, which are not and why."""
     from jobs.platforms.registry import platform_of
 
-    rows: list[Mapping[str, object]] = []
-    for target in targets:
-        found = platform_of(target).node_rows(target)
-        if found is None:
-            continue
-        ready = sum(bool(each["answered"]) for each in found)
-        say(f"{target.name}: {ready} of at most {target.max_nodes} nodes are ready")
-        rows += [{"target": target.name, **each} for each in found]
-    print_table("nodes", NODES, rows, as_json=as_json)
+    found = platform_of(target).node_rows(target)
+    if found is None:
+        return ()
+    silent = [each for each in found if not each["answered"]]
+    say(f"{target.name}: {len(found) - len(silent)} of at most {target.max_nodes} nodes are ready")
+    for each in silent if in_full else ():
+        say(f"{each['name']} is not: {each['why']}")
+    return found
 
 
 def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:

@@ -36,6 +36,10 @@ _RANKS_EACH = re.compile(r"\[run\] [0-9]+ hosts, (?P<ranks>[1-9][0-9]{0,3}) rank
 _MARK = re.compile(r"\[(?:node )?(?P<rank>[0-9]{1,6})\] ")
 
 
+class CodeChanged(SlipwayError):
+    """Nothing was submitted."""
+
+
 class Busy(SlipwayError):
     """The cluster runs one job at a time."""
 
@@ -64,8 +68,7 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget) -> Prepared:
 def repeat(prepared: Prepared, job: Job) -> Prepared:
     target, request = _own(prepared)
     main = next(iter(request.send_command["InstanceIds"]), None)
-    again = _request(job, prepared.recipe, target, pack(own_containers()).digest, main)
-    return replace(prepared, job=job, request=again)
+    return replace(prepared, job=job, request=_request(job, prepared.recipe, target, request.digest, main))
 
 
 def refuse_unready(prepared: Prepared) -> None:
@@ -74,16 +77,11 @@ def refuse_unready(prepared: Prepared) -> None:
 
 def make_ready(prepared: Prepared, say: Say) -> Prepared:
     """One job at a time; as many nodes as it asks for; and its code where they find it."""
-    target, _ = _own(prepared)
+    target, request = _own(prepared)
     _refuse_busy(prepared.name, target)
+    _upload(target, request.digest, say)  # before any waiting: who waits goes on writing code
     main = await_nodes(target, prepared.job.nodes, say)
-    bundle = pack(own_containers())
-    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
-        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
-    request = _request(prepared.job, prepared.recipe, target, bundle.digest, main)
-    assert request.name == prepared.name, "the code has changed since the job was prepared"
-    return replace(prepared, request=request)
+    return replace(prepared, request=_request(prepared.job, prepared.recipe, target, request.digest, main))
 
 
 def send(prepared: Prepared) -> str:
@@ -157,6 +155,18 @@ def _request(job: Job, recipe: Recipe, target: MpiTarget, code: str, main: str |
     request = build_request(job, target, module=recipe.module, code=code, main_node=main)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request
+
+
+def _upload(target: MpiTarget, digest: str, say: Say) -> None:
+    bundle = pack(own_containers())
+    if bundle.digest != digest:
+        raise CodeChanged(
+            "containers/ has changed since the job was decided, and its name says what it runs",
+            hint="run the same command again",
+        )
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
+        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
 
 
 def _refuse_busy(name: str, target: MpiTarget) -> None:

@@ -37,6 +37,7 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     declared = ("-c", "c6i.keep_data=false", "-c", f"c6i.max_nodes={NODES}", "--output", assembly)
     shell.must("cdk", "deploy", "c6i", "--require-approval", "never", "--concurrency", "4", *declared)
     yield shell
+    shell.must("slipway", "empty", "c6i", "--yes")
     shell.must("cdk", "destroy", "c6i*", "--force", *declared)
 
 

@@ -19,7 +19,8 @@ from jobs.core.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
 from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget, encode_target, parameter_name
 from jobs.job_logs import Wanted, follow_lines
-from jobs.platforms.mpi import Busy
+from jobs.platforms import mpi
+from jobs.platforms.mpi import Busy, CodeChanged
 from jobs.platforms.mpi_nodes import Clock as NodeClock
 from jobs.platforms.mpi_nodes import NotEnoughNodes, await_nodes, find_members
 from jobs.platforms.registry import platform_of
@@ -27,12 +28,13 @@ from jobs.runs import Found, find_run, list_runs, refresh
 from jobs.submission import Submitted, prepare, submit_prepared
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from jobs.yard.faults import Fault, Kind, script, unscript
+from tests.jobs.conftest import Slipway, slipway
 from tests.jobs.core.test_targets import MPI_TARGET
 from tests.jobs.test_submission import Clock
 from tests.yard.conftest import REGION
 from tests.yard.hosts.conftest import Site, Vpc, new_site, tier
 
-__all__ = ["tier"]
+__all__ = ["slipway", "tier"]
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
 WELL = ["echo '[run] 2 hosts, 2 ranks each: a, b' >&2", "echo '[0] hello'; echo '[3] there'"]
@@ -270,3 +272,26 @@ def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> No
     assert rows is not None
     assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
     assert rows[1]["why"] == "no torch"
+
+
+def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
+    target: MpiTarget, slipway: Slipway
+) -> None:
+    say_ready(target, answered=False)
+    code, out, said = slipway("status", "--on", target.name, "--json")
+    assert (code, json.loads(out)) == (0, [])
+    silent = find_members(target)[1].name
+    assert f"{silent} is not: no torch" in said
+    code, out, _ = slipway("status", "--on", target.name, "--nodes", "--json")
+    assert [row["answered"] for row in json.loads(out)][:2] == [True, False]
+
+
+def test_code_that_changes_after_the_job_was_decided_is_not_run_under_its_name(
+    target: MpiTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(JOB, target.name)
+    (tmp_path / "new.py").write_text("")
+    monkeypatch.setattr(mpi, "own_containers", lambda: tmp_path)
+    with pytest.raises(CodeChanged):
+        submit_prepared(prepared, waiting=Clock().waiting())
+    assert commands(target, target.run_document) == []
