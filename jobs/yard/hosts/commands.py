@@ -100,7 +100,8 @@ def cancel(command: Command, instances: Sequence[str]) -> None:
     """SIGTERM to each that runs, SIGKILL to what is still there a little later."""
     for instance, invocation in command.invocations.items():
         if (not instances or instance in instances) and invocation.status not in FINAL:
-            invocation.cancelled.set()
+            with _lock:  # whoever starts a step looks first
+                invocation.cancelled.set()
             _stop(invocation)
             if not _is_running(invocation):  # its host is gone, and nobody will report
                 invocation.answered.set()
@@ -173,13 +174,13 @@ def _status(invocation: Invocation, is_in_time: bool) -> str:
 def _start(invocation: Invocation, step: Step, outcome: Outcome) -> list[threading.Thread]:
     """Two threads, each of which reads a stream."""
     host = book.hosts.get(invocation.instance)
-    if invocation.cancelled.is_set() or host is None or host.link is None:
-        invocation.answered.set()
-        return []
-    (output, out), (errors, err) = os.pipe(), os.pipe()
     name = f"{invocation.command.id}/{invocation.instance}/{step.name}"
     with _lock:
+        if invocation.cancelled.is_set() or host is None or host.link is None:
+            invocation.answered.set()
+            return []
         _running[name] = invocation
+    (output, out), (errors, err) = os.pipe(), os.pipe()
     argv = tuple(host.said(word) for word in step.run.argv)
     host.link.command(name, replace(step.run, argv=argv), (out, err))
     for each in (out, err):
