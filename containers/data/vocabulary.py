@@ -49,16 +49,22 @@ class Vocabulary:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     try:
-        text = path.read_bytes().decode("utf-8")
+        return parse_vocabulary(str(path), path.read_bytes())
     except OSError as error:
         raise DataError(f"cannot read the vocabulary {path}: {error.strerror}") from error
+
+
+def parse_vocabulary(name: str, content: bytes) -> Vocabulary:
+    """`name` is where it was read, for messages."""
+    try:
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: byte {error.start} is not UTF-8", hint="give BERT's vocab.txt") from error
+        raise DataError(f"{name}: byte {error.start} is not UTF-8", hint="give BERT's vocab.txt") from error
     # The tokenizers library strips what trails an entry, carriage returns among it.
     entries = tuple(line.rstrip() for line in text.removesuffix("\n").split("\n"))
     if len(entries) > MOST_ENTRIES:
-        raise DataError(f"{path} has {len(entries)} lines", hint=f"a vocabulary has at most {MOST_ENTRIES}")
-    return Vocabulary(entries=entries, name=str(path))
+        raise DataError(f"{name} has {len(entries)} lines", hint=f"a vocabulary has at most {MOST_ENTRIES}")
+    return Vocabulary(entries=entries, name=name)
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:

@@ -70,7 +70,11 @@ def write_tensors(
 
 def read_tensors(path: Path, expected: Digest) -> dict[str, TensorData]:
     """All bytes are read once, and given out only if they are the ones that were saved."""
-    content = _read_whole(path, expected)
+    return decode_tensors(path, _read_whole(path, expected))
+
+
+def decode_tensors(path: Path, content: bytearray) -> dict[str, TensorData]:
+    """Of a file that somebody else wrote and read; `path` is for messages. They share `content`'s memory."""
     header, start = _header(path, content)
     body = memoryview(content)[start:]
     entries = {name: _entry(path, name, entry) for name, entry in header.items() if name != _METADATA}

@@ -4,29 +4,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from containers.recipes.bert_pretrain.batch import BatchPlan
+from containers.recipes.bert_pretrain.devices import Device
 from containers.recipes.bert_pretrain.engine import EngineParts, load_weights
 from containers.recipes.bert_pretrain.gradients import GradientSum
 from containers.recipes.bert_pretrain.model import Losses
-from containers.recipes.bert_pretrain.optimizers import build_optimizer, decay_groups, set_rate
+from containers.recipes.bert_pretrain.optimizers import EPSILON, build_optimizer, decay_groups, set_rate
 from containers.recipes.bert_pretrain.state import MOMENTS, WEIGHTS, Piece
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
 
 
+class Updates(Protocol):
+    """What is asked of a recipe's settings."""
+
+    @property
+    def optimizer(self) -> str: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def clip_norm(self) -> float: ...
+
+
+class Parts(Protocol):
+    """EngineParts of any recipe that trains plainly."""
+
+    @property
+    def config(self) -> Updates: ...
+    @property
+    def model(self) -> torch.nn.Module: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def plan(self) -> BatchPlan: ...
+    @property
+    def rank(self) -> int: ...
+
+
 class TorchEngine:
-    def __init__(self, parts: EngineParts) -> None:
+    def __init__(self, parts: Parts, *, epsilon: float = EPSILON) -> None:
         self._parts = parts
         self._named: dict[str, Parameter] = dict(parts.model.named_parameters())
         self._gradients = GradientSum(self._named.values(), parts.plan.world)
         self._masters = {name: self._master(parameter) for name, parameter in self._named.items()}
+        groups = decay_groups(self._masters.values(), parts.config.weight_decay)
         self._optimizer = build_optimizer(
             parts.config.optimizer,
-            decay_groups(self._masters.values(), parts.config.weight_decay),
+            [{**group, "eps": epsilon} for group in groups],
             is_fused=parts.device.has_fused_adam,
         )
 
@@ -59,6 +89,10 @@ class TorchEngine:
             Piece(kind=kind, parameter=name, start=0, data=tensor.detach().view(-1))
             for kind, name, tensor in kinds
         ]
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Whole, in fp32; every rank has them."""
+        return self._masters
 
     def restore(self, pieces: Iterable[Piece], steps: int) -> None:
         for piece in pieces:

@@ -78,7 +78,7 @@ class Loop:
         sums = sums.to(self.device.place)
         for position, inputs in enumerate(micro_batches(batch.arrays, self.plan, self.device)):
             # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
-            self.device.seed(_mixed(self.config.seed, self.plan.number(step, self.rank, position)))
+            self.device.seed(mixed(self.config.seed, self.plan.number(step, self.rank, position)))
             losses = self.engine.losses(inputs)
             is_last = position + 1 == self.plan.accumulation_steps
             self.own_seconds = time.perf_counter() - self.began
@@ -164,7 +164,7 @@ def _summed(values: Tensor, world: int) -> list[float]:
     return found
 
 
-def _mixed(seed: int, number: int) -> int:
+def mixed(seed: int, number: int) -> int:
     """Neighbours must not share a generator's stream: the finaliser of SplitMix64 (Steele et al. 2014)."""
     mixed = (seed * 0x9E3779B97F4A7C15 + number + 1) & 0xFFFFFFFFFFFFFFFF
     mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF

@@ -57,7 +57,7 @@ class Reporter:
         return (
             f"step {last.step}/{self.config.steps}  loss {loss:.4f}  "
             f"lr {last.learning_rate:.3g}  |g| {last.gradient_norm:.3g}  {rate:,.1f} sequences/s"
-            f"{self._mfu(rate)}  {_duration(left)} left"
+            f"{self._mfu(rate)}  {in_hours(left)} left"
         )
 
     def _mfu(self, sequences_per_second: float) -> str:
@@ -68,7 +68,7 @@ class Reporter:
         return f"  MFU {flops / (peak * 1e12):.1%} (published best {PUBLISHED_MFU:.0%})"
 
 
-def _duration(seconds: float) -> str:
+def in_hours(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"

@@ -31,7 +31,7 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
         EngineParts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
     )
     say = _say if contract.rank == 0 else _silent
-    checkpoints = stack.enter_context(start.open_checkpoints(contract, config, identity, say))
+    checkpoints = stack.enter_context(start.open_checkpoints(contract, config.keep, identity, say))
     beginning = start.begin(engine, model, checkpoints, config, contract)
     loader = stack.enter_context(Loader(dataset, _reading(config, contract, plan), beginning.cursor))
     reporter = Reporter(

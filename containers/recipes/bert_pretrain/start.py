@@ -103,7 +103,7 @@ def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
 
 @contextmanager
 def open_checkpoints(
-    contract: LaunchContract, config: BertConfig, identity: dict[str, Json], say: Callable[[str], None]
+    contract: LaunchContract, keep: int, identity: dict[str, Json], say: Callable[[str], None]
 ) -> Iterator[Checkpoints | None]:
     if contract.checkpoints is None:
         say("nobody said where checkpoints go (SLIPWAY_CHECKPOINTS): nothing is saved")
@@ -111,9 +111,7 @@ def open_checkpoints(
         return
     training = Training.of(contract, topology={"data": contract.world}, config=identity)
     folder = local_folder("the checkpoints", contract.checkpoints)
-    with Checkpoints(
-        folder, training, collective=torch_collective(), keep=config.keep, say=say
-    ) as checkpoints:
+    with Checkpoints(folder, training, collective=torch_collective(), keep=keep, say=say) as checkpoints:
         yield checkpoints
 
 

@@ -38,8 +38,8 @@ class Run:
 
 
 class Ranks:
-    def __init__(self, data: Path, folder: Path) -> None:
-        self._data, self._folder = data, folder
+    def __init__(self, data: Path, folder: Path, recipe: str = "bert_pretrain") -> None:
+        self._data, self._folder, self._recipe = data, folder, recipe
         self._started: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Ranks:
@@ -78,9 +78,9 @@ class Ranks:
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         processes = [
             subprocess.Popen(
-                [sys.executable, "-m", "containers.recipes.bert_pretrain.train", *words],
+                [sys.executable, "-m", f"containers.recipes.{self._recipe}.train", *words],
                 cwd=ROOT,
-                env={**os.environ, **self._environment(name, rank, world, port, attempt)},
+                env={**os.environ, **self.environment(name, rank, world, port, attempt)},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -95,7 +95,7 @@ class Ranks:
         codes = tuple(process.returncode for process in processes)
         return Run(checkpoints=self.checkpoints(name), logs=self.logs(name), codes=codes, errors=errors[0])
 
-    def _environment(self, name: str, rank: int, world: int, port: int, attempt: int) -> dict[str, str]:
+    def environment(self, name: str, rank: int, world: int, port: int, attempt: int) -> dict[str, str]:
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
         job = {"SLIPWAY_JOB": "test", "SLIPWAY_RUN": name, "SLIPWAY_ATTEMPT": attempt}
         folders = {
