@@ -18,6 +18,7 @@ from jobs.core.job import DoesNotFit, InvalidJob
 
 RECIPES: Mapping[str, str] = {
     "bert_pretrain": "containers.recipes.bert_pretrain.recipe",
+    "glue_finetune": "containers.recipes.glue_finetune.recipe",
     "prepare_bert": "containers.recipes.prepare_bert.recipe",
 }
 

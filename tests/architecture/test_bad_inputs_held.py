@@ -79,7 +79,6 @@ NOT_HELD: Mapping[str, str] = {
     "BI-061": "no recipe has tensor parallelism yet",
     "BI-065": "no recipe has sequence or context parallelism yet",
     "BI-125": "nothing reads JSONL yet",
-    "BI-157": "no recipe loads a model of another's yet, and none runs remote code",
 }
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("tokenizers")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from containers.data.cased import CasedPieces  # noqa: E402
-from containers.data.sentences import chunks_of  # noqa: E402
-from containers.data.vocabulary import SPECIAL, Vocabulary  # noqa: E402
-from tests.containers.data.test_tokens import EXAMPLES, LETTERS, interesting  # noqa: E402
+from containers.data.cased import CasedPieces
+from containers.data.sentences import chunks_of
+from containers.data.vocabulary import SPECIAL, Vocabulary
+from tests.containers.data.test_tokens import EXAMPLES, LETTERS, interesting
 
 ENTRIES = ("Un", "##aff", "##able", "É", "##É", "Par", "##is", *LETTERS, *LETTERS.upper())
 VOCABULARY = Vocabulary(

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("tokenizers")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from containers.data.arrow_file import read_arrow  # noqa: E402
-from containers.data.errors import DataError  # noqa: E402
-from containers.data.glue_sample import write_task  # noqa: E402
-from containers.data.glue_tasks import TASKS, Task, find_task  # noqa: E402
-from containers.data.glue_texts import TRAIN, Texts, read_texts  # noqa: E402
-from containers.data.glue_tokens import Examples, tokenise  # noqa: E402
-from containers.data.glue_tsv import parse_tsv  # noqa: E402
-from containers.data.model_sample import sample_vocabulary  # noqa: E402
-from tests.containers.data.arrow_samples import COMPRESSED, DICTIONARY, FILE, STREAM  # noqa: E402
+from containers.data.arrow_file import read_arrow
+from containers.data.errors import DataError
+from containers.data.glue_sample import write_task
+from containers.data.glue_tasks import TASKS, Task, find_task
+from containers.data.glue_texts import TRAIN, Texts, read_texts
+from containers.data.glue_tokens import Examples, tokenise
+from containers.data.glue_tsv import parse_tsv
+from containers.data.model_sample import sample_vocabulary
+from tests.containers.data.arrow_samples import COMPRESSED, DICTIONARY, FILE, STREAM
 
 # A line of each official train.tsv: the columns as GLUE's download has them, and what should be read.
 HEADINGS = {

@@ -1,0 +1,83 @@
+"""Which rows make which batch: of like length, in an order that the seed alone decides. No torch here.
+
+A batch is the same on any number of ranks. Its rows lie by length, cut into micro-batches that the ranks take
+in turn; each is padded to its own longest row only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from containers.data.rng import permutation
+from containers.recipes.bert_pretrain.batch import BatchPlan, IndivisibleBatch
+from containers.recipes.glue_finetune.config import GlueConfig
+from containers.runtime.contract import LaunchContract
+
+OF_EXAMPLES, OF_BATCHES = 7, 8  # what random numbers are for; containers/data/order.py has those before
+USUAL_MICRO_BATCH = 16  # half of the article's batch: large enough to be fast, and two ranks can share it
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batches:
+    """Of one training."""
+
+    lengths: Rows
+    plan: BatchPlan
+    pool_batches: int
+    seed: int
+
+    @property
+    def per_epoch(self) -> int:
+        return -(-len(self.lengths) // self.plan.global_batch)
+
+    def micro_batches(self, step: int) -> list[Rows]:
+        """Of all ranks: the last of an epoch may be fewer, and the last of those smaller."""
+        epoch, at = divmod(step, self.per_epoch)
+        rows = _epoch(self, epoch)[at]
+        return [
+            rows[begin : begin + self.plan.micro_batch]
+            for begin in range(0, len(rows), self.plan.micro_batch)
+        ]
+
+
+@lru_cache(maxsize=2)
+def _epoch(batches: Batches, epoch: int) -> list[Rows]:
+    """Rows in random order, by length within pools of some batches; then the batches in random order."""
+    size = batches.plan.global_batch
+    order = permutation(len(batches.lengths), batches.seed, OF_EXAMPLES, epoch)
+    pools = [
+        order[at : at + size * batches.pool_batches]
+        for at in range(0, len(order), size * batches.pool_batches)
+    ]
+    by_length = [pool[np.argsort(batches.lengths[pool], kind="stable")] for pool in pools]
+    cut = [pool[at : at + size] for pool in by_length for at in range(0, len(pool), size)]
+    return [cut[at] for at in permutation(len(cut), batches.seed, OF_BATCHES, epoch)]
+
+
+def plan_batch(config: GlueConfig, contract: LaunchContract) -> BatchPlan:
+    world = contract.world
+    total = config.global_batch or config.batch_per_node * contract.nodes
+    if total % world:
+        below = total // world * world
+        nearest = f"{below} or {below + world}" if below else f"{world}"
+        raise IndivisibleBatch(
+            f"a global batch of {total} rows is no multiple of {world} ranks",
+            hint=f"set global_batch={nearest}",
+        )
+    share = total // world
+    micro_batch = config.micro_batch or next(
+        size for size in range(min(USUAL_MICRO_BATCH, share), 0, -1) if share % size == 0
+    )
+    if share % micro_batch:
+        raise IndivisibleBatch(
+            f"{share} rows a rank (global batch {total} on {world} ranks) are no multiple of micro_batch "
+            f"{micro_batch}",
+            hint=f"set micro_batch to a divisor of {share}",
+        )
+    return BatchPlan(micro_batch=micro_batch, accumulation_steps=share // micro_batch, world=world)

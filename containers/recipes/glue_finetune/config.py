@@ -1,0 +1,162 @@
+"""What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
+
+A new setting is one field of GlueConfig, one row of SETTINGS and, if it has one, a default.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from containers.data.errors import DataError
+from containers.data.glue_tasks import TASKS, find_task
+from containers.data.locations import check_address, is_remote
+from containers.recipes.bert_pretrain.config import InvalidSettings
+from containers.recipes.kinds import Choice, Kind, Number, RelativePath, Whole
+from containers.runtime.values import shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlueConfig:
+    task: str
+    data: str | None  # below the data folder, or in S3; None: the folder of the task's name
+    model: str  # a directory, likewise
+    epochs: int
+    steps: int | None  # fewer than the epochs have
+    batch_per_node: int
+    global_batch: int | None  # None: batch_per_node on every node
+    micro_batch: int | None  # None: the most, up to 16, that the ranks can share
+    pool_batches: int  # of which rows of like length go into one batch; 1: none do
+    max_length: int
+    optimizer: str
+    learning_rate: float
+    warmup_share: float
+    weight_decay: float
+    clip_norm: float
+    dropout: float | None  # None: the model's own
+    precision: str
+    backend: str
+    seed: int
+    evaluate: str
+    resume: str
+    checkpoint_every: int
+    keep: int
+    log_every: int
+
+    def identity(self) -> dict[str, int | float | str | None]:
+        """What must be the same for a resumed training to be the same training."""
+        return {name: value for name, value in asdict(self).items() if name not in _FREE_TO_CHANGE}
+
+
+# session.py adds the batch, the precision, the rows and the model as they turn out.
+_FREE_TO_CHANGE = frozenset(
+    {
+        *("data", "model", "batch_per_node", "global_batch", "micro_batch", "precision", "backend"),
+        *("evaluate", "resume", "checkpoint_every", "keep", "log_every"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskName:
+    wanted: str = f"one of {', '.join(TASKS)}"
+
+    def read(self, text: str) -> str | None:
+        task = find_task(text)
+        return task.name if task else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    wanted: str = "a path below the data folder, or s3://bucket/prefix"
+
+    def read(self, text: str) -> str | None:
+        if not is_remote(text):
+            return RelativePath().read(text)
+        try:
+            check_address(text)
+        except DataError:
+            return None
+        return text if text.startswith("s3://") else None
+
+
+# The article's: batch, rate, epochs, length. The rest is what the transformers Trainer does by itself.
+DEFAULTS: Mapping[str, str] = {
+    "task": "mrpc",
+    "model": "distilbert-base-uncased",
+    "epochs": "3",
+    "batch_per_node": "32",
+    "pool_batches": "50",
+    "max_length": "128",
+    "optimizer": "adamw",
+    "learning_rate": "2e-5",
+    "warmup_share": "0",
+    "weight_decay": "0",
+    "clip_norm": "1",
+    "precision": "auto",
+    "backend": "auto",
+    "seed": "42",
+    "evaluate": "epoch",
+    "resume": "auto",
+    "checkpoint_every": "500",
+    "keep": "2",
+    "log_every": "10",
+}
+
+_BATCH = Whole(1, 1_000_000)
+
+SETTINGS: Mapping[str, Kind] = {
+    "task": TaskName(),
+    "data": Place(),
+    "model": Place(),
+    "epochs": Whole(1, 1000),
+    "steps": Whole(1, 100_000_000),
+    "batch_per_node": _BATCH,
+    "global_batch": _BATCH,
+    "micro_batch": Whole(1, 65_536),
+    "pool_batches": Whole(1, 100_000),
+    "max_length": Whole(8, 512),
+    "optimizer": Choice(("adamw", "lamb")),
+    "learning_rate": Number(0.0, 1.0),
+    "warmup_share": Number(0.0, 1.0),
+    "weight_decay": Number(0.0, 1.0),
+    "clip_norm": Number(1e-6, 1e6),
+    "dropout": Number(0.0, 0.9),
+    "precision": Choice(("auto", "bf16", "fp32")),
+    "backend": Choice(("auto", "gloo", "mpi", "ccl")),
+    "seed": Whole(0, 2**31 - 1),
+    "evaluate": Choice(("epoch", "end")),
+    "resume": Choice(("auto", "required", "never")),
+    "checkpoint_every": Whole(1, 1_000_000),
+    "keep": Whole(2, 1000),
+    "log_every": Whole(1, 1_000_000),
+}
+
+
+def decode_arguments(arguments: Sequence[str]) -> GlueConfig:
+    """`key=value` each, as `--set` gives them."""
+    given: dict[str, str] = {}
+    mistakes = []
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals or key not in SETTINGS:
+            mistakes.append(_unknown(argument, key))
+        elif key in given:
+            mistakes.append(f"{key} is set twice, to {shown(given[key])} and {shown(text)}; set it once")
+        else:
+            given[key] = text
+    values: dict[str, int | float | str | None] = dict.fromkeys(SETTINGS)
+    for key, text in {**DEFAULTS, **given}.items():
+        values[key] = SETTINGS[key].read(text)
+        if values[key] is None:
+            mistakes.append(f"{key} is {shown(text)}, and must be {SETTINGS[key].wanted}")
+    if mistakes:
+        raise InvalidSettings(mistakes)
+    return GlueConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+def _unknown(argument: str, key: str) -> str:
+    close = difflib.get_close_matches(key, SETTINGS, n=1)
+    told = f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTINGS)}"
+    return f"{shown(argument)} is no setting with its value; {told}"

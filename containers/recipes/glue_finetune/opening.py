@@ -1,0 +1,148 @@
+"""What a fine-tuning is made of: data, model, process group, identity and the step to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from torch import distributed
+
+from containers.data.glue_tasks import TASKS, Task
+from containers.data.glue_texts import TRAIN, read_texts
+from containers.data.glue_tokens import Examples, tokenise
+from containers.data.locations import is_remote, public
+from containers.recipes.bert_pretrain import start
+from containers.recipes.bert_pretrain.batch import BatchPlan
+from containers.recipes.bert_pretrain.devices import Device, join_group
+from containers.recipes.bert_pretrain.engine_torch import TorchEngine
+from containers.recipes.bert_pretrain.optimizers import Schedule
+from containers.recipes.bert_pretrain.state import read_pieces
+from containers.recipes.glue_finetune.backends import (
+    choose_backend,
+    prepare_backend,
+    present_backends,
+    refuse_other_world,
+)
+from containers.recipes.glue_finetune.batches import Batches
+from containers.recipes.glue_finetune.config import GlueConfig
+from containers.recipes.glue_finetune.model import Classifier
+from containers.recipes.glue_finetune.pretrained import Pretrained, read_pretrained, refuse_long_rows
+from containers.recipes.glue_finetune.weights import load_weights
+from containers.runtime import disk
+from containers.runtime.checkpoint import Checkpoints, Mode
+from containers.runtime.collective import Json
+from containers.runtime.contract import LaunchContract
+from containers.runtime.errors import Refusal
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    task: Task
+    train: Examples
+    dev: Mapping[str, Examples]  # by the set's name; only MNLI has two
+
+    @property
+    def digest(self) -> str:
+        return self.train.digest
+
+
+def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:
+    pretrained = read_pretrained(_place(contract, config.model), bucket_owner=contract.account)
+    refuse_long_rows(pretrained, config.max_length)
+    return pretrained
+
+
+def open_data(config: GlueConfig, contract: LaunchContract, pretrained: Pretrained, say: Say) -> Data:
+    task = TASKS[config.task]
+    place = _place(contract, config.data or config.task)
+    examples: dict[str, Examples] = {}
+    for split in (TRAIN, *task.dev):
+        texts = read_texts(place, task, split, bucket_owner=contract.account)
+        if texts.left_out:
+            say(f"{public(place)}: {texts.left_out} damaged rows of {split.name} are left out")
+        examples[split.name] = tokenise(
+            texts, pretrained.vocabulary, cased=pretrained.cased, longest=config.max_length
+        )
+    return Data(task=task, train=examples.pop(TRAIN.name), dev=examples)
+
+
+@contextmanager
+def process_group(config: GlueConfig, contract: LaunchContract, device: Device) -> Iterator[str]:
+    """Gives what carries gradients, in words."""
+    backend = choose_backend(config.backend, present_backends())
+    if contract.world == 1:
+        yield "nothing, alone"
+        return
+    prepare_backend(backend)
+    join_group(replace(device, backend=backend), contract)
+    try:
+        refuse_other_world(backend, contract)
+        yield backend
+    finally:
+        distributed.destroy_process_group()
+
+
+def build_model(
+    config: GlueConfig, device: Device, pretrained: Pretrained, task: Task, say: Say
+) -> Classifier:
+    """The same weights on every rank; what the directory lacks is of the seed alone, drawn in fp32."""
+    torch.manual_seed(config.seed)
+    shape = pretrained.shape
+    if config.dropout is not None:
+        same = config.dropout
+        shape = replace(shape, dropout=same, attention_dropout=same, head_dropout=same)
+    model = Classifier(shape, task.outputs)
+    if fresh := load_weights(model, pretrained.tensors, pretrained.place):
+        say(f"{' and '.join(fresh)} of the model begin(s) fresh: {pretrained.place} has none that fits")
+    return model.to(device.place, device.precision).train()
+
+
+def build_schedule(config: GlueConfig, batches: Batches) -> Schedule:
+    whole = config.epochs * batches.per_epoch
+    return Schedule(
+        peak=config.learning_rate,
+        steps=min(whole, config.steps or whole),
+        warmup_share=config.warmup_share,
+        decay_power=1.0,
+    )
+
+
+def training_identity(
+    config: GlueConfig, plan: BatchPlan, device: Device, pretrained: Pretrained, data: Data
+) -> dict[str, Json]:
+    """What must be the same on all ranks, and for a resumed training to be the same one."""
+    return {
+        **config.identity(),
+        "global_batch": plan.global_batch,
+        "micro_batch": plan.micro_batch,
+        "precision": str(device.precision).removeprefix("torch."),
+        "rows_sha256": data.digest,
+        "model_sha256": pretrained.digest,
+    }
+
+
+def resume(
+    config: GlueConfig, engine: TorchEngine, model: Classifier, checkpoints: Checkpoints | None
+) -> int:
+    """The step to begin with."""
+    found = checkpoints.resume(cast(Mode, config.resume), reshard=True) if checkpoints else None
+    if found is None:
+        return 0
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    engine.restore(read_pieces(found, sizes), found.step)
+    return found.step
+
+
+def _place(contract: LaunchContract, given: str) -> str:
+    if is_remote(given):
+        return given
+    if contract.data is None:
+        raise Refusal("nobody said where the data is", hint="set SLIPWAY_DATA, or give s3:// addresses")
+    if is_remote(contract.data):
+        return f"{contract.data.rstrip('/')}/{given}"
+    return str(disk.folder_within(str(start.local_folder("the data", contract.data)), *given.split("/")))

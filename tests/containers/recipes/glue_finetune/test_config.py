@@ -1,0 +1,81 @@
+"""Settings are read strictly and all mistakes told at once; a batch divides or says what would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("numpy")
+
+from containers.recipes.bert_pretrain.batch import IndivisibleBatch
+from containers.recipes.bert_pretrain.config import InvalidSettings
+from containers.recipes.glue_finetune.batches import plan_batch
+from containers.recipes.glue_finetune.config import decode_arguments
+from containers.runtime.contract import LaunchContract
+
+ALONE = LaunchContract(
+    job="test",
+    run="test",
+    attempt=1,
+    rank=0,
+    local_rank=0,
+    local_world=1,
+    world=1,
+    node=0,
+    nodes=1,
+    main_address="127.0.0.1",
+    main_port=1,
+)
+
+
+def test_the_article_s_numbers_are_the_defaults() -> None:
+    config = decode_arguments([])
+    assert (config.task, config.epochs, config.learning_rate, config.max_length) == ("mrpc", 3, 2e-5, 128)
+    four_nodes = plan_batch(config, replace(ALONE, world=4, nodes=4))
+    assert (plan_batch(config, ALONE).global_batch, four_nodes.global_batch) == (32, 4 * 32)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        decode_arguments(["epoch=3", "epochs=0", "seed=1", "seed=2", "backend=nccl", "words"])
+    assert len(caught.value.mistakes) == 5
+    assert "did you mean epochs?" in caught.value.mistakes[0]
+
+
+@pytest.mark.parametrize(
+    "task", ["../mrpc", "/etc/passwd", "mrpc;reboot", "$(id)", "mrpc\n", "glue", "ax", ""]
+)
+def test_a_task_with_a_path_or_shell_in_it_is_refused_with_those_there_are(task: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"task is .* must be one of cola, sst2, mrpc"):
+        decode_arguments([f"task={task}"])
+
+
+@pytest.mark.parametrize("key", ["data", "model"])
+@pytest.mark.parametrize(
+    "place", ["../x", "/etc", "a//b", "http://host/x", "s3://B_/x", "file:///etc", "$(x)"]
+)
+def test_a_place_stays_below_its_root_or_is_in_s3(key: str, place: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"{key} is"):
+        decode_arguments([f"{key}={place}"])
+    assert getattr(decode_arguments([f"{key}=s3://bucket/prefix"]), key) == "s3://bucket/prefix"
+
+
+def test_a_published_name_is_the_same_task() -> None:
+    assert decode_arguments(["task=SST-2"]).identity() == decode_arguments(["task=sst2"]).identity()
+
+
+@pytest.mark.parametrize("world", [1, 2, 4, 8])
+def test_ranks_of_one_node_share_its_batch(world: int) -> None:
+    contract = replace(ALONE, world=world, local_world=world)
+    plan = plan_batch(decode_arguments([]), contract)
+    assert plan.global_batch == 32
+    assert plan.micro_batch == min(16, 32 // world)
+
+
+def test_a_batch_that_cannot_be_shared_says_what_can() -> None:
+    contract = replace(ALONE, world=3, local_world=3)
+    with pytest.raises(IndivisibleBatch, match="set global_batch=30 or 33"):
+        plan_batch(decode_arguments([]), contract)
+    with pytest.raises(IndivisibleBatch, match="set micro_batch to a divisor of 32"):
+        plan_batch(decode_arguments(["micro_batch=12"]), ALONE)
