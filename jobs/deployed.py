@@ -64,15 +64,6 @@ def find_target_by_name(cluster: str, region: str | None) -> Target:
     )
 
 
-def batch_only(target: Target) -> BatchTarget:
-    if isinstance(target, BatchTarget):
-        return target
-    raise SlipwayError(
-        f"cluster '{target.name}' is of kind {target.kind}, and this command knows {BatchTarget.kind} only",
-        hint="slipway targets lists the kinds",
-    )
-
-
 def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:
     answer = ask(reader("ssm", region), "GetParameter", Name=parameter_name(cluster))
     if isinstance(answer, Unanswered):
