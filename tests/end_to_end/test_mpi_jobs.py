@@ -89,6 +89,7 @@ def test_a_job_waits_for_the_host_that_replaces_the_dead_one_and_saves_when_it_i
     assert other.status == 1
     assert "runs cancelled-" in other.text
     cluster.must("slipway", "cancel", "cancelled")
+    assert cluster.run("slipway", "logs", "cancelled", "--follow").status == 1
     run = cluster.data("slipway", "status", "cancelled", "--json")
     assert (run["state"], run["status"]) == ("failed", "Cancelled")
     again = cluster.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--again", "--follow")
