@@ -9,7 +9,7 @@ from typing import Any
 from jobs.estimate.errors import CannotEstimate
 from jobs.estimate.models import MODELS
 from jobs.estimate.shapes import Layout
-from jobs.estimate.workloads import WORKLOADS, Workload, find_workload, names, with_settings
+from jobs.estimate.workloads import SST2_EXAMPLES, WORKLOADS, Workload, find_workload, names, with_settings
 from jobs.recipes import RECIPES, find_recipe, refuse_settings
 
 # Whose model nobody names: what they are estimated as where --set says nothing.
@@ -32,7 +32,7 @@ def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
     if name not in TRANSLATIONS:
         raise CannotEstimate(
             f"recipe '{name}' trains no model that an estimate knows",
-            hint=f"these do: {', '.join(TRANSLATIONS)}; or name a model: {', '.join(names())}",
+            hint=f"these do: {', '.join(TRANSLATIONS)}; or name a model, such as {names()[0]}",
         )
     refuse_settings(recipe, settings)
     config = recipe.config.decode_arguments([f"{key}={value}" for key, value in settings.items()])
@@ -63,7 +63,46 @@ def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
     )
 
 
-TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {"bert_pretrain": _bert}
+def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
+    """A node is one worker: its processes share the batch."""
+    model_name = config.model.rstrip("/").rpartition("/")[2].replace("distilbert-base-uncased", "distilbert")
+    if model_name not in _CLASSIFIERS:
+        raise CannotEstimate(
+            f"nobody has counted the model in '{config.model}'",
+            hint=f"name its folder after one of {', '.join(_CLASSIFIERS)}",
+        )
+    rows = TRAINING_ROWS.get(config.task)
+    return Workload(
+        name=config.task,
+        task=config.task,
+        model_name=model_name,
+        model=replace(MODELS[model_name], sequence_length=config.max_length),
+        layout=Layout(micro_batch=config.batch_per_node, global_batch=config.global_batch, gradient_bytes=4),
+        sequences=None if rows is None or config.steps else config.epochs * rows,
+        epochs=config.epochs,
+        steps=config.steps,
+        until=f"{config.steps} steps" if config.steps else f"{config.epochs} epochs of {config.task} (GLUE)",
+        assumed=f"every row is {config.max_length} tokens long; batches of like length are faster",
+    )
+
+
+# Rows of the training sets as GLUE publishes them (Wang et al. 2018, and the data sets themselves).
+TRAINING_ROWS: Mapping[str, int] = {
+    "cola": 8551,
+    "mnli": 392_702,
+    "mrpc": 3668,
+    "qnli": 104_743,
+    "qqp": 363_846,
+    "rte": 2490,
+    "sst2": SST2_EXAMPLES,
+    "stsb": 5749,
+    "wnli": 635,
+}
+_CLASSIFIERS = ("bert-base-cased", "bert-base-uncased", "distilbert")
+TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
+    "bert_pretrain": _bert,
+    "glue_finetune": _glue,
+}
 
 
 def _with_recipes(name: str, error: CannotEstimate) -> CannotEstimate:

@@ -40,7 +40,9 @@ def band(value: object) -> str:
 def hours(value: object) -> str:
     """Minutes are what a short job is told in."""
     assert isinstance(value, int | float)
-    return f"{value:,.1f} h" if value >= 1 else f"{value * 60:.1f} min"
+    if value >= 1:
+        return f"{value:,.1f} h"
+    return f"{value * 60:.1f} min" if value * 60 >= 1 else f"{value * 3600:.0f} s"
 
 
 COLUMNS = (

@@ -151,7 +151,7 @@ def _make(workload: Workload, place: Place, nodes: int, rows: Sequence[Measureme
         model=workload.model,
         cluster=cluster,
         layout=workload.layout,
-        workload=workload.name,
+        workload=workload.task or workload.name,
     )
     known = find_calibration(rows, asked)
     return _Made(

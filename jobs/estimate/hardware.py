@@ -64,7 +64,7 @@ def _of_processors(instance: InstanceType, nodes: int) -> Cluster:
     """The node is the device: its cores share one memory and one network card."""
     if instance.peak_tflops is None:
         raise CannotEstimate(
-            f"the peak of {instance.name} is not known ({instance.peak_note})",
+            f"the peak of {instance.name} is not known ({instance.peak_note or 'nobody wrote it down'})",
             hint="add peak_tflops to its row of jobs/core/instances.csv",
         )
     return Cluster(

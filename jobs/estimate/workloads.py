@@ -27,6 +27,7 @@ class Workload:
     steps: int | None = None  # in their place, where a job is so many steps however large they are
     until: str = ""  # what that end is, and who said so
     assumed: str = ""  # what was not published and is taken to be so
+    task: str = ""  # whose measurements are preferred among those of the model; "": those of its own name
     devices: tuple[str, ...] = ()  # of jobs/core/accelerators.py; (): any
 
 

@@ -177,8 +177,8 @@ def _run_section(run: Beside) -> Section:
     share = run.measured / run.predicted
     text = (
         f"{run.steps} steps on {run.nodes} nodes ({run.devices} devices) trained {run.measured:,.1f} "
-        f"sequences a second; the estimate is {run.predicted:,.1f} ({run.word}, ± {run.band:.0%}): the run is at "
-        f"{share:.2%} of it."
+        f"sequences a second; the estimate is {run.predicted:,.1f} ({run.word}, ± {run.band:.0%}): the run "
+        f"is at {share:.2%} of it."
     )
     if run.is_of_the_yard:
         text += f" It ran in the yard, on this machine, and says nothing about a {run.instance_type}."
@@ -285,4 +285,6 @@ def _dollars(usd: float | None) -> str:
 def _time(hours: float | None) -> str:
     if hours is None:
         return "unknown"
-    return f"{hours:,.1f} h" if hours >= 1 else f"{hours * 60:.1f} min"
+    if hours >= 1:
+        return f"{hours:,.1f} h"
+    return f"{hours * 60:.1f} min" if hours * 60 >= 1 else f"{hours * 3600:.0f} s"

@@ -1,0 +1,24 @@
+"""What an estimate counts around a cluster's nodes is what its stacks create."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.patterns.endpoints import BATCH_SERVICES, MPI_SERVICES
+from jobs.declared import declared_cluster
+from jobs.places import INTERFACE_ENDPOINTS, surroundings
+
+
+@pytest.mark.parametrize(("kind", "services"), [("batch", BATCH_SERVICES), ("mpi", MPI_SERVICES)])
+def test_as_many_interface_endpoints_are_priced_as_are_made(kind: str, services: tuple[str, ...]) -> None:
+    assert INTERFACE_ENDPOINTS[kind] == len(services)
+
+
+def test_a_nat_gateway_takes_the_place_of_the_endpoints() -> None:
+    around = surroundings(declared_cluster("dl1", ["dl1.egress=nat"]))
+    assert (around.interface_endpoints, around.nat_gateways) == (0, 1)
+
+
+def test_a_declared_lustre_costs_its_declared_size() -> None:
+    around = surroundings(declared_cluster("dl1", ["dl1.file_system=fsx-lustre"]))
+    assert (around.file_system_item, around.file_system_gib) == ("fsx-lustre-125", 1200)
