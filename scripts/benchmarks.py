@@ -96,12 +96,20 @@ def training() -> list[Row]:
     return measure()
 
 
+def estimate() -> list[Row]:
+    """What is known before paying, beside importing boto3."""
+    from scripts.benchmarks_estimate import estimate as measure
+
+    return measure()
+
+
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "start-up": start_up,
     "synth": synthesis,
     "yard": yard,
     "data": data,
     "training": training,
+    "estimate": estimate,
 }
 
 
