@@ -10,7 +10,7 @@ from scripts.benchmarks import Row, compare, side_by_side
 BOTO3 = [sys.executable, "-c", "import boto3"]
 ESTIMATE = ["slipway", "estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1,2,4,8"]
 # Five hundred configurations: every type that can train it, at as many sizes.
-SIZES = ",".join(str(nodes) for nodes in range(1, 21))
+SIZES = ",".join(str(nodes) for nodes in range(1, 22))
 COMPARE = ["slipway", "compare", "mrpc", "--nodes", SIZES, "--json"]
 CALLS = 200
 

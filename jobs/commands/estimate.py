@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -208,8 +209,37 @@ def tell(workload: Workload, place: Place, found: Sequence[Estimate]) -> None:
         warn(f"no price of {place.instance.name} is known; slipway prices refresh asks AWS for it")
     for unpriced in found[0].unpriced:
         say(f"not counted: {unpriced}")
+    for doubt in doubts(workload, place, found):
+        warn(doubt)
     if place.name == place.instance.name:
         say("priced are the nodes alone; name a declared cluster to count what stands around them")
+
+
+def doubts(workload: Workload, place: Place, found: Sequence[Estimate]) -> Iterator[str]:
+    """What works, and costs more than it looks."""
+    from dataclasses import replace
+
+    from jobs.estimate.errors import CannotEstimate
+    from jobs.estimate.estimates import estimate
+    from jobs.estimate.step import uneven
+    from jobs.own_data import measurements
+
+    layout, model = workload.layout, workload.model
+    if (share := uneven(model, layout)) > 1:
+        yield (
+            f"{model.layers} layers over {layout.pipeline} stages are uneven: all wait for the fullest, "
+            f"which makes a step {share - 1:.0%} longer"
+        )
+    for own in found:
+        in_node = own.devices // own.nodes
+        if layout.tensor > in_node:
+            inside = replace(workload, layout=replace(layout, tensor=in_node))
+            with suppress(CannotEstimate):
+                rate = estimate(inside, place, own.nodes, measurements()).sequences_per_second
+                yield (
+                    f"tensor degree {layout.tensor} crosses nodes of {in_node} devices: on {own.nodes} nodes "
+                    f"tensor={in_node} trains {rate / own.sequences_per_second:.1f} times as fast"
+                )
 
 
 def _check(*, as_json: bool) -> None:

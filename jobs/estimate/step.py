@@ -92,7 +92,7 @@ def _split(model: Model, cluster: Cluster, layout: Layout, calibration: Calibrat
     utilisation = calibration.utilisation or known.utilisation
     efficiency = calibration.network_efficiency or known.network_efficiency
     executed = training_flops(model) + recomputed_flops(model, layout)
-    between = _between_matrices(known.narrow_width, model)
+    between = _between_matrices(known.narrow_width, model) * uneven(model, layout)
     group = layout.tensor * layout.pipeline
     return _Split(
         model=model,
@@ -104,6 +104,12 @@ def _split(model: Model, cluster: Cluster, layout: Layout, calibration: Calibrat
         bytes_per_second=cluster.inter_node_bytes_per_second * efficiency,
         overlap=known.overlap,
     )
+
+
+def uneven(model: Model, layout: Layout) -> float:
+    """Times an even split: all stages wait for the one that holds most layers."""
+    parts = layout.pipeline * _chunks(layout)
+    return math.ceil(model.layers / parts) * parts / model.layers
 
 
 def _between_matrices(narrow_width: float, model: Model) -> float:

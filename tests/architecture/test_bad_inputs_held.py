@@ -75,8 +75,6 @@ NOT_HELD: Mapping[str, str] = {
     "BI-056": "a loop of slipway submit waits for each answer, which is far below 50 a second; throttling is "
     "waited out and the journal resumes (test_submission.py); nothing submits many at once yet",
     "BI-058": "no recipe has tensor parallelism yet",
-    "BI-059": "no recipe has pipeline parallelism yet",
-    "BI-061": "no recipe has tensor parallelism yet",
     "BI-065": "no recipe has sequence or context parallelism yet",
     "BI-125": "nothing reads JSONL yet",
 }

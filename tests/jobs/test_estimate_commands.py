@@ -168,6 +168,26 @@ def test_what_cannot_be_is_one_error_with_the_nearest_that_works(
     assert len(lines) <= 2
 
 
+def test_a_tensor_that_crosses_nodes_is_warned_of_with_what_it_costs(slipway: Slipway) -> None:
+    """BI-061."""
+    arguments = ("pythia-6.9b", "--on", "p4d.24xlarge", "--nodes", "2", "--set", "tensor=16")
+    code, _, err = slipway("estimate", *arguments)
+    assert code == 0
+    assert "warning: tensor degree 16 crosses nodes of 8 devices: on 2 nodes tensor=8 trains 2.4 times" in err
+
+
+def test_stages_of_unequal_layers_wait_for_the_fullest_and_too_many_are_refused(slipway: Slipway) -> None:
+    """BI-059."""
+    on = ("--on", "p4d.24xlarge", "--set", "global_batch=3200", "--set", "micro_batch=1")
+    code, _, err = slipway("estimate", "bert-large", *on, "--nodes", "5", "--set", "pipeline=10")
+    assert code == 0
+    assert "24 layers over 10 stages are uneven" in err
+    assert "a step 25% longer" in err
+    code, _, err = slipway("estimate", "bert-large", *on, "--nodes", "25", "--set", "pipeline=25")
+    assert code == 2
+    assert "25 pipeline stages of 1 chunk(s) need more than 24 layers" in err
+
+
 def test_check_prints_every_table_and_ends_with_0(slipway: Slipway) -> None:
     code, out, err = slipway("estimate", "--check")
     assert code == 0

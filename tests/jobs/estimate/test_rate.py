@@ -123,6 +123,15 @@ def test_a_pipeline_s_bubble_shrinks_with_micro_batches_and_with_chunks() -> Non
     assert idle(chunked) == pytest.approx(idle(few) / 2)
 
 
+def test_all_stages_wait_for_the_one_that_holds_most_layers() -> None:
+    """Thirty-two layers over three stages: eleven, eleven and ten."""
+    cluster = replace(NODE, nodes=3)
+    even, odd = Layout(micro_batch=1, pipeline=4), Layout(micro_batch=1, pipeline=3)
+    computed = throughput(DECODER, cluster, odd).step.compute * 3
+    as_if_even = throughput(DECODER, cluster, even).step.compute * 4
+    assert computed == pytest.approx(as_if_even * 33 / 32)
+
+
 def test_traffic_inside_a_node_is_added_up_before_it_leaves_the_node() -> None:
     """Eight devices a node send what one would: the ring runs over nodes."""
     slow = replace(NODE, nodes=4, inter_node_bytes_per_second=1e9, latency_seconds=0.0, network="infiniband")
