@@ -39,6 +39,7 @@ COMMANDS = {
     "status": "List the jobs that have not ended, or show one in full",
     "submit": "Run a recipe on a deployed cluster, exactly once",
     "targets": "List what got deployed and can be submitted to",
+    "upload": "Copy files to where the jobs of a cluster may read them",
     "yard": "Run an AWS of your own on this machine: up, status, down, logs",
 }
 
