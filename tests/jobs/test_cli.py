@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from jobs import cli
 ROOT = Path(__file__).resolve().parents[2]
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
-NO_COMMANDS = {"__init__", "output"}  # of jobs/commands: what is not a command of its own
+NO_COMMANDS = {"output"}  # of jobs/commands: what is not a command of its own
 
 
 def python(code: str) -> str:
@@ -47,7 +48,8 @@ def test_importing_a_command_loads_nothing_heavy() -> None:
 
 
 def test_every_command_has_a_file_and_every_file_a_command() -> None:
-    files = {path.stem for path in (ROOT / "jobs" / "commands").glob("*.py")} - NO_COMMANDS
+    modules = pkgutil.iter_modules([str(ROOT / "jobs" / "commands")])
+    files = {module.name for module in modules} - NO_COMMANDS
     assert files == set(cli.COMMANDS), (
         "a command is one file in jobs/commands and one line of COMMANDS in jobs/cli.py"
     )

@@ -1,4 +1,4 @@
-"""What `slipway yard hosts` shows. A further column is a line here and one in jobs/commands/yard_hosts.py."""
+"""What `slipway yard hosts` shows. A further column is a line here and one in jobs/commands/yard/hosts.py."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from jobs.commands import yard_hosts
+from jobs.commands.yard import hosts
 from jobs.commands.output import Column, json_option, print_json, print_record, print_table, print_text, say
 from jobs.core.errors import SlipwayError
 
@@ -145,8 +145,8 @@ def kill_node(name: str, node: int | None) -> None:
     say(f"node {node} of {job} is gone")
 
 
-command.add_command(yard_hosts.hosts)
-command.add_command(yard_hosts.ssh)
+command.add_command(hosts.hosts)
+command.add_command(hosts.ssh)
 
 
 @command.group()
