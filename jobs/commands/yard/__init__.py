@@ -10,8 +10,8 @@ from typing import Any, TextIO
 
 import click
 
-from jobs.commands.yard import hosts
 from jobs.commands.output import Column, json_option, print_json, print_record, print_table, print_text, say
+from jobs.commands.yard import hosts
 from jobs.core.errors import SlipwayError
 
 FOLLOW_POLL_S = 0.3
