@@ -93,11 +93,11 @@ def estimate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measur
 def estimate_sizes(
     workload: Workload, place: Place, sizes: Iterable[int], rows: Sequence[Measurement]
 ) -> list[Estimate]:
-    """Each size with the workload's layout, or with the nearest one that fits; none where none does."""
+    """Each size that the place has, with the workload's layout or the nearest that fits, if one does."""
     refuse_device(workload, place.instance)
     found: list[Estimate] = []
     base: dict[Layout, float] = {}
-    for nodes in sorted(sizes):
+    for nodes in sorted(size for size in sizes if size <= place.most_nodes):
         layout = next(_layouts(workload, place, nodes), None)
         if layout is None:
             continue

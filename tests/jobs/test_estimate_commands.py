@@ -243,6 +243,7 @@ def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slip
     fastest = min((row for row in rows if row["usd"] is not None), key=lambda row: (row["hours"], row["usd"]))
     assert fastest["front"]
     assert {row["place"] for row in rows} >= {"dl1", "p4d.24xlarge", "c7i.48xlarge"}
+    assert max(row["nodes"] for row in rows if row["place"] == "dl1") == 16  # as many as are declared
     assert "trn1.32xlarge" not in {row["place"] for row in rows}  # the recipe has no Neuron
     assert all(row["memory_gib"] <= row["usable_gib"] for row in rows)
 
