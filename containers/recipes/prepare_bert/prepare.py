@@ -1,7 +1,8 @@
 """Prepares a corpus on many nodes: each rank makes its share of the shards, the first one merges.
 
-Shards that are whole are kept, so a repeated job makes only what is lost. That is why it is one multi-node job
-and no array: its first rank merges, its launcher ends an attempt that lost a node, and the next makes the rest.
+Shards that are whole are kept, so a repeated job makes only what is lost. That is why it is one multi-node
+job and no array: its first rank merges, its launcher ends an attempt that lost a node, and the next one makes
+the rest.
 """
 
 from __future__ import annotations
