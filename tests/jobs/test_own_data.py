@@ -37,6 +37,14 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(home: Path) -> None:
     assert own_path(PRICES).read_text() == "one\n"
 
 
+def test_text_that_cannot_be_written_leaves_the_file_as_it_was(home: Path) -> None:
+    update(PRICES, lambda _: "one\n")
+    with pytest.raises(UnicodeEncodeError):
+        update(PRICES, lambda _: "half a character: \udc80")
+    assert own_path(PRICES).read_text() == "one\n"
+    assert sorted(each.name for each in (home / "slipway").iterdir()) == [".prices.csv.lock", "prices.csv"]
+
+
 def test_a_variable_that_names_no_file_is_told(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setenv("SLIPWAY_CALIBRATION", str(home / "gone.csv"))
     with pytest.raises(Unreadable, match=r"SLIPWAY_CALIBRATION names .*gone\.csv, which is not there"):

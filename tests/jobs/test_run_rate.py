@@ -28,7 +28,7 @@ def point(step: int, rate: float, attempt: int = 1) -> Point:
 
 
 def test_the_first_steps_are_not_counted() -> None:
-    curve = [point(10, 1.0), point(20, 100.0), point(30, 100.0)]
+    curve = [point(5, 1.0), point(10, 2.0), point(20, 100.0), point(30, 100.0)]
     rate, steps = steady_rate(curve)
     assert (round(rate, 6), steps) == (100.0, 20)
 
