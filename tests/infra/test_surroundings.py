@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from infra.config import ClusterKind
 from infra.patterns.endpoints import BATCH_SERVICES, MPI_SERVICES
 from jobs.declared import declared_cluster
 from jobs.places import INTERFACE_ENDPOINTS, surroundings
@@ -22,3 +23,8 @@ def test_a_nat_gateway_takes_the_place_of_the_endpoints() -> None:
 def test_a_declared_lustre_costs_its_declared_size() -> None:
     around = surroundings(declared_cluster("dl1", ["dl1.file_system=fsx-lustre"]))
     assert (around.file_system_item, around.file_system_gib) == ("fsx-lustre-125", 1200)
+
+
+def test_every_kind_of_cluster_has_its_endpoints_counted() -> None:
+    """A kind without a row in jobs/places.py would seem to cost nothing around its nodes."""
+    assert INTERFACE_ENDPOINTS.keys() == {kind.value for kind in ClusterKind}
