@@ -112,8 +112,11 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found:
             InstanceId=instances[0],
         )
         invocation = {} if isinstance(answer, Unanswered) else answer
-    run = read_run(command, invocation, _request(str(command.get("Comment", "")), target), target)
-    return Found(run=run, target=target, detail={**command, "Invocation": invocation})
+    job = _request(str(command.get("Comment", "")), target)
+    detail = {**command, "Invocation": invocation}
+    if job is not None:  # what the recipe was told is in no answer of Systems Manager
+        detail["RecipeArguments"] = list(job.arguments)
+    return Found(run=read_run(command, invocation, job, target), target=target, detail=detail)
 
 
 def _request(name: str, target: MpiTarget) -> MpiJob | None:

@@ -24,6 +24,7 @@ from jobs.platforms.mpi import Busy, CodeChanged
 from jobs.platforms.mpi_nodes import Clock as NodeClock
 from jobs.platforms.mpi_nodes import NotEnoughNodes, await_nodes, find_members
 from jobs.platforms.registry import platform_of
+from jobs.run_rate import settings_of
 from jobs.runs import Found, find_run, list_runs, refresh
 from jobs.submission import Submitted, prepare, submit_prepared
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
@@ -149,6 +150,12 @@ def test_a_job_runs_on_the_main_node_and_is_read_back_whole(site: Site, target: 
     assert [each.id for each in list_runs([target])] == [run.id]
     (command,) = commands(target, target.run_document)
     assert command["InstanceIds"] == [find_members(target)[0].instance_id]
+
+
+def test_what_a_job_was_told_is_read_back_from_its_request(target: MpiTarget) -> None:
+    submitted = submit(target, replace(JOB, settings={"phase": "2", "seed": "7"}))
+    found = find_run(submitted.job_id, [target])
+    assert settings_of(found.detail) == {"phase": "2", "seed": "7"}
 
 
 def test_the_code_and_the_request_are_in_the_bucket_before_the_job_is(target: MpiTarget) -> None:
