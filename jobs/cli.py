@@ -36,6 +36,7 @@ COMMANDS = {
     "prices": "List what nodes cost by the hour, or ask AWS for it anew",
     "report": "Write estimates and measurements as one page of HTML",
     "runs": "List what ran, and what it cost",
+    "speedup": "Compare finished runs of a recipe on one node and on more",
     "status": "List the jobs that have not ended, or show one in full",
     "submit": "Run a recipe on a deployed cluster, exactly once",
     "targets": "List what got deployed and can be submitted to",
