@@ -96,6 +96,13 @@ def training() -> list[Row]:
     return measure()
 
 
+def glue() -> list[Row]:
+    """Fine-tuning on MRPC, beside the transformers Trainer's."""
+    from scripts.benchmarks_glue import glue as measure
+
+    return measure()
+
+
 def estimate() -> list[Row]:
     """What is known before paying, beside importing boto3."""
     from scripts.benchmarks_estimate import estimate as measure
@@ -110,6 +117,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "data": data,
     "training": training,
     "estimate": estimate,
+    "glue": glue,
 }
 
 

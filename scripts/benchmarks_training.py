@@ -53,7 +53,7 @@ def training() -> list[Row]:
 def side_by_side(batch: int) -> Row:
     """Both in fp32 on the processor, one thread."""
     config = _config(micro_batch=batch, accumulation_steps=1, size="tiny", precision="fp32", device="cpu")
-    device = open_device(_ALONE, "cpu", "fp32")
+    device = open_device(ALONE, "cpu", "fp32")
     batches = [draw_rows(batch, SHAPE.vocabulary, number) for number in range(STEPS + WARM_UP_STEPS)]
     torch.manual_seed(1)
     model = BertForPreTraining(SHAPE)
@@ -170,7 +170,7 @@ class _Items(torch.utils.data.Dataset[dict[str, Tensor]]):
 def utilisation(micro_batch: int) -> Row:
     """BERT-Large in bf16: model FLOPs a second over the data sheet's. Wall time, since the GPU works."""
     shape = SIZES["large"]
-    device = open_device(_ALONE, "cuda", "bf16")
+    device = open_device(ALONE, "cuda", "bf16")
     config = _config(
         micro_batch=micro_batch,
         accumulation_steps=GPU_ACCUMULATION_STEPS,
@@ -244,7 +244,7 @@ def _engine(config: BertConfig, model: BertForPreTraining, device: Device) -> En
     return build_engine(EngineParts(config=config, model=model, device=device, plan=plan, rank=0))
 
 
-_ALONE = LaunchContract(
+ALONE = LaunchContract(
     job="bench",
     run="bench",
     attempt=1,

@@ -16,7 +16,8 @@ from containers.data.sample import ENDS, SYLLABLES
 TRAIN_ROWS, DEV_ROWS = 1200, 240
 WORDS = 300
 SAME_SHARE = 0.6  # of pairs; the real MRPC has two thirds
-SHORTEST, LONGEST = 5, 40  # words; the real MRPC's median is about 20
+MEAN_WORDS, SPREAD_WORDS = 24, 6  # a sentence: pairs have 53 tokens in the mean, as the real MRPC
+SHORTEST, LONGEST = 5, 45
 _MARKERS = 24  # words of each mood
 
 
@@ -62,7 +63,7 @@ def _moods(source: random.Random, words: list[str]) -> Iterator[tuple[str, ...]]
 
 
 def _sentence(source: random.Random, words: list[str], *, mood: int) -> str:
-    length = min(LONGEST, SHORTEST + int(source.expovariate(1 / 12)))
+    length = min(LONGEST, max(SHORTEST, round(source.gauss(MEAN_WORDS, SPREAD_WORDS))))
     markers = words[mood * _MARKERS : (mood + 1) * _MARKERS]
     others = words[2 * _MARKERS :]
     chosen = [source.choice(markers if source.random() < 0.3 else others) for _ in range(length)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,25 +15,31 @@ from containers.data.glue_sample import make_words
 from containers.data.vocabulary import SPECIAL, Vocabulary, write_vocabulary
 from containers.runtime.tensor_file import TensorData, write_tensors
 
-LAYERS, HIDDEN, HEADS, PLACES = 2, 64, 2, 128
+PLACES = 128
 SPREAD = 0.02
 _SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"-()"
 
-Shapes = dict[str, tuple[int, ...]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    layers: int = 2
+    hidden: int = 64
+    heads: int = 2
 
 
-def write_model(folder: Path, kind: str = "bert", *, seed: int = 1, layers: int = LAYERS) -> None:
+def write_model(folder: Path, kind: str = "bert", *, seed: int = 1, size: Size | None = None) -> None:
     """config.json, vocab.txt and model.safetensors; the vocabulary is of glue_sample with this seed."""
     if kind not in _NAMES:
         raise DataError(f"there is no sample of a {kind!r}", hint=f"there are {', '.join(_NAMES)}")
     vocabulary = sample_vocabulary(seed)
-    shapes = dict(_shapes(kind, len(vocabulary.entries), layers))
+    size = size or Size()
+    shapes = dict(_shapes(kind, len(vocabulary.entries), size))
     draw = np.random.default_rng(seed)
     tensors = {name: _drawn(draw, name, shape) for name, shape in shapes.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_vocabulary(vocabulary, folder / "vocab.txt")
-        config = _config(kind, len(vocabulary.entries), layers)
+        config = _config(kind, len(vocabulary.entries), size)
         (folder / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
         (folder / "model.safetensors").unlink(missing_ok=True)
         write_tensors(folder / "model.safetensors", tensors)
@@ -46,35 +53,40 @@ def sample_vocabulary(seed: int = 1) -> Vocabulary:
     return Vocabulary(entries=tuple(dict.fromkeys([*SPECIAL, *words, *pieces])))
 
 
-def _config(kind: str, entries: int, layers: int) -> dict[str, object]:
+def _config(kind: str, entries: int, size: Size) -> dict[str, object]:
     both = {"model_type": kind, "vocab_size": entries, "max_position_embeddings": PLACES}
     if kind == "distilbert":
-        return both | {"dim": HIDDEN, "n_layers": layers, "n_heads": HEADS, "hidden_dim": 4 * HIDDEN}
+        return both | {
+            "dim": size.hidden,
+            "n_layers": size.layers,
+            "n_heads": size.heads,
+            "hidden_dim": 4 * size.hidden,
+        }
     return both | {
-        "hidden_size": HIDDEN,
-        "num_hidden_layers": layers,
-        "num_attention_heads": HEADS,
-        "intermediate_size": 4 * HIDDEN,
+        "hidden_size": size.hidden,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "intermediate_size": 4 * size.hidden,
     }
 
 
-def _shapes(kind: str, entries: int, layers: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    names = _NAMES[kind]
+def _shapes(kind: str, entries: int, size: Size) -> Iterator[tuple[str, tuple[int, ...]]]:
+    names, width = _NAMES[kind], size.hidden
     tables = {"word_embeddings": entries, "position_embeddings": PLACES}
     if kind == "bert":
         tables["token_type_embeddings"] = 2
-        yield from _linear("bert.pooler.dense", HIDDEN, HIDDEN)
+        yield from _linear("bert.pooler.dense", width, width)
     for name, rows in tables.items():
-        yield f"{kind}.embeddings.{name}.weight", (rows, HIDDEN)
-    yield from _norm(f"{kind}.embeddings.LayerNorm")
-    for layer in range(layers):
+        yield f"{kind}.embeddings.{name}.weight", (rows, width)
+    yield from _norm(f"{kind}.embeddings.LayerNorm", width)
+    for layer in range(size.layers):
         inside = f"{kind}.{names['layers']}.{layer}"
         for name in names["square"].split():
-            yield from _linear(f"{inside}.{name}", HIDDEN, HIDDEN)
-        yield from _linear(f"{inside}.{names['up']}", 4 * HIDDEN, HIDDEN)
-        yield from _linear(f"{inside}.{names['down']}", HIDDEN, 4 * HIDDEN)
+            yield from _linear(f"{inside}.{name}", width, width)
+        yield from _linear(f"{inside}.{names['up']}", 4 * width, width)
+        yield from _linear(f"{inside}.{names['down']}", width, 4 * width)
         for name in names["norms"].split():
-            yield from _norm(f"{inside}.{name}")
+            yield from _norm(f"{inside}.{name}", width)
 
 
 _NAMES: Mapping[str, Mapping[str, str]] = {
@@ -100,9 +112,9 @@ def _linear(name: str, out: int, into: int) -> Iterator[tuple[str, tuple[int, ..
     yield f"{name}.bias", (out,)
 
 
-def _norm(name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield f"{name}.weight", (HIDDEN,)
-    yield f"{name}.bias", (HIDDEN,)
+def _norm(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{name}.weight", (width,)
+    yield f"{name}.bias", (width,)
 
 
 def _drawn(draw: np.random.Generator, name: str, shape: tuple[int, ...]) -> TensorData:

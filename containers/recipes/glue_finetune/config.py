@@ -26,8 +26,8 @@ class GlueConfig:
     steps: int | None  # fewer than the epochs have
     batch_per_node: int
     global_batch: int | None  # None: batch_per_node on every node
-    micro_batch: int | None  # None: the most, up to 16, that the ranks can share
-    pool_batches: int  # of which rows of like length go into one batch; 1: none do
+    micro_batch: int | None  # None: the most, up to 8, that the ranks can share
+    pool_batches: int  # whose rows are sorted by length together; above 1 batches are no longer random
     max_length: int
     optimizer: str
     learning_rate: float
@@ -87,7 +87,7 @@ DEFAULTS: Mapping[str, str] = {
     "model": "distilbert-base-uncased",
     "epochs": "3",
     "batch_per_node": "32",
-    "pool_batches": "50",
+    "pool_batches": "1",
     "max_length": "128",
     "optimizer": "adamw",
     "learning_rate": "2e-5",

@@ -16,7 +16,7 @@ from containers.recipes.bert_pretrain.engine_torch import TorchEngine
 from containers.recipes.bert_pretrain.loop import NotFinite, mixed
 from containers.recipes.bert_pretrain.optimizers import Schedule
 from containers.recipes.bert_pretrain.state import encode
-from containers.recipes.glue_finetune.batches import Batches, Rows
+from containers.recipes.glue_finetune.batches import Batches, Rows, dealt
 from containers.recipes.glue_finetune.config import GlueConfig
 from containers.recipes.glue_finetune.inputs import inputs_of
 from containers.recipes.glue_finetune.model import Classifier, loss_of
@@ -56,14 +56,7 @@ class Loop:
     def run(self, first: int) -> None:
         saved, steps = first, self.schedule.steps
         for step in range(first, steps):
-            self.began = time.perf_counter()
-            micro_batches = self.batches.micro_batches(step)
-            loss, must_end = self._compute(step, micro_batches)
-            norm = self._move(loss, step)
-            seconds = time.perf_counter() - self.began
-            self.ending.longest_step_seconds = max(self.ending.longest_step_seconds, seconds)
-            self._tell(step, micro_batches, loss, norm, seconds)
-            if must_end:
+            if self.step(step):
                 self._leave(step + 1, saved)
             if (step + 1) % self.config.checkpoint_every == 0 or step + 1 == steps:
                 saved = self._save(step + 1, saved)
@@ -71,14 +64,25 @@ class Loop:
             if self.config.evaluate == "epoch" and not rest and step + 1 < steps:
                 self.evaluate(epochs)
 
+    def step(self, step: int) -> bool:
+        """Whether a rank was told to end."""
+        self.began = time.perf_counter()
+        micro_batches = self.batches.micro_batches(step)
+        loss, must_end = self._compute(step, micro_batches)
+        norm = self._move(loss, step)
+        seconds = time.perf_counter() - self.began
+        self.ending.longest_step_seconds = max(self.ending.longest_step_seconds, seconds)
+        self._tell(step, micro_batches, loss, norm, seconds)
+        return must_end
+
     def _compute(self, step: int, micro_batches: list[Rows]) -> tuple[float, bool]:
         """The mean loss of all rows, and whether a rank was told to end."""
         plan, count = self.batches.plan, sum(map(len, micro_batches))
         sums = torch.zeros(2, dtype=torch.float64)
-        mine = range(self.rank, len(micro_batches), plan.world)
+        mine = dealt(len(micro_batches), self.rank, plan.world)
         # Of an epoch's last rows a rank may have none: it goes through others' for nothing, since all ranks
         # must send their gradients before their sums.
-        numbers = mine or range(1)
+        numbers = mine or [0]
         for number in numbers:
             rows = micro_batches[number]
             # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.

@@ -70,7 +70,7 @@ def test_ranks_of_one_node_share_its_batch(world: int) -> None:
     contract = replace(ALONE, world=world, local_world=world)
     plan = plan_batch(decode_arguments([]), contract)
     assert plan.global_batch == 32
-    assert plan.micro_batch == min(16, 32 // world)
+    assert plan.micro_batch == min(8, 32 // world)
 
 
 def test_a_batch_that_cannot_be_shared_says_what_can() -> None:

@@ -1,0 +1,231 @@
+"""Measure fine-tuning on MRPC beside the transformers Trainer's: same machine, weights, rows and settings.
+
+Needs the training extra and transformers: scripts/bench glue. After each of the Trainer's steps one of ours,
+in one process; the ratio is of all steps' sums, since ours are of all lengths. Rows and model are made up:
+pairs as long as the real MRPC's, a BERT of 4 layers of 256 that has seen no text.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from containers.data.glue_sample import write_task
+from containers.data.glue_tokens import Examples
+from containers.data.model_sample import Size, write_model
+from containers.recipes.bert_pretrain.devices import open_device
+from containers.recipes.bert_pretrain.ending import Ending
+from containers.recipes.bert_pretrain.engine_torch import TorchEngine
+from containers.recipes.glue_finetune import opening
+from containers.recipes.glue_finetune.batches import Batches, plan_batch
+from containers.recipes.glue_finetune.config import decode_arguments
+from containers.recipes.glue_finetune.evaluate import Evaluations
+from containers.recipes.glue_finetune.finished import write_model as write_finished
+from containers.recipes.glue_finetune.inputs import inputs_of
+from containers.recipes.glue_finetune.loop import Loop
+from containers.recipes.glue_finetune.metrics import score
+from containers.recipes.glue_finetune.session import TRAINER_EPSILON, Parts
+from scripts.benchmarks import Row
+from scripts.benchmarks_training import ALONE
+
+TRAIN_ROWS = 640
+EPOCHS, BATCH, LENGTH, RATE = 2, 32, 128, 5e-4
+SIZE = Size(layers=4, hidden=256, heads=4)
+WARM_UP_STEPS = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class Ours:
+    loop: Loop
+    evaluations: Evaluations
+    data: opening.Data
+    directory: Path  # the same weights, as transformers loads them
+    seconds: list[float] = field(default_factory=list)
+
+    def take_turn(self) -> None:
+        began = time.process_time()
+        self.loop.step(len(self.seconds))
+        self.seconds.append(time.process_time() - began)
+
+
+def glue() -> list[Row]:
+    torch.set_num_threads(1)
+    return [_side_by_side(what, pad) for what, pad in PADDINGS.items()]
+
+
+def _side_by_side(what: str, pad: Callable[[Examples, int], dict[str, torch.Tensor]]) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        ours = _ours(Path(folder))
+        theirs = _Theirs(ours, pad)
+        theirs.train(folder)
+        our_accuracy = ours.evaluations.run("the end")["dev"]["accuracy"]
+        their_accuracy = theirs.accuracy()
+    our_seconds, their_seconds = (sum(each[WARM_UP_STEPS:]) for each in (ours.seconds, theirs.seconds))
+    rows = TRAIN_ROWS * EPOCHS - WARM_UP_STEPS * BATCH
+    return Row(
+        what=f"MRPC, BERT 4×256, batch {BATCH}, {what}",
+        measured=f"{rows / our_seconds:.0f} rows/s",
+        beside=f"Trainer {rows / their_seconds:.0f} rows/s",
+        ratio=f"ratio {their_seconds / our_seconds:.2f}",
+        goal=f"{GOALS[what]}; accuracy {our_accuracy:.3f} and {their_accuracy:.3f}",
+    )
+
+
+def _ours(folder: Path) -> Ours:
+    write_task(folder / "mrpc", "mrpc", train_rows=TRAIN_ROWS)
+    write_model(folder / "bert", size=SIZE)
+    config = decode_arguments(
+        ["model=bert", f"epochs={EPOCHS}", f"learning_rate={RATE}", f"max_length={LENGTH}", "precision=fp32"]
+    )
+    contract = replace(ALONE, data=str(folder))
+    device, plan = open_device(contract, "cpu", "fp32"), plan_batch(config, contract)
+    pretrained = opening.open_pretrained(config, contract)
+    data = opening.open_data(config, contract, pretrained, _silent)
+    model = opening.build_model(config, device, pretrained, data.task, _silent)
+    parts = Parts(config=config, model=model, device=device, plan=plan, rank=0)
+    batches = Batches(
+        lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
+    )
+    engine = TorchEngine(parts, epsilon=TRAINER_EPSILON)
+    directory = write_finished(folder, model, engine.weights(), pretrained, data.task)
+    loop = Loop(
+        config=config,
+        rank=0,
+        examples=data.train,
+        batches=batches,
+        model=model,
+        engine=engine,
+        schedule=opening.build_schedule(config, batches),
+        ending=Ending(contract),
+        checkpoints=None,
+        tell=lambda _: None,
+        evaluate=lambda _: None,
+        say=_silent,
+    )
+    evaluations = Evaluations(
+        task=data.task, sets=data.dev, model=model, contract=contract, beat=_silent, say=_silent
+    )
+    return Ours(loop=loop, evaluations=evaluations, data=data, directory=directory)
+
+
+class _Theirs:
+    """The Trainer with what run_glue.py of the article gives it; all else is its defaults."""
+
+    def __init__(self, ours: Ours, pad: Callable[[Examples, int], dict[str, torch.Tensor]]) -> None:
+        import transformers
+
+        self.model: Any = transformers.AutoModelForSequenceClassification.from_pretrained(ours.directory)
+        self.seconds: list[float] = []
+        self._ours, self._pad = ours, pad
+
+    def train(self, folder: str) -> None:
+        import transformers
+
+        theirs, ours, resumed = self, self._ours, [0.0]
+
+        class Turns(transformers.TrainerCallback):
+            def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+                resumed[0] = time.process_time()
+
+            def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+                theirs.seconds.append(time.process_time() - resumed[0])
+                ours.take_turn()
+                resumed[0] = time.process_time()
+
+        examples = ours.data.train
+        rows = [self._pad(examples, row) for row in range(len(examples))]
+        trainer = transformers.Trainer(
+            model=self.model,
+            args=_arguments(folder),
+            train_dataset=_Items(rows),
+            data_collator=_collate,
+            callbacks=[Turns()],
+        )
+        trainer.train()
+
+    def accuracy(self) -> float:
+        dev = self._ours.data.dev["dev"]
+        self.model.eval()
+        with torch.inference_mode():
+            found = [self.model(**_collate([_padded(dev, row)])).logits[0] for row in range(len(dev))]
+        outputs = torch.stack(found).double().numpy()
+        return score(self._ours.data.task, outputs, dev.labels.astype("float64"))["accuracy"]
+
+
+def _padded(examples: Examples, row: int, length: int = 0) -> dict[str, torch.Tensor]:
+    inputs, labels = inputs_of(examples, _one(row))
+    words, segments = inputs["words"], inputs["segments"]
+    assert words is not None
+    assert segments is not None
+    given = {
+        "input_ids": words[0],
+        "token_type_ids": segments[0],
+        "attention_mask": torch.ones_like(words[0]),
+    }
+    missing = max(0, length - words.shape[1])
+    padded = {name: torch.nn.functional.pad(each, (0, missing)) for name, each in given.items()}
+    return {**padded, "labels": labels[0].long()}
+
+
+def _one(row: int) -> Any:
+    import numpy as np
+
+    return np.array([row])
+
+
+def _collate(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """To the longest of the batch, as DataCollatorWithPadding; rows that were padded stay as they are."""
+    longest = max(len(row["input_ids"]) for row in rows)
+    columns = {
+        name: torch.stack([torch.nn.functional.pad(row[name], (0, longest - len(row[name]))) for row in rows])
+        for name in rows[0]
+        if name != "labels"
+    }
+    return {**columns, "labels": torch.stack([row["labels"] for row in rows])}
+
+
+def _arguments(folder: str) -> Any:
+    import transformers
+
+    return transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        per_device_train_batch_size=BATCH,
+        learning_rate=RATE,
+        num_train_epochs=EPOCHS,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+    )
+
+
+class _Items(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
+    def __init__(self, rows: list[dict[str, torch.Tensor]]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: int) -> dict[str, torch.Tensor]:
+        return self._rows[at]
+
+
+def _silent(line: str) -> None:
+    """A benchmark has its own words."""
+
+
+PADDINGS: Mapping[str, Callable[[Examples, int], dict[str, torch.Tensor]]] = {
+    "padded as run_glue.py does": lambda examples, row: _padded(examples, row, LENGTH),
+    "padded to its batch": _padded,
+}
+GOALS: Mapping[str, str] = {
+    "padded as run_glue.py does": "at least 2",
+    "padded to its batch": "not asked for",
+}
