@@ -2,7 +2,8 @@
 
 A batch is of random rows, the same on any number of ranks. Inside it rows lie by length, cut into
 micro-batches that are each padded to their own longest row only: padding goes, and the training stays what it
-was. Batches of like length throughout would pad a little less, and learn worse where length tells of labels.
+was. Batches of like length throughout (pool_batches=50) pad a little less. On sample rows whose length is
+tied to the label none of five such trainings learned, of three seeds; with the tie cut, all of three did.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from containers.recipes.glue_finetune.finished import write_model
 from containers.recipes.glue_finetune.loop import Loop
 from containers.recipes.glue_finetune.model import Classifier
 from containers.recipes.glue_finetune.report import Reporter, write_scores
+from containers.runtime.checkpoint import Checkpoints
 from containers.runtime.contract import LaunchContract
 from containers.runtime.telemetry import Telemetry
 
@@ -37,53 +39,81 @@ class Parts:
     rank: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Where lines go: the first rank's to people, the others' nowhere, since they would say the same."""
+
+    say: Callable[[str], None]  # stderr
+    show: Callable[[str], None]  # stdout
+
+
 def train(config: GlueConfig, contract: LaunchContract, plan: BatchPlan, stack: ExitStack) -> None:
-    is_main = contract.rank == 0
-    say, show = (_say, _print) if is_main else (_silent, _silent)
+    words = Words(say=_say, show=_print) if contract.rank == 0 else Words(say=_silent, show=_silent)
     telemetry = stack.enter_context(Telemetry.of(contract))
     ending = Ending(contract)
     device = open_device(contract, "cpu", config.precision)
     pretrained = opening.open_pretrained(config, contract)
-    data = opening.open_data(config, contract, pretrained, say)
+    data = opening.open_data(config, contract, pretrained, words.say)
     backend = stack.enter_context(opening.process_group(config, contract, device))
     precision = str(device.precision).removeprefix("torch.")
-    say(f"{data.task.name}: {len(data.train)} rows, {contract.world} rank(s) in {precision}, over {backend}")
+    ranks = f"{contract.world} rank(s) in {precision}, over {backend}"
+    words.say(f"{data.task.name}: {len(data.train)} rows, {ranks}")
     identity = opening.training_identity(config, plan, device, pretrained, data)
     start.check_ranks_agree(identity)
-    model = opening.build_model(config, device, pretrained, data.task, say)
+    model = opening.build_model(config, device, pretrained, data.task, words.say)
     parts = Parts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
     engine = TorchEngine(parts, epsilon=TRAINER_EPSILON)
-    checkpoints = stack.enter_context(start.open_checkpoints(contract, config.keep, identity, say))
+    checkpoints = stack.enter_context(start.open_checkpoints(contract, config.keep, identity, words.say))
+    evaluations = Evaluations(
+        task=data.task, sets=data.dev, model=model, contract=contract, beat=telemetry.beat, say=words.show
+    )
+    loop = _loop(parts, engine, data, evaluations, Surroundings(ending, checkpoints, telemetry, words))
+    loop.run(opening.resume(config, engine, model, checkpoints))
+    scores = evaluations.run(f"the last of {loop.schedule.steps} steps")
+    if contract.rank == 0 and contract.logs:
+        write_scores(Path(contract.logs), data.task, scores)
+    if contract.rank == 0 and checkpoints is not None:
+        folder = write_model(checkpoints.folder, model, engine.weights(), pretrained, data.task)
+        words.say(f"the model is in {folder}")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    ending: Ending
+    checkpoints: Checkpoints | None
+    telemetry: Telemetry
+    words: Words
+
+
+def _loop(
+    parts: Parts, engine: TorchEngine, data: opening.Data, evaluations: Evaluations, around: Surroundings
+) -> Loop:
+    config = parts.config
     batches = Batches(
-        lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
+        lengths=data.train.lengths, plan=parts.plan, pool_batches=config.pool_batches, seed=config.seed
     )
     schedule = opening.build_schedule(config, batches)
-    evaluations = Evaluations(
-        task=data.task, sets=data.dev, model=model, contract=contract, beat=telemetry.beat, say=show
+    reporter = Reporter(
+        steps=schedule.steps,
+        log_every=config.log_every,
+        device=parts.device,
+        telemetry=around.telemetry,
+        say=around.words.show,
     )
-    loop = Loop(
+    return Loop(
         config=config,
-        rank=contract.rank,
+        rank=parts.rank,
         examples=data.train,
         batches=batches,
-        model=model,
+        model=parts.model,
         engine=engine,
         schedule=schedule,
-        ending=ending,
-        checkpoints=checkpoints,
-        tell=Reporter(
-            steps=schedule.steps, log_every=config.log_every, device=device, telemetry=telemetry, say=show
-        ).tell,
+        ending=around.ending,
+        checkpoints=around.checkpoints,
+        tell=reporter.tell,
         evaluate=lambda epochs: evaluations.run(f"epoch {epochs}"),
-        say=say,
+        say=around.words.say,
     )
-    loop.run(opening.resume(config, engine, model, checkpoints))
-    scores = evaluations.run(f"the last of {schedule.steps} steps")
-    if is_main and contract.logs:
-        write_scores(Path(contract.logs), data.task, scores)
-    if is_main and checkpoints is not None:
-        folder = write_model(checkpoints.folder, model, engine.weights(), pretrained, data.task)
-        say(f"the model is in {folder}")
 
 
 def _print(line: str) -> None:
