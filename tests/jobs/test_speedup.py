@@ -94,6 +94,13 @@ def test_the_newest_run_of_each_size_with_the_same_settings_counts() -> None:
     assert [each.run.name for each in found] == ["glue-1-2", "glue-2-5"]
 
 
+def test_settings_that_are_asked_for_choose_among_runs() -> None:
+    newest_first = [ran(2, number=4), ran(1, number=3), ran(1, settings=("task=qqp",), number=2)]
+    settings, found = chosen(newest_first, "glue_finetune", {"task": "qqp"}, "c6i")
+    assert settings == {"task": "qqp"}
+    assert [each.run.name for each in found] == ["glue-1-2"]
+
+
 def test_without_a_run_on_one_node_the_command_that_makes_one_is_told() -> None:
     with pytest.raises(NothingToCompare) as caught:
         chosen([ran(2, settings=("task=mrpc", "model=my model"))], "glue_finetune", {}, "c6i")

@@ -19,10 +19,11 @@ from jobs.core.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
 from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget, encode_target, parameter_name
 from jobs.job_logs import Wanted, follow_lines
+from jobs.members import find_members
 from jobs.platforms import mpi
 from jobs.platforms.mpi import Busy, CodeChanged
 from jobs.platforms.mpi_nodes import Clock as NodeClock
-from jobs.platforms.mpi_nodes import NotEnoughNodes, await_nodes, find_members
+from jobs.platforms.mpi_nodes import NotEnoughNodes, await_nodes
 from jobs.platforms.registry import platform_of
 from jobs.run_rate import settings_of
 from jobs.runs import Found, find_run, list_runs, refresh
@@ -114,7 +115,7 @@ def create_document(site: Site, name: str, parameters: Mapping[str, Any], lines:
 
 def say_ready(target: MpiTarget, *, answered: bool) -> None:
     """As the main node would."""
-    members = find_members(target)
+    members = find_members(target.name, target.region)
     answers = tuple(
         Answer(name=each.name, instance_id=each.instance_id, answered=answered or not at, why="no torch")
         for at, each in enumerate(members)
@@ -142,20 +143,16 @@ def with_document(lines: list[str]) -> Callable[[Any], Any]:
 
 
 def test_a_job_runs_on_the_main_node_and_is_read_back_whole(site: Site, target: MpiTarget) -> None:
-    submitted = submit(target)
-    run = ended(site, target, submitted.job_id).run
+    submitted = submit(target, replace(JOB, settings={"phase": "2"}))
+    found = ended(site, target, submitted.job_id)
+    run = found.run
+    assert settings_of(found.detail) == {"phase": "2"}
     assert (run.state, run.exit_code, run.recipe, run.nodes) == (JobState.SUCCEEDED, 0, "prepare_bert", 2)
     assert run.name == submitted.prepared.name
     assert run.cost.usd is not None
     assert [each.id for each in list_runs([target])] == [run.id]
     (command,) = commands(target, target.run_document)
-    assert command["InstanceIds"] == [find_members(target)[0].instance_id]
-
-
-def test_what_a_job_was_told_is_read_back_from_its_request(target: MpiTarget) -> None:
-    submitted = submit(target, replace(JOB, settings={"phase": "2", "seed": "7"}))
-    found = find_run(submitted.job_id, [target])
-    assert settings_of(found.detail) == {"phase": "2", "seed": "7"}
+    assert command["InstanceIds"] == [find_members(target.name, target.region)[0].instance_id]
 
 
 def test_the_code_and_the_request_are_in_the_bucket_before_the_job_is(target: MpiTarget) -> None:
@@ -225,7 +222,7 @@ def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, targe
     assert (run.state, run.status) == (JobState.FAILED, "Cancelled")
     assert "cancelled" in platform_of(target).explain(refresh(run.id, target)).sentence
     (stop,) = commands(target, target.stop_document)
-    assert set(stop["InstanceIds"]) == {each.instance_id for each in find_members(target)}
+    assert set(stop["InstanceIds"]) == {each.instance_id for each in find_members(target.name, target.region)}
     assert stop["Parameters"] == {"Job": [run.name]}
 
 
@@ -242,7 +239,7 @@ def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_s
     target: MpiTarget,
 ) -> None:
     say_ready(target, answered=False)
-    silent = find_members(target)[1].name
+    silent = find_members(target.name, target.region)[1].name
     (warning,) = prepare(JOB, target.name).warnings
     assert f"1 of 2 nodes of {target.name} are ready ({silent}: no torch)" in warning
     time = Clock()
@@ -268,7 +265,7 @@ def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
         say_ready(target, answered=True)
 
     main = await_nodes(target, 3, said.append, NodeClock(pause=pause, now=lambda: time.seconds))
-    members = find_members(target)
+    members = find_members(target.name, target.region)
     assert (len(members), members[0].instance_id) == (3, main)
     assert said[0] == f"{target.name} has 2 of 3 nodes; its group is told to start the others"
 
@@ -287,7 +284,7 @@ def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
     say_ready(target, answered=False)
     code, out, said = slipway("status", "--on", target.name, "--json")
     assert (code, json.loads(out)) == (0, [])
-    silent = find_members(target)[1].name
+    silent = find_members(target.name, target.region)[1].name
     assert f"{silent} is not: no torch" in said
     code, out, _ = slipway("status", "--on", target.name, "--nodes", "--json")
     assert [row["answered"] for row in json.loads(out)][:2] == [True, False]
