@@ -35,7 +35,7 @@ from scripts.benchmarks import Row
 from scripts.benchmarks_training import ALONE
 
 TRAIN_ROWS = 640
-EPOCHS, BATCH, LENGTH, RATE = 2, 32, 128, 5e-4
+EPOCHS, BATCH, LENGTH, RATE = 3, 32, 128, 5e-4
 SIZE = Size(layers=4, hidden=256, heads=4)
 WARM_UP_STEPS = 2
 
