@@ -11,6 +11,7 @@ LEFT_OUT = (
     "the machine: no kernel boots, no systemd runs (units are enabled and not started), nothing is rebooted",
     f"steps whose name ends in {' or '.join(ONLY_ON_AWS)}: the log of the bake names each",
     "the network: a step has this machine's, with its name servers, certificates, proxies and pip settings",
+    "the disk: a step that asks for its data to be on it (fsync) is told so at once, and does not wait",
     "security groups, subnets and roles of the build instance: only its instance profile has to be there",
     "components of AWS's own, container recipes, workflows of your own, image scanning and schedules",
     "conditions (`if`) and assertions in components: a document with one is refused when it is created",

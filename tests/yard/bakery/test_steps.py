@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import subprocess
 import threading
 import uuid
 from collections.abc import Iterator
@@ -67,6 +68,15 @@ def test_a_step_has_no_power_over_this_machines_kernel(bakery: Bakery) -> None:
     baked = bakery.bake(document(bash(f"{look} < /proc/self/status")))
     (bound,) = [int(line.split()[1], 16) for line in baked.lines if line.startswith("bound ")]
     assert [number for number in GIVEN_UP if bound & 1 << number] == []
+
+
+@on_each_tier
+def test_no_step_waits_for_the_disk(bakery: Bakery) -> None:
+    """What cannot be synced is an error elsewhere: here nothing is tried."""
+    assert subprocess.run(["sync", "/dev/null"], check=False, capture_output=True).returncode == 1
+    baked = bakery.bake(document(bash("sync /dev/null && echo there > /etc/greeting")))
+    assert baked.status == "AVAILABLE", baked.reason
+    assert (baked.folder / "root/etc/greeting").read_text() == "there\n"
 
 
 @on_each_tier

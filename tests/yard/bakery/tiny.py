@@ -8,7 +8,11 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-PROGRAMS = ("bash", "cat", "env", "hostname", "id", "ls", "mkdir", "rm", "sleep", "stat", "touch", "true")
+# fmt: off
+PROGRAMS = (
+    "bash", "cat", "env", "hostname", "id", "ls", "mkdir", "rm", "sleep", "stat", "sync", "touch", "true",
+)
+# fmt: on
 MERGED = ("bin", "sbin", "lib", "lib64")  # links into /usr, as Debian has them
 _LIBRARY = re.compile(r"(/\S+\.so\S*)")
 
