@@ -19,6 +19,7 @@ _MarketOptions = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty
 class Purchase:
     reservation: _Reservation
     market_options: _MarketOptions | None = None
+    is_spot: bool = False  # jobs have to listen for the notice of an interruption
     # Nodes of a capacity block are close to each other already, and EC2 takes no placement group for them.
     in_placement_group: bool = True
 
@@ -48,6 +49,7 @@ MARKETS: Mapping[Market, Callable[[str | None], Purchase]] = {
     Market.SPOT: lambda _: Purchase(
         reservation=_Reservation(capacity_reservation_preference="none"),
         market_options=_MarketOptions(market_type="spot"),
+        is_spot=True,
     ),
     Market.OPEN_RESERVATION: lambda _: Purchase(
         reservation=_Reservation(capacity_reservation_preference="open")

@@ -156,6 +156,7 @@ def _target(stack: MpiStack, props: MpiProps) -> MpiTarget:
         region=props.place.region,
         zone=props.place.zone,
         instance_type=props.machines.instance_type.name,
+        is_spot=props.machines.purchase.is_spot,
         max_nodes=props.machines.nodes,
         node_group=props.node_group,
         run_document=document_name(props.cluster, "run"),

@@ -41,6 +41,8 @@ DELIVERY_SECONDS = 600
 MARGIN_SECONDS = 300
 _NODE_NAMES_ONLY = "SLIPWAY_PROCESSES_PER_NODE"  # the nodes count their NUMA domains first
 _DIGEST_SHOWN = 16
+# containers/runtime/notices.py asks an instance whether it is taken back only where it is one of Spot.
+_MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {"SLIPWAY_MARKET": "spot"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ def attempts(job: Job, target: MpiTarget) -> int:
 
 def _decide(job: Job, target: MpiTarget, module: str, code: str) -> MpiJob:
     name = _name(job, target, code)
-    environment = launch_environment(job, target, name)
+    environment = {**launch_environment(job, target, name), **_MARKETS[target.is_spot]}
     return MpiJob(
         name=name,
         recipe=job.recipe,

@@ -61,6 +61,7 @@ class MpiTarget:
     region: str
     zone: str
     instance_type: str
+    is_spot: bool  # its machines are taken back at two minutes' notice
     max_nodes: int
     node_group: str  # the name of its Auto Scaling group
     run_document: str  # Systems Manager documents: one starts a job on the main node
@@ -69,7 +70,7 @@ class MpiTarget:
     bucket: str  # requests, code and the cluster's readiness
     machine_image: str  # a folder of containers/images
     ami_parameter: str  # the SSM parameter that holds the id of the AMI
-    mpi: str  # what the AMI holds: a key of MPIRUNS in jobs/backends/mpi.py
+    mpi: str  # what the AMI holds: a key of MPIS in jobs/core/mpirun.py
     job_timeout_seconds: int
     efa_interfaces: int  # of a node
     file_system_id: str | None  # None: the cluster shares no files

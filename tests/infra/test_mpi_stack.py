@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from infra.config import FileSystem, Mpi
+from infra.config import FileSystem, Market, Mpi
 from infra.patterns.user_data import MOST_BYTES
 from jobs.core.targets import MpiTarget, decode_target
 from tests.infra.mpi_cluster import document, group, launch, statements, told
@@ -130,6 +130,14 @@ def test_nothing_is_kept_for_images_that_no_job_of_this_kind_runs() -> None:
     templates = mpi_templates_of()
     assert not of_type(templates.storage, "AWS::ECR::Repository")
     assert len(of_type(templates.observability, "AWS::Logs::LogGroup")) == 1
+
+
+@pytest.mark.parametrize("market", [Market.ON_DEMAND, Market.SPOT])
+def test_the_target_says_whether_its_machines_may_be_taken_back(market: Market) -> None:
+    parameter = only(mpi_templates_of(market=market).mpi, "AWS::SSM::Parameter")
+    target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
+    assert isinstance(target, MpiTarget)
+    assert target.is_spot is (market is Market.SPOT)
 
 
 @pytest.mark.parametrize("sort", FileSystem)

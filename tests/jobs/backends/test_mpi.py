@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from containers.runtime.platforms import read_place
+from containers.runtime.settings import SPOT, Settings
 from jobs.backends.mpi import LONGEST_SECONDS, STATES, MpiRequest, build_request
 from jobs.core.job import DoesNotFit, Job
 from jobs.core.mpi_job import MpiJob, decode
@@ -57,6 +59,13 @@ def test_the_main_node_is_told_all_that_is_known_here_and_counts_the_ranks_itsel
     assert "SLIPWAY_PROCESSES_PER_NODE" not in job.environment
     assert (job.processes_per_node, job.code, job.mpi) == (None, CODE, "open-mpi")
     assert job_of(request_for(replace(JOB, processes_per_node=2))).processes_per_node == 2
+
+
+def test_ranks_on_spot_machines_listen_for_the_notice_and_others_ask_nobody() -> None:
+    job = job_of(request_for(is_spot=True))
+    place = read_place({})
+    assert Settings.of(job.environment, place, job.module, []).market == SPOT
+    assert "SLIPWAY_MARKET" not in job_of(request_for()).environment
 
 
 def test_the_output_of_the_main_node_goes_to_the_log_group_of_the_cluster() -> None:

@@ -46,6 +46,7 @@ MPI_TARGET = MpiTarget(
     region="us-east-1",
     zone="us-east-1a",
     instance_type="c6i.16xlarge",
+    is_spot=False,
     max_nodes=4,
     node_group="slipway-c6i",
     run_document="slipway-c6i-run",
