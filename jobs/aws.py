@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import urlparse
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
-_DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+# 403: of what has no body, as an answer to HeadObject
+_DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from jobs.aws import Unanswered, ask
-from jobs.core.errors import SlipwayError
 from jobs.core.images import code_files
 from jobs.core.mpi_job import code_key
+from jobs.objects import find_object
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
-_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +45,8 @@ def pack(containers: Path) -> Bundle:
 
 def upload_if_absent(bundle: Bundle, s3: Any, owner: Mapping[str, str]) -> bool:
     """Whether it had to be. `owner` names the bucket, and the account that must own it."""
-    answer = ask(s3, "HeadObject", **owner, Key=code_key(bundle.digest))
-    if not isinstance(answer, Unanswered):
+    if find_object(s3, "HeadObject", **owner, Key=code_key(bundle.digest)) is not None:
         return False
-    if answer.code not in _ABSENT:
-        raise SlipwayError(
-            f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-            hint=f"allow {answer.action} to your role" if answer.is_denied else "run the same command again",
-        )
     s3.put_object(**owner, Key=code_key(bundle.digest), Body=bundle.packed, ContentType="application/gzip")
     return True
 

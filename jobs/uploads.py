@@ -10,13 +10,13 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
-from jobs.aws import Unanswered, ask, client
+from jobs.aws import client
 from jobs.core.errors import SlipwayError
 from jobs.core.inputs import JOB_PREFIXES
 from jobs.core.targets import Target
+from jobs.objects import find_object
 
 _DIGEST = "sha256"  # in the object's metadata: an ETag says nothing of a file that was sent in parts
-_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 
 
 class CannotUpload(SlipwayError):
@@ -64,11 +64,17 @@ def _files(path: Path, prefix: str) -> Iterator[File]:
     if path.is_file():
         yield _file(path, prefix)
         return
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in os.walk(path, onerror=_raise):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
-        for name in sorted(each for each in names if not each.startswith(".")):
+        linked = [each for each in folders if Path(folder, each).is_symlink()]
+        for name in sorted((*linked, *(each for each in names if not each.startswith(".")))):
             found = Path(folder, name)
             yield _file(found, f"{prefix}/{found.relative_to(path).as_posix()}")
+
+
+def _raise(error: OSError) -> None:
+    """A folder that cannot be read would be passed over, and its files be missed by a job."""
+    raise CannotUpload(f"{error.filename} cannot be read: {error.strerror}", hint="make it readable")
 
 
 def _file(path: Path, key: str) -> File:
@@ -80,14 +86,9 @@ def _file(path: Path, key: str) -> File:
 
 def _send_if_other(s3: Any, owner: Mapping[str, str], file: File) -> bool:
     with file.path.open("rb") as content:
-        digest = file_digest(content, "sha256").hexdigest()
-    there = ask(s3, "HeadObject", **owner, Key=file.key)
-    if isinstance(there, Unanswered) and there.code not in _ABSENT:
-        raise SlipwayError(
-            f"{there.action} gave no answer: {there.code}, {there.message[:200]}",
-            hint=f"allow {there.action} to your role" if there.is_denied else "run the same command again",
-        )
-    if not isinstance(there, Unanswered) and there.get("Metadata", {}).get(_DIGEST) == digest:
+        digest = file_digest(content, _DIGEST).hexdigest()
+    there = find_object(s3, "HeadObject", **owner, Key=file.key)
+    if there is not None and there.get("Metadata", {}).get(_DIGEST) == digest:
         return False
     extra = {"ExpectedBucketOwner": owner["ExpectedBucketOwner"], "Metadata": {_DIGEST: digest}}
     s3.upload_file(str(file.path), owner["Bucket"], file.key, ExtraArgs=extra)

@@ -47,23 +47,25 @@ def _join(parsed: argparse.Namespace) -> int:
 
 def _refresh(parsed: argparse.Namespace) -> int:
     """Write down who is of the cluster now."""
-    from jobs.node.roster import find_members, write_roster
+    from jobs.members import find_members
+    from jobs.node.roster import write_roster
 
     where = places()
-    write_roster(where, find_members(read_setup(where)))
+    setup = read_setup(where)
+    write_roster(where, find_members(setup.cluster, setup.region))
     return 0
 
 
 def _check(parsed: argparse.Namespace) -> int:
     """Run an all-reduce over all nodes, and print who answered."""
     from jobs.core.mpi_nodes import encode_readiness
+    from jobs.members import find_members
     from jobs.node.readiness import check
-    from jobs.node.roster import find_members
     from jobs.node.users import become_cluster_user
 
     where = places()
     setup = read_setup(where)
-    members = find_members(setup)
+    members = find_members(setup.cluster, setup.region)
     become_cluster_user()
     print(encode_readiness(check(where, setup, members)))
     return 0

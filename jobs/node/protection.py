@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from jobs.aws import client
 from jobs.core.mpi_nodes import Member
 from jobs.core.names import derived_name
-from jobs.node.roster import find_members
+from jobs.members import find_members
 from jobs.node.setting import Setup
 
 _MOST = 50  # instances that SetInstanceProtection takes, and that a group may have protected
@@ -28,7 +28,7 @@ def protect(setup: Setup, members: Sequence[Member], say: Say) -> None:
 def release(setup: Setup, say: Say) -> None:
     """All nodes, whichever job protected them."""
     try:
-        _send(setup, find_members(setup), protected=False)
+        _send(setup, find_members(setup.cluster, setup.region), protected=False)
     except Exception as error:  # noqa: BLE001 - the same
         say(f"warning: nodes stay protected from scaling in: {type(error).__name__}: {error}")
 

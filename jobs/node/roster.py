@@ -1,28 +1,16 @@
-"""Who is of the cluster now: asked of EC2, written down where mpirun, ssh and name lookups read it."""
+"""Who is of the cluster now, written down where mpirun, ssh and name lookups read it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from jobs.aws import reader
-from jobs.core.mpi_nodes import Member, order_members
-from jobs.core.names import CLUSTER_TAG
+from jobs.core.mpi_nodes import Member
 from jobs.node.files import write_through, write_whole
-from jobs.node.setting import Places, Setup
+from jobs.node.setting import Places
 
 _BEGIN, _END = "# slipway: nodes of the cluster, kept current", "# slipway: end"
 _BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
-
-
-def find_members(setup: Setup) -> list[Member]:
-    filters = [
-        {"Name": f"tag:{CLUSTER_TAG}", "Values": [setup.cluster]},
-        {"Name": "instance-state-name", "Values": ["running"]},
-    ]
-    pages = reader("ec2", setup.region).get_paginator("describe_instances").paginate(Filters=filters)
-    reservations = (reservation for page in pages for reservation in page["Reservations"])
-    return order_members(each for reservation in reservations for each in reservation["Instances"])
 
 
 def write_roster(where: Places, members: Sequence[Member]) -> bool:
@@ -30,13 +18,6 @@ def write_roster(where: Places, members: Sequence[Member]) -> bool:
     write_through(where.hosts, hosts_text(_read(where), members))
     write_whole(where.host_addresses, "".join(_ssh_block(each) for each in members))
     return write_whole(where.hostfile, "".join(f"{each.name}\n" for each in members))
-
-
-def read_hostfile(where: Places) -> list[str]:
-    try:
-        return where.hostfile.read_text(encoding="utf-8").split()
-    except FileNotFoundError:
-        return []
 
 
 def hosts_text(text: str, members: Sequence[Member]) -> str:

@@ -20,6 +20,7 @@ from jobs.core.errors import SlipwayError
 from jobs.core.mpi_job import MpiJob
 from jobs.core.mpi_nodes import Member
 from jobs.core.retries import RETRY_EXIT_CODE
+from jobs.members import find_members
 from jobs.node.agreement import agree
 from jobs.node.code import ensure_code
 from jobs.node.facts import find_program
@@ -27,7 +28,7 @@ from jobs.node.hosts import ask_all
 from jobs.node.instance import read_instance
 from jobs.node.mpirun import Ended, Stopped, Work, run_everywhere
 from jobs.node.protection import protect, release
-from jobs.node.roster import find_members, write_roster
+from jobs.node.roster import write_roster
 from jobs.node.setting import Places, Setup
 from jobs.node.users import become_cluster_user
 
@@ -170,7 +171,7 @@ def _read_request(setup: Setup, key: str) -> MpiJob:
 
 def _members_of(where: Places, setup: Setup, job: MpiJob) -> list[Member]:
     """As many as the job asks for, the main node first, which is this one."""
-    members = find_members(setup)
+    members = find_members(setup.cluster, setup.region)
     if os.access(where.own, os.W_OK):
         write_roster(where, members)
     if len(members) < job.nodes:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from jobs.aws import client
 from jobs.core.errors import SlipwayError
 from jobs.core.mpi_nodes import READY_KEY, Member, Readiness, decode_readiness, encode_readiness
+from jobs.members import find_members
 from jobs.node.instance import read_instance
 from jobs.node.join import join
-from jobs.node.roster import find_members, write_roster
+from jobs.node.roster import write_roster
 from jobs.node.setting import Places, Setup, read_setup
 
 REFRESH_SECONDS = 10.0
@@ -36,7 +37,7 @@ class Server:
             self._setup = read_setup(self._where)
             join(self._where, self._setup)
             self._joins_at = now + _JOIN_AGAIN_SECONDS
-        members = find_members(self._setup)
+        members = find_members(self._setup.cluster, self._setup.region)
         write_roster(self._where, members)
         if members and members[0].instance_id == read_instance().id:
             self._look(self._setup, members, now)
@@ -45,7 +46,7 @@ class Server:
         ids = tuple(each.instance_id for each in members)
         if ids == self._checked and now < self._checks_at:
             return
-        found = ask_check(members)
+        found = ask_check()
         if found is None:
             return  # a job runs, which says the same
         client("s3", setup.region).put_object(
@@ -56,7 +57,7 @@ class Server:
         self._checks_at = float("inf") if all_answered else now + _LOOK_AGAIN_SECONDS
 
 
-def ask_check(members: Sequence[Member]) -> Readiness | None:
+def ask_check() -> Readiness | None:
     """In a process of the cluster's user: ours is root's. None: a job has the cluster."""
     ran = subprocess.run(
         [sys.executable, "-m", "jobs.node.main", "check"],

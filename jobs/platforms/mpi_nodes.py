@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jobs import aws
-from jobs.aws import Unanswered, ask, reader
+from jobs.aws import reader
 from jobs.core.errors import SlipwayError
 from jobs.core.job import DoesNotFit
-from jobs.core.mpi_nodes import READY_KEY, Answer, Member, answers_of, decode_readiness, order_members
-from jobs.core.names import CLUSTER_TAG
+from jobs.core.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
 from jobs.core.targets import MpiTarget
+from jobs.members import find_members
+from jobs.objects import find_object
 from jobs.platforms.registry import Say
 
 WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes
@@ -32,27 +33,17 @@ class Clock:
     now: Callable[[], float] = time.monotonic
 
 
-def find_members(target: MpiTarget) -> list[Member]:
-    filters = [
-        {"Name": f"tag:{CLUSTER_TAG}", "Values": [target.name]},
-        {"Name": "instance-state-name", "Values": ["running"]},
-    ]
-    pages = reader("ec2", target.region).get_paginator("describe_instances").paginate(Filters=filters)
-    reservations = (reservation for page in pages for reservation in page["Reservations"])
-    return order_members(each for reservation in reservations for each in reservation["Instances"])
-
-
 def find_answers(target: MpiTarget) -> list[Answer]:
     """Of the machines that run now, the main node first."""
-    answer = ask(
+    answer = find_object(
         reader("s3", target.region),
         "GetObject",
         Bucket=target.bucket,
         Key=READY_KEY,
         ExpectedBucketOwner=target.account,
     )
-    readiness = None if isinstance(answer, Unanswered) else decode_readiness(answer["Body"].read().decode())
-    return answers_of(find_members(target), readiness)
+    readiness = decode_readiness(answer["Body"].read().decode()) if answer else None
+    return answers_of(find_members(target.name, target.region), readiness)
 
 
 def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = None) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +75,8 @@ def test_one_file_gets_its_own_name(bucket: RunningYard, slipway: Slipway, folde
         (["mrpc", "--name", "../jobs/x"], "cannot be part of an S3 address"),
         (["mrpc", "--name", ""], "cannot be part of an S3 address"),
         (["empty"], "empty holds no file"),
-        (["linked"], "is no regular file"),
+        (["linked"], "to is no regular file"),
+        (["around"], "more is no regular file"),
     ],
 )
 def test_what_cannot_be_copied_is_refused_in_one_line_and_nothing_is_sent(
@@ -82,9 +85,28 @@ def test_what_cannot_be_copied_is_refused_in_one_line_and_nothing_is_sent(
     (folder.parent / "empty").mkdir()
     (folder.parent / "linked").mkdir()
     (folder.parent / "linked" / "to").symlink_to(folder / "train.tsv")
+    (folder.parent / "around").mkdir()
+    (folder.parent / "around" / "more").symlink_to(folder / "more")
     path, *more = words
     code, out, err = slipway("upload", str(folder.parent / path), "--on", "dl1", *more)
     errors = [line for line in err.splitlines() if line.startswith("error:")]
     assert (code, out, len(errors)) == (2, "", 1)
     assert said in errors[0]
+    assert keys(bucket) == []
+
+
+def test_a_folder_that_cannot_be_read_is_refused_and_not_passed_over(
+    bucket: RunningYard, slipway: Slipway, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = os.scandir
+
+    def scandir(path: str | Path) -> Any:
+        if str(path).endswith("more"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    code, _, err = slipway("upload", str(folder), "--on", "dl1")
+    assert code == 2
+    assert "more cannot be read: Permission denied" in err
     assert keys(bucket) == []

@@ -8,8 +8,8 @@ import pytest
 
 from jobs.core.mpi_nodes import Member
 from jobs.core.names import CLUSTER_TAG
+from jobs.members import find_members
 from jobs.node.protection import protect, release
-from jobs.node.roster import find_members
 from jobs.node.setting import Setup
 from tests.jobs.conftest import yard, yard_process, yard_shell
 from tests.yard.conftest import REGION, RunningYard
@@ -63,7 +63,7 @@ def protected(running: RunningYard) -> list[bool]:
 
 def test_the_nodes_of_a_job_are_protected_until_it_is_over(group: RunningYard) -> None:
     said: list[str] = []
-    members = find_members(SETUP)
+    members = find_members(SETUP.cluster, SETUP.region)
     assert len(members) == 2
     protect(SETUP, members[:1], said.append)
     assert sorted(protected(group)) == [False, True]

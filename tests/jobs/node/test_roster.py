@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.core.mpi_nodes import Member
-from jobs.node.roster import hosts_text, read_hostfile, write_roster
+from jobs.node.roster import hosts_text, write_roster
 from jobs.node.setting import Places
 
 ONE = Member(name="ip-10-0-0-1", address="10.0.0.1", instance_id="i-1")
@@ -18,7 +18,7 @@ TWO = Member(name="ip-10-0-0-2", address="10.0.0.2", instance_id="i-2")
 def test_the_main_node_comes_first_in_the_hostfile(tmp_path: Path) -> None:
     where = Places(root=tmp_path)
     write_roster(where, [TWO, ONE])
-    assert read_hostfile(where) == ["ip-10-0-0-2", "ip-10-0-0-1"]
+    assert where.hostfile.read_text().split() == ["ip-10-0-0-2", "ip-10-0-0-1"]
 
 
 def test_a_node_that_is_gone_is_gone_from_every_file(tmp_path: Path) -> None:

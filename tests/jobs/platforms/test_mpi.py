@@ -20,6 +20,7 @@ from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget, encode_target, parameter_name
 from jobs.job_logs import Wanted, follow_lines
 from jobs.members import find_members
+from jobs.objects import NoAnswer
 from jobs.platforms import mpi
 from jobs.platforms.mpi import Busy, CodeChanged
 from jobs.platforms.mpi_nodes import Clock as NodeClock
@@ -276,6 +277,14 @@ def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> No
     assert rows is not None
     assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
     assert rows[1]["why"] == "no torch"
+
+
+def test_readiness_that_cannot_be_read_is_not_taken_for_nodes_that_were_never_asked(
+    target: MpiTarget,
+) -> None:
+    """Or a job would wait a quarter of an hour for nodes that are ready."""
+    with pytest.raises(NoAnswer, match=f"slipway-of-nobody/{READY_KEY}.* NoSuchBucket"):
+        platform_of(target).node_rows(replace(target, bucket="slipway-of-nobody"))
 
 
 def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
