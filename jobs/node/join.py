@@ -16,6 +16,7 @@ from jobs.node.setting import Places, Setup
 from jobs.node.trust import User, cluster_user, establish
 
 _SHARED = ("slipway", "data", "checkpoints", "logs")
+_SYSTEMD_SECONDS = 60.0  # joining is tried again
 _UNITS = ("ssh.service", "sshd.service")  # Debian's and Amazon Linux's name
 
 
@@ -49,4 +50,5 @@ def _make_folders(where: Places, setup: Setup, user: User) -> None:
 
 
 def _systemctl(*words: str) -> int:
-    return subprocess.run(["systemctl", *words], capture_output=True, check=False).returncode
+    ran = subprocess.run(["systemctl", *words], capture_output=True, check=False, timeout=_SYSTEMD_SECONDS)
+    return ran.returncode

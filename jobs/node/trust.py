@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ _LABEL = b"slipway cluster certificate authority\0"
 # The clocks of two nodes may differ; certificates are renewed long before their end.
 _VALID = "-5m:+7d"
 _AUTHORITY = "authority"
+_KEYGEN_SECONDS = 30.0  # it asks nobody
+_FOLDER_MODE = 0o755  # keys themselves are their owners' alone
 HOST_KEY, USER_KEY = "host/ssh_host_ed25519_key", "user/id_ed25519"
 
 
@@ -76,7 +77,7 @@ def establish(where: Places, secret: str, names: Sequence[str], user: User) -> b
         _sign(where.keys / USER_KEY, authority, ["-n", user.name, *_NARROW], f"{user.name}@{names[0]}")
     finally:
         authority.unlink(missing_ok=True)
-    _give((where.keys / USER_KEY).parent, user)
+    _give(where.keys / USER_KEY, user)
     _write_configuration(where, public_key_text(seed), user)
     return is_new
 
@@ -89,20 +90,22 @@ def _sign(key: Path, authority: Path, words: Sequence[str], identity: str) -> bo
     """A fresh key where there is none, and a certificate of now; whether the key is new."""
     is_new = not key.exists()
     if is_new:
-        key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key.parent.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
         _keygen("-t", "ed25519", "-N", "", "-C", identity, "-f", str(key))
     _keygen("-s", str(authority), "-I", identity, "-V", _VALID, *words, f"{key}.pub")
     return is_new
 
 
 def _keygen(*words: str) -> None:
-    subprocess.run(["ssh-keygen", "-q", *words], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        ["ssh-keygen", "-q", *words], check=True, stdin=subprocess.DEVNULL, timeout=_KEYGEN_SECONDS
+    )
 
 
-def _give(folder: Path, user: User) -> None:
+def _give(key: Path, user: User) -> None:
+    """Not its folder: jobs are this user's, and root would follow a link that one put there."""
     if os.geteuid() == 0:
-        for path in (folder, *folder.iterdir()):
-            shutil.chown(path, user.uid, user.gid)
+        os.chown(key, user.uid, user.gid, follow_symlinks=False)
 
 
 def _write_configuration(where: Places, authority: str, user: User) -> None:

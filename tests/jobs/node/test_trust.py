@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
-from jobs.node.trust import authority_seed, private_key_text, public_key_text
+import pytest
+
+from jobs.node.setting import Places
+from jobs.node.trust import (
+    USER_KEY,
+    User,
+    authority_seed,
+    establish,
+    private_key_text,
+    public_key_text,
+)
 from tests.jobs.node.conftest import SECRET, Start
 
 OTHER = "o" * 64
@@ -71,3 +82,20 @@ def test_private_keys_are_their_owners_alone_and_in_memory(start: Start) -> None
 
 def text(path: Path) -> str:
     return path.read_text(errors="replace")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_job_cannot_put_a_link_where_root_signs_its_certificate_again(tmp_path: Path) -> None:
+    """Or root would write to, and give away, whatever file of its own the link names."""
+    where, jobs_user = Places(root=tmp_path), User(name="slipway", uid=64001, gid=64001, home="/")
+    for _ in range(2):
+        establish(where, SECRET, ["ip-10-0-0-1"], jobs_user)
+    key = where.keys / USER_KEY
+    assert (key.stat().st_uid, key.stat().st_mode & 0o777) == (64001, 0o600)
+    for folder in (key.parent, where.keys):
+        assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (0, 0o755)
+    others = [path for path in key.parent.iterdir() if path != key]
+    assert {(path.name, path.stat().st_uid) for path in others} == {
+        ("id_ed25519.pub", 0),
+        ("id_ed25519-cert.pub", 0),
+    }
