@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from jobs.core.mpi_job import NAME
 from jobs.core.names import derived_name
 
 NODE_COMMAND = "/opt/slipway/venv/bin/slipway-node"
-_NAME = "[A-Za-z0-9_-]{1,128}"
 _STOP_SECONDS = 120
 
 
@@ -38,7 +38,7 @@ def document_name(cluster: str, verb: str) -> str:
 def _run(props: RunDocumentsProps) -> Mapping[str, object]:
     parameters = {
         "RequestKey": _text(
-            "Where the request lies in the cluster's bucket", rf"^jobs/{_NAME}/request\.json$"
+            "Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$"
         ),
         "TimeoutSeconds": {
             **_text("When the job is ended", "^[1-9][0-9]{1,5}$"),
@@ -56,7 +56,7 @@ def _run(props: RunDocumentsProps) -> Mapping[str, object]:
 def _stop(props: RunDocumentsProps) -> Mapping[str, object]:
     return _content(
         f"Ends what a job left on a node of Slipway cluster {props.cluster}",
-        {"Job": _text("The job's name", f"^{_NAME}$")},
+        {"Job": _text("The job's name", f"^{NAME}$")},
         f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
         str(_STOP_SECONDS),
     )

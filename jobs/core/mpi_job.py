@@ -7,6 +7,7 @@ how many cores each has) is not in it: jobs/node/run.py adds that.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from jobs.core.errors import SlipwayError
 
 SCHEMA_VERSION = 1
+# Of a job, where it becomes part of a command: infra/patterns/run_documents.py.
+NAME = "[A-Za-z0-9_-]{1,128}"
 # The digest of a code bundle is of the archive before it is compressed: releases of zlib differ in bytes.
 CODE_PREFIX = "code/"
 
@@ -69,12 +72,18 @@ def _is_text(value: object) -> bool:
     return type(value) is str
 
 
+def _is(pattern: str) -> Callable[[object], bool]:
+    return lambda value: type(value) is str and re.fullmatch(pattern, value, re.ASCII) is not None
+
+
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
 _FITS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("name", "recipe", "module", "code", "mpi"), _is_text),
+    **dict.fromkeys(("recipe", "module", "mpi"), _is_text),
+    "name": _is(NAME),
+    "code": _is("[0-9a-f]{64}"),  # it becomes the name of a folder
     **dict.fromkeys(("nodes", "efa_interfaces", "attempts", "timeout_seconds"), _is_count),
     "arguments": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "environment": lambda value: (

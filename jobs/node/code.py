@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import tarfile
 import tempfile
@@ -14,7 +13,7 @@ from typing import Any
 
 from jobs.core.errors import SlipwayError
 from jobs.core.mpi_job import code_key
-from jobs.node.setting import Setup
+from jobs.node.setting import Places, Setup
 
 MOST_BYTES = 256 << 20  # unpacked; containers/ has a few MB
 _GZIP = 16 + zlib.MAX_WBITS
@@ -24,15 +23,15 @@ class DamagedCode(SlipwayError):
     """Nothing of it is run."""
 
 
-def code_folder(setup: Setup, digest: str) -> Path:
-    """On files that nodes share where the cluster has some; else each node has its own."""
+def code_folder(where: Places, setup: Setup, digest: str) -> Path:
+    """On files that nodes share where the cluster has some; else where only the user of jobs writes."""
     if setup.file_system_mount:
         return Path(setup.file_system_mount) / "slipway" / "code" / digest
-    return Path(tempfile.gettempdir()) / f"slipway-{os.geteuid()}" / "code" / digest
+    return where.run / "code" / digest
 
 
-def ensure_code(setup: Setup, digest: str, s3: Any) -> Path:
-    folder = code_folder(setup, digest)
+def ensure_code(where: Places, setup: Setup, digest: str, s3: Any) -> Path:
+    folder = code_folder(where, setup, digest)
     if not folder.exists():
         answer = s3.get_object(Bucket=setup.bucket, Key=code_key(digest))
         unpack(_proved(answer["Body"].read(), digest), folder)

@@ -102,8 +102,9 @@ def _code(parsed: argparse.Namespace) -> int:
     from jobs.aws import reader
     from jobs.node.code import ensure_code
 
-    setup = read_setup(places())
-    ensure_code(setup, parsed.digest, reader("s3", setup.region))
+    where = places()
+    setup = read_setup(where)
+    ensure_code(where, setup, parsed.digest, reader("s3", setup.region))
     return 0
 
 

@@ -126,7 +126,7 @@ def _say_ending(job: MpiJob, ended: Ended) -> None:
 
 def _prepare(where: Places, setup: Setup, job: MpiJob, members: Sequence[Member], attempt: int) -> Work:
     """Everything that can be wrong with the nodes is found before a rank starts."""
-    code = ensure_code(setup, job.code, reader("s3", setup.region))
+    code = ensure_code(where, setup, job.code, reader("s3", setup.region))
     if setup.file_system_mount is None:
         _fetch_everywhere(where, members, job.code)
     facts = agree(where, [each.name for each in members], setup.mpi)

@@ -14,7 +14,7 @@ from jobs.aws import Unanswered, ask, reader
 from jobs.backends.mpi import STATES
 from jobs.core import mpi_job
 from jobs.core.cost import cost
-from jobs.core.mpi_job import DamagedRequest, MpiJob, request_key
+from jobs.core.mpi_job import NAME, DamagedRequest, MpiJob, request_key
 from jobs.core.states import JobState, translate
 from jobs.core.targets import MpiTarget
 from jobs.platforms.registry import Listed
@@ -24,7 +24,6 @@ _DIGEST_SHOWN = 16
 _PLAIN = ("Success", "Failed", "InProgress", "Pending", "Delayed")  # they say no more than the state does
 _RANK = re.compile(r"\[[0-9]+\] ")
 _LOST = " was lost"  # as jobs/node/run.py ends a log
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
@@ -121,7 +120,7 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found:
 
 def _request(name: str, target: MpiTarget) -> MpiJob | None:
     """None for a command that somebody sent by hand, or whose request was deleted."""
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         return None
     key = request_key(name)
     s3 = reader("s3", target.region)

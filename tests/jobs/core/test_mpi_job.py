@@ -50,6 +50,10 @@ def test_every_field_is_checked_when_it_is_read() -> None:
         {"environment": {"A": 1}},
         {"processes_per_node": "2"},
         {"stranger": 1},
+        {"code": "../" * 20 + "dead"},
+        {"code": "0" * 63},
+        {"name": "a/../b"},
+        {"name": "a\n"},
     ],
 )
 def test_a_request_of_another_kind_is_refused_with_where_it_lies(changed: dict[str, object]) -> None:

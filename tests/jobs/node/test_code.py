@@ -15,7 +15,7 @@ import pytest
 
 from jobs.code_bundle import own_containers, pack
 from jobs.node.code import DamagedCode, ensure_code
-from jobs.node.setting import Setup
+from jobs.node.setting import Places, Setup
 
 SETUP = Setup(
     cluster="c6i",
@@ -27,6 +27,8 @@ SETUP = Setup(
     mpi="open-mpi",
     log_group="/slipway/c6i",
 )
+
+WHERE = Places(root=Path("/nowhere"))
 
 
 class Store:
@@ -66,7 +68,7 @@ def test_other_files_are_another_bundle(tmp_path: Path, changed: dict[str, str])
 
 def test_what_is_unpacked_is_what_was_packed_without_what_only_images_need(tmp_path: Path) -> None:
     bundle = pack(own_containers())
-    folder = ensure_code(setup_of(tmp_path), bundle.digest, Store(bundle.packed))
+    folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(bundle.packed))
     launch = Path("runtime/launch.py")
     assert (folder / "containers" / launch).read_bytes() == (own_containers() / launch).read_bytes()
     assert not (folder / "containers/images").exists()
@@ -76,14 +78,14 @@ def test_what_is_unpacked_is_what_was_packed_without_what_only_images_need(tmp_p
 def test_code_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
     bundle = pack(tree(tmp_path / "one", a="1"))
     store = Store(bundle.packed)
-    folders = {ensure_code(setup_of(tmp_path), bundle.digest, store) for _ in range(3)}
+    folders = {ensure_code(WHERE, setup_of(tmp_path), bundle.digest, store) for _ in range(3)}
     assert (len(folders), store.asked) == (1, 1)
 
 
 def test_how_far_it_is_compressed_does_not_matter(tmp_path: Path) -> None:
     bundle = pack(tree(tmp_path / "one", a="1"))
     otherwise = gzip.compress(gzip.decompress(bundle.packed), 1)
-    folder = ensure_code(setup_of(tmp_path), bundle.digest, Store(otherwise))
+    folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(otherwise))
     assert (folder / "containers/a").read_text() == "1"
 
 
@@ -91,7 +93,7 @@ def test_how_far_it_is_compressed_does_not_matter(tmp_path: Path) -> None:
 def test_what_is_not_the_code_that_was_sent_is_never_unpacked(tmp_path: Path, body: bytes) -> None:
     digest = pack(tree(tmp_path / "one", a="1")).digest
     with pytest.raises(DamagedCode, match=digest):
-        ensure_code(setup_of(tmp_path), digest, Store(body))
+        ensure_code(WHERE, setup_of(tmp_path), digest, Store(body))
     assert not (tmp_path / "slipway").exists()
 
 
@@ -101,5 +103,12 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
         tar.addfile(tarfile.TarInfo("../../escaped"))
     body = plain.getvalue()
     with pytest.raises(tarfile.OutsideDestinationError):
-        ensure_code(setup_of(tmp_path), sha256(body).hexdigest(), Store(gzip.compress(body)))
+        ensure_code(WHERE, setup_of(tmp_path), sha256(body).hexdigest(), Store(gzip.compress(body)))
     assert not list(tmp_path.rglob("escaped"))
+
+
+def test_code_that_no_files_share_lies_where_no_other_user_can_lay_some_before(tmp_path: Path) -> None:
+    """Folders in /tmp have names that anybody could take first."""
+    where, bundle = Places(root=tmp_path / "node"), pack(tree(tmp_path / "one", a="1"))
+    folder = ensure_code(where, replace(SETUP, file_system_mount=None), bundle.digest, Store(bundle.packed))
+    assert folder.is_relative_to(where.run)
