@@ -71,6 +71,20 @@ def _check(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _release(parsed: argparse.Namespace) -> int:
+    """Let the group of the nodes scale in again, unless a job runs."""
+    from jobs.node.lock import CHECK, lock_cluster
+    from jobs.node.protection import release
+    from jobs.node.users import become_cluster_user
+
+    where = places()
+    setup = read_setup(where)
+    become_cluster_user()
+    with lock_cluster(where, CHECK):
+        is_done = release(setup, lambda line: print(line, file=sys.stderr))
+    return 0 if is_done else 1
+
+
 def _run(parsed: argparse.Namespace) -> int:
     """Run the job of a request in S3, on the main node."""
     from jobs.node.run import run_job
@@ -113,6 +127,7 @@ WORDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "join": _join,
     "refresh": _refresh,
     "check": _check,
+    "release": _release,
     "run": _run,
     "stop": _stop,
     "facts": _facts,

@@ -25,12 +25,14 @@ def protect(setup: Setup, members: Sequence[Member], say: Say) -> None:
         say(f"warning: nodes are not protected from scaling in: {type(error).__name__}: {error}")
 
 
-def release(setup: Setup, say: Say) -> None:
-    """All nodes, whichever job protected them."""
+def release(setup: Setup, say: Say) -> bool:
+    """All nodes, whichever job protected them; whether it came about."""
     try:
         _send(setup, find_members(setup.cluster, setup.region), protected=False)
     except Exception as error:  # noqa: BLE001 - the same
         say(f"warning: nodes stay protected from scaling in: {type(error).__name__}: {error}")
+        return False
+    return True
 
 
 def _send(setup: Setup, members: Sequence[Member], *, protected: bool) -> None:

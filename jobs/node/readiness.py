@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from jobs.core.mpi_nodes import Answer, Member, Readiness
 from jobs.node.agreement import ask_facts
 from jobs.node.facts import find_program
+from jobs.node.lock import CHECK, lock_cluster
 from jobs.node.mpirun import Work, run_everywhere
-from jobs.node.run import CHECK, lock_cluster, say, scratch
+from jobs.node.run import say, scratch
 from jobs.node.setting import Places, Setup
 
 _SECONDS = {

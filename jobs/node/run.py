@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,6 @@ from types import FrameType
 
 from jobs.aws import reader
 from jobs.core import mpi_job
-from jobs.core.errors import SlipwayError
 from jobs.core.mpi_job import MpiJob
 from jobs.core.mpi_nodes import Member
 from jobs.core.retries import RETRY_EXIT_CODE
@@ -26,23 +23,15 @@ from jobs.node.code import ensure_code
 from jobs.node.facts import find_program
 from jobs.node.hosts import ask_all
 from jobs.node.instance import read_instance
+from jobs.node.lock import CannotRun, lock_cluster
 from jobs.node.mpirun import Ended, Stopped, Work, run_everywhere
 from jobs.node.protection import protect, release
 from jobs.node.roster import write_roster
 from jobs.node.setting import Places, Setup
 from jobs.node.users import become_cluster_user
 
-CHECK = "slipway-check"  # what the all-reduce of all nodes is called among jobs
-_CHECK_SECONDS = 180.0  # in which that is over
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
-_PAUSE_SECONDS = 0.5
 _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
-
-
-class CannotRun(SlipwayError):
-    """The same again would end the same."""
-
-    exit_code = 2
 
 
 def run_job(where: Places, setup: Setup, key: str) -> int:
@@ -68,41 +57,6 @@ def scratch() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def lock_cluster(where: Places, job: str, patience_seconds: float = 0.0) -> Iterator[int]:
-    """One at a time. Who holds it is written into it; mpirun inherits it, so it outlives us with the job."""
-    where.run.mkdir(parents=True, exist_ok=True)
-    lock = os.open(where.run / "job.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        _take(lock, patience_seconds)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, job.encode(), 0)
-        yield lock
-    finally:
-        os.close(lock)
-
-
-def _take(lock: int, patience_seconds: float) -> None:
-    ends = time.monotonic() + patience_seconds
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(lock, 256, 0).decode(errors="replace") or "another job"
-            if time.monotonic() > ends + (_CHECK_SECONDS if holder == CHECK else 0.0):
-                raise _busy(holder) from None
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            return
-
-
-def _busy(holder: str) -> CannotRun:
-    return CannotRun(
-        f"{holder} runs on this cluster, which runs one job at a time",
-        hint=f"wait for it (slipway logs {holder} --follow) or end it (slipway cancel {holder})",
-    )
 
 
 def _attempts(

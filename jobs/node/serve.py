@@ -13,13 +13,14 @@ from jobs.core.mpi_nodes import READY_KEY, Member, Readiness, decode_readiness, 
 from jobs.members import find_members
 from jobs.node.instance import read_instance
 from jobs.node.join import join
+from jobs.node.lock import CHECK, last_holder
 from jobs.node.roster import write_roster
 from jobs.node.setting import Places, Setup, read_setup
 
 REFRESH_SECONDS = 10.0
 _JOIN_AGAIN_SECONDS = 24 * 3600.0  # certificates are valid for a week
 _LOOK_AGAIN_SECONDS = 20.0  # at a cluster that was not ready
-_CHECK_SECONDS = 300.0
+_ASK_SECONDS = 300.0
 
 
 class Server:
@@ -29,6 +30,7 @@ class Server:
         self._setup: Setup | None = None
         self._joins_at = self._checks_at = float("-inf")
         self._checked: tuple[str, ...] = ()  # instances, at the last check
+        self._has_released = False
 
     def turn(self) -> None:
         """One round; whatever fails is tried again in the next."""
@@ -41,6 +43,7 @@ class Server:
         write_roster(self._where, members)
         if members and members[0].instance_id == read_instance().id:
             self._look(self._setup, members, now)
+            self.release_left()
 
     def _look(self, setup: Setup, members: Sequence[Member], now: float) -> None:
         ids = tuple(each.instance_id for each in members)
@@ -56,18 +59,31 @@ class Server:
         self._checked = ids
         self._checks_at = float("inf") if all_answered else now + _LOOK_AGAIN_SECONDS
 
+    def release_left(self) -> None:
+        """The agent of Systems Manager kills the `run` of a job that is cancelled or takes too long, and a
+        main node may be lost: their nodes would stay protected, and be paid for, for ever."""
+        last = last_holder(self._where)
+        if last is None or (last in ("", CHECK) and self._has_released):
+            return  # a job runs, or none has since
+        self._has_released = _ask("release").returncode == 0
+
 
 def ask_check() -> Readiness | None:
-    """In a process of the cluster's user: ours is root's. None: a job has the cluster."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "jobs.node.main", "check"],
+    """None: a job has the cluster."""
+    ran = _ask("check")
+    return decode_readiness(ran.stdout) if ran.returncode == 0 else None
+
+
+def _ask(word: str) -> subprocess.CompletedProcess[str]:
+    """In a process that becomes the cluster's user: ours is root's."""
+    return subprocess.run(
+        [sys.executable, "-m", "jobs.node.main", word],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=_CHECK_SECONDS,
+        timeout=_ASK_SECONDS,
         check=False,
     )
-    return decode_readiness(ran.stdout) if ran.returncode == 0 else None
 
 
 def serve(where: Places) -> None:

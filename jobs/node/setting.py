@@ -75,6 +75,10 @@ class Places:
     def run(self) -> Path:
         return self.root / "run/slipway"
 
+    @property
+    def lock(self) -> Path:
+        return self.run / "job.lock"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:

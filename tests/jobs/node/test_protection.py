@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from jobs.core.mpi_nodes import Member
 from jobs.core.names import CLUSTER_TAG
 from jobs.members import find_members
+from jobs.node.files import write_whole
+from jobs.node.lock import last_holder, lock_cluster
 from jobs.node.protection import protect, release
-from jobs.node.setting import Setup
+from jobs.node.serve import Server
+from jobs.node.setting import ROOT_VARIABLE, Places, Setup
 from tests.jobs.conftest import yard, yard_process, yard_shell
 from tests.yard.conftest import REGION, RunningYard
 
@@ -72,6 +78,36 @@ def test_the_nodes_of_a_job_are_protected_until_it_is_over(group: RunningYard) -
     release(SETUP, said.append)
     assert protected(group) == [False, False]
     assert said == []
+
+
+def test_nodes_of_a_job_whose_run_was_killed_may_go_once_nothing_of_it_is_left(
+    group: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mpirun has the lock until it has ended, too."""
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    where = Places(root=tmp_path)
+    write_whole(where.setup, json.dumps(asdict(SETUP)))
+    server = Server(where)
+    with lock_cluster(where, "killed-1"):
+        protect(SETUP, find_members(SETUP.cluster, SETUP.region), print)
+        server.release_left()
+        assert protected(group) == [True, True]
+    server.release_left()
+    assert protected(group) == [False, False]
+    protect(SETUP, find_members(SETUP.cluster, SETUP.region), print)
+    server.release_left()
+    assert protected(group) == [True, True]  # nobody is asked again until another job has run
+    Server(where).release_left()
+    assert protected(group) == [False, False]  # but by a new main node
+
+
+def test_what_root_reads_of_the_lock_is_no_link_that_a_job_has_laid(tmp_path: Path) -> None:
+    where = Places(root=tmp_path)
+    assert last_holder(where) == ""
+    where.lock.parent.mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    where.lock.symlink_to(tmp_path / "secret")
+    assert last_holder(where) == ""
 
 
 def test_a_job_runs_without_protection_too_and_its_log_says_so(

@@ -14,9 +14,9 @@ import pytest
 from jobs.core.mpi_nodes import Member
 from jobs.node.agreement import DeadHost, UnlikeHosts, agree
 from jobs.node.facts import find_program, own_facts
+from jobs.node.lock import CannotRun, lock_cluster
 from jobs.node.mpirun import Ended, Work, _true_code, run_everywhere
 from jobs.node.processes import end_processes, jobs_here
-from jobs.node.run import CannotRun, lock_cluster
 from tests.jobs.node.conftest import Node, Start
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
