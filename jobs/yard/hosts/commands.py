@@ -26,7 +26,8 @@ log = logging.getLogger("yard.ssm")
 
 FINAL = ("Success", "Failed", "Cancelled", "TimedOut")
 MOST_OUTPUT = 24_000  # characters that GetCommandInvocation shows
-KILLED_AFTER_S = 5.0  # from SIGTERM to SIGKILL
+KILLED_CODE = 137  # 128 + SIGKILL
+END_S = 6.0  # in which a killed step is gone
 DRAIN_S = 2.0  # for what a command left running to let go of its output
 READ_BYTES = 1 << 16
 
@@ -97,12 +98,11 @@ def send(command: Command, instances: Sequence[str]) -> None:
 
 
 def cancel(command: Command, instances: Sequence[str]) -> None:
-    """SIGTERM to each that runs, SIGKILL to what is still there a little later."""
     for instance, invocation in command.invocations.items():
         if (not instances or instance in instances) and invocation.status not in FINAL:
             with _lock:  # whoever starts a step looks first
                 invocation.cancelled.set()
-            _stop(invocation)
+            _kill(invocation)
             if not _is_running(invocation):  # its host is gone, and nobody will report
                 invocation.answered.set()
 
@@ -148,19 +148,22 @@ def _run_step(invocation: Invocation, step: Step, outcome: Outcome) -> str:
     readers = _start(invocation, step, outcome)
     is_in_time = invocation.answered.wait(real_seconds(step.timeout_s))
     if not is_in_time:
-        _stop(invocation)
-        invocation.answered.wait(KILLED_AFTER_S + 1)
+        _kill(invocation)
+        invocation.answered.wait(END_S)
     until = time.monotonic() + DRAIN_S
     for reader in readers:
         reader.join(max(0.0, until - time.monotonic()))
     outcome.ended_at = datetime.now(UTC)
-    outcome.code = _code(invocation)
+    outcome.code = _code(invocation, is_in_time)
     outcome.status = _status(invocation, is_in_time)
     return outcome.status
 
 
-def _code(invocation: Invocation) -> int:
-    return -1 if invocation.code is None else invocation.code
+def _code(invocation: Invocation, is_in_time: bool) -> int:
+    """The agent gives its own for what it has killed, and none for what another signal ended."""
+    if invocation.code is None or invocation.code >= 0:
+        return -1 if invocation.code is None else invocation.code
+    return KILLED_CODE if invocation.cancelled.is_set() or not is_in_time else -1
 
 
 def _status(invocation: Invocation, is_in_time: bool) -> str:
@@ -195,25 +198,20 @@ def _start(invocation: Invocation, step: Step, outcome: Outcome) -> list[threadi
     return threads
 
 
-def _stop(invocation: Invocation) -> None:
-    _signal(invocation, signal.SIGTERM)
-    timer = threading.Timer(KILLED_AFTER_S, _signal, (invocation, signal.SIGKILL))
-    timer.daemon = True
-    timer.start()
-
-
 def _is_running(invocation: Invocation) -> bool:
     with _lock:
         return any(each is invocation for each in _running.values())
 
 
-def _signal(invocation: Invocation, number: int) -> None:
+def _kill(invocation: Invocation) -> None:
+    """The whole process group at once, without a word before: so does the agent (amazon-ssm-agent,
+    executers_unix.go)."""
     host = book.hosts.get(invocation.instance)
     with _lock:
         names = [name for name, each in _running.items() if each is invocation]
     for name in names:
         if host and host.link:
-            host.link.signal(name, number)
+            host.link.signal(name, signal.SIGKILL)
 
 
 def _read(invocation: Invocation, outcome: Outcome, stream: str, descriptor: int) -> None:

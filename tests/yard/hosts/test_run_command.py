@@ -176,6 +176,17 @@ def test_a_cancelled_command_ends_with_all_that_it_started(commands: Commands) -
     assert commands.ended(commands.shell(f"pgrep -f '^{marker}'"))["ResponseCode"] == 1
 
 
+def test_a_cancelled_command_hears_nothing_before_it_is_killed(commands: Commands) -> None:
+    """As on AWS: whoever counts on SIGTERM there cleans up nothing."""
+    script = "trap 'echo heard' TERM; echo started; while :; do sleep 0.2; done"
+    command = commands.shell(script, CloudWatchOutputConfig=to_cloudwatch())
+    commands.site.until(lambda: commands.streams(command))
+    commands.ssm.cancel_command(CommandId=command)
+    said = commands.ended(command)
+    assert (said["Status"], said["ResponseCode"]) == ("Cancelled", 137)
+    assert "heard" not in said["StandardOutputContent"]
+
+
 def test_a_command_whose_host_died_goes_on_until_it_is_cancelled(site: Site, own_vpc: Vpc) -> None:
     """As on AWS: nobody is left to say how it ended."""
     (name,) = own_vpc.start("nodes", own_vpc.security_group("members"), 1)
