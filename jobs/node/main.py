@@ -36,26 +36,6 @@ def _serve(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _join(parsed: argparse.Namespace) -> int:
-    """Take keys and certificates of the cluster."""
-    from jobs.node.join import join
-
-    where = places()
-    join(where, read_setup(where))
-    return 0
-
-
-def _refresh(parsed: argparse.Namespace) -> int:
-    """Write down who is of the cluster now."""
-    from jobs.members import find_members
-    from jobs.node.roster import write_roster
-
-    where = places()
-    setup = read_setup(where)
-    write_roster(where, find_members(setup.cluster, setup.region))
-    return 0
-
-
 def _check(parsed: argparse.Namespace) -> int:
     """Run an all-reduce over all nodes, and print who answered."""
     from jobs.core.mpi_nodes import encode_readiness
@@ -124,8 +104,6 @@ def _code(parsed: argparse.Namespace) -> int:
 
 WORDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
-    "join": _join,
-    "refresh": _refresh,
     "check": _check,
     "release": _release,
     "run": _run,
