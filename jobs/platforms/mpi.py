@@ -13,6 +13,7 @@ from jobs.code_bundle import own_containers, pack, upload_if_absent
 from jobs.core.errors import SlipwayError
 from jobs.core.inputs import unreadable_inputs
 from jobs.core.job import Job
+from jobs.core.names import CLUSTER_TAG
 from jobs.core.states import JobState, translate
 from jobs.core.targets import MpiTarget
 from jobs.explain.sentence import Explanation
@@ -29,7 +30,7 @@ from jobs.service_models import refuse_malformed
 __all__ = ["is_known", "list_jobs", "list_runs", "refresh"]
 
 SERVICE = "Systems Manager"
-_MOST_INSTANCES = 50  # of one SendCommand (API reference)
+_LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 _DIGEST_SHOWN = 16
 # As jobs/node/mpirun.py begins a job's log, and containers/runtime/log_pump.py marks ranks and launchers.
 _RANKS_EACH = re.compile(r"\[run\] [0-9]+ hosts, (?P<ranks>[1-9][0-9]{0,3}) ranks each: ")
@@ -91,7 +92,7 @@ def send(prepared: Prepared) -> str:
 
 
 def find_job_id(name: str, target: MpiTarget) -> str | None:
-    return next((str(each["CommandId"]) for each in find_commands(target) if each["Comment"] == name), None)
+    return next((job.id for job in list_jobs(target) if job.name == name), None)
 
 
 def keep_first(sent: str, name: str, target: MpiTarget, waiting: Waiting, say: Say) -> str:
@@ -99,7 +100,7 @@ def keep_first(sent: str, name: str, target: MpiTarget, waiting: Waiting, say: S
     for look in range(LOOKS):
         if look:
             waiting.pause(LOOK_PAUSE_SECONDS)
-        ids = [str(each["CommandId"]) for each in find_commands(target) if each["Comment"] == name]
+        ids = [job.id for job in list_jobs(target) if job.name == name]
         if sent in ids:
             break
     else:
@@ -132,14 +133,15 @@ def cancel(found: Found, reason: str) -> None:
     target = _target(found)
     ssm = aws.client("ssm", target.region)
     ssm.cancel_command(CommandId=found.run.id)
-    instances = [each.instance_id for each in find_answers(target)]
-    for start in range(0, len(instances), _MOST_INSTANCES):
-        ssm.send_command(
-            DocumentName=target.stop_document,
-            InstanceIds=instances[start : start + _MOST_INSTANCES],
-            Parameters={"Job": [found.run.name]},
-            Comment=reason[:100],
-        )
+    # By their tag: of instances that are named a single one without an agent refuses the command for all.
+    ssm.send_command(
+        DocumentName=target.stop_document,
+        Targets=[{"Key": f"tag:{CLUSTER_TAG}", "Values": [target.name]}],
+        MaxConcurrency="100%",
+        MaxErrors="100%",
+        Parameters={"Job": [found.run.name]},
+        Comment=reason[:_LONGEST_COMMENT],
+    )
 
 
 def explain(found: Found) -> Explanation:
@@ -173,8 +175,9 @@ def _refuse_busy(name: str, target: MpiTarget) -> None:
     """The nodes refuse too, and surely; here it costs nobody a machine."""
     for each in find_commands(target):
         state = translate(STATES, str(each.get("Status")))
-        if state in (JobState.WAITING, JobState.RUNNING) and each["Comment"] != name:
-            other = each["Comment"] or each["CommandId"]
+        comment = each.get("Comment")
+        if state in (JobState.WAITING, JobState.RUNNING) and comment != name:
+            other = comment or each["CommandId"]
             raise Busy(
                 f"cluster '{target.name}' runs {other}, and one job at a time",
                 hint=f"wait for it: slipway logs {other} --follow; or end it: slipway cancel {other}",

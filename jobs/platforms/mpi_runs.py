@@ -50,14 +50,12 @@ def list_runs(target: MpiTarget) -> list[Run]:
 
 
 def refresh(job_id: str, target: MpiTarget) -> Found | None:
-    answer = reader("ssm", target.region).list_commands(CommandId=job_id)
-    own = [each for each in answer["Commands"] if each["DocumentName"] == target.run_document]
-    return _found(own[0], target) if own else None
+    command = _find_command(job_id, target)
+    return _found(command, target) if command else None
 
 
 def is_known(job_id: str, target: MpiTarget) -> bool:
-    answer = ask(reader("ssm", target.region), "ListCommands", CommandId=job_id)
-    return not isinstance(answer, Unanswered) and bool(answer["Commands"])
+    return _find_command(job_id, target) is not None
 
 
 def read_run(
@@ -68,7 +66,7 @@ def read_run(
     now: datetime | None = None,
 ) -> Run:
     status = str(invocation.get("Status") or command.get("Status", "unknown"))
-    details = str(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
+    details = _spaceless(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
     state = translate(STATES, status)
     started = _moment(invocation.get("ExecutionStartDateTime"))
     stopped = _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
@@ -101,6 +99,15 @@ def read_run(
     )
 
 
+def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
+    ssm = reader("ssm", target.region)
+    try:
+        found = ssm.list_commands(CommandId=job_id)["Commands"]
+    except ssm.exceptions.InvalidCommandId:  # of one that is forgotten by now
+        return None
+    return next((each for each in found if each["DocumentName"] == target.run_document), None)
+
+
 def _found(command: Mapping[str, Any], target: MpiTarget) -> Found:
     invocation: Mapping[str, Any] = {}
     if instances := command.get("InstanceIds"):
@@ -131,6 +138,11 @@ def _request(name: str, target: MpiTarget) -> MpiJob | None:
         return mpi_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
     except DamagedRequest:
         return None
+
+
+def _spaceless(details: object) -> str:
+    """The API reference writes "Delivery Timed Out", and the service DeliveryTimedOut."""
+    return str(details).replace(" ", "")
 
 
 def _attempts(

@@ -16,6 +16,7 @@ import pytest
 from jobs import aws
 from jobs.core.job import DoesNotFit, Job
 from jobs.core.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
+from jobs.core.names import CLUSTER_TAG
 from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget, encode_target, parameter_name
 from jobs.job_logs import Wanted, follow_lines
@@ -223,8 +224,38 @@ def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, targe
     assert (run.state, run.status) == (JobState.FAILED, "Cancelled")
     assert "cancelled" in platform_of(target).explain(refresh(run.id, target)).sentence
     (stop,) = commands(target, target.stop_document)
-    assert set(stop["InstanceIds"]) == {each.instance_id for each in find_members(target.name, target.region)}
+    told = aws.reader("ssm", REGION).list_command_invocations(CommandId=stop["CommandId"])
+    assert {each["InstanceId"] for each in told["CommandInvocations"]} == {
+        each.instance_id for each in find_members(target.name, target.region)
+    }
     assert stop["Parameters"] == {"Job": [run.name]}
+
+
+@with_document(LONG)
+def test_a_job_is_cancelled_on_all_nodes_that_hear_it_however_often_and_whichever_does_not(
+    site: Site, target: MpiTarget
+) -> None:
+    """One that has no agent yet would refuse a command that names it, for all."""
+    found = refresh(submit(target).job_id, target)
+    nodes = len(find_members(target.name, target.region))
+    deaf = start_deaf(site, target)
+    try:
+        assert len(find_members(target.name, target.region)) == nodes + 1
+        for _ in range(2):
+            platform_of(target).cancel(found, "enough")
+        ended(site, target, found.run.id)
+        assert [each["TargetCount"] for each in commands(target, target.stop_document)] == [nodes, nodes]
+    finally:
+        site.client("ec2").terminate_instances(InstanceIds=[deaf])
+
+
+def start_deaf(site: Site, target: MpiTarget) -> str:
+    """An instance with the cluster's tag that is in no group, so that the yard makes no host of it."""
+    ec2 = site.client("ec2")
+    image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": CLUSTER_TAG, "Value": target.name}]}]
+    ran = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=tags)
+    return str(ran["Instances"][0]["InstanceId"])
 
 
 @with_document(LONG)

@@ -6,14 +6,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
+from botocore.session import get_session
+from botocore.stub import Stubber
 
 from jobs.core.states import JobState
+from jobs.platforms import mpi_runs
 from jobs.platforms.mpi_explain import _DETAILS, _failed
 from jobs.platforms.mpi_runs import read_run
 from jobs.runs import Run
 from tests.jobs.core.test_mpi_job import JOB
 from tests.jobs.core.test_targets import MPI_TARGET
 
+JOB_ID = "11111111-2222-3333-4444-555555555555"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 COMMAND = {"CommandId": "c-1", "Comment": JOB.name, "Status": "InProgress", "RequestedDateTime": NOON}
 
@@ -47,6 +52,43 @@ def test_a_command_that_no_node_took_yet_waits_and_costs_nothing() -> None:
 def test_a_command_that_somebody_sent_by_hand_is_listed_with_what_is_known() -> None:
     run = read_run(COMMAND, {}, None, MPI_TARGET)
     assert (run.recipe, run.nodes, run.image, run.cost.usd) == (None, None, None, None)
+
+
+@pytest.fixture
+def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    client = get_session().create_client("ssm", region_name="us-east-1", **keys)
+    monkeypatch.setattr(mpi_runs, "reader", lambda *_: client)
+    stub = Stubber(client)
+    stub.activate()
+    return stub
+
+
+def test_a_command_that_is_forgotten_is_no_job_any_more(ssm: Stubber) -> None:
+    for _ in range(2):
+        ssm.add_client_error("list_commands", "InvalidCommandId")
+    assert not mpi_runs.is_known(JOB_ID, MPI_TARGET)
+    assert mpi_runs.refresh(JOB_ID, MPI_TARGET) is None
+
+
+def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> None:
+    """Or it would be submitted a second time."""
+    ssm.add_client_error("list_commands", "AccessDeniedException")
+    with pytest.raises(ClientError):
+        mpi_runs.is_known(JOB_ID, MPI_TARGET)
+
+
+def test_the_command_of_another_document_is_no_job(ssm: Stubber) -> None:
+    """That which ends a job has an id, too."""
+    stop = {"CommandId": JOB_ID, "DocumentName": MPI_TARGET.stop_document}
+    ssm.add_response("list_commands", {"Commands": [stop]})
+    assert not mpi_runs.is_known(JOB_ID, MPI_TARGET)
+
+
+@pytest.mark.parametrize("details", ["Delivery Timed Out", "DeliveryTimedOut"])
+def test_details_are_known_however_they_are_written(details: str) -> None:
+    run = run_of(Status="TimedOut", StatusDetails=details)
+    assert _failed(run, [])[0] == "failed: its main node did not take it in time"
 
 
 @pytest.mark.parametrize("details", _DETAILS)
