@@ -18,7 +18,7 @@ from jobs.core.launch_environment import (
     setting_words,
     timeout_seconds,
 )
-from jobs.core.mpi_job import MpiJob, request_key
+from jobs.core.mpi_job import REPLACED_SECONDS, MpiJob, request_key
 from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget
 
@@ -124,7 +124,9 @@ def _name(job: Job, target: MpiTarget, code: str) -> str:
 
 
 def _command_seconds(job: Job, target: MpiTarget) -> int:
-    return min(LONGEST_SECONDS, attempts(job, target) * (timeout_seconds(job, target) + MARGIN_SECONDS))
+    count = attempts(job, target)
+    each = timeout_seconds(job, target) + MARGIN_SECONDS
+    return min(LONGEST_SECONDS, count * each + (count - 1) * REPLACED_SECONDS)
 
 
 def _refuse_what_the_cluster_cannot(job: Job, target: MpiTarget) -> None:

@@ -19,6 +19,8 @@ SCHEMA_VERSION = 1
 NAME = "[A-Za-z0-9_-]{1,128}"
 # The digest of a code bundle is of the archive before it is compressed: releases of zlib differ in bytes.
 CODE_PREFIX = "code/"
+# In which the group of the nodes has started another machine for a lost one, and that has joined.
+REPLACED_SECONDS = 900
 
 
 class DamagedRequest(SlipwayError):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,11 @@ from types import FrameType
 
 from jobs.aws import reader
 from jobs.core import mpi_job
-from jobs.core.mpi_job import MpiJob
+from jobs.core.mpi_job import REPLACED_SECONDS, MpiJob
 from jobs.core.mpi_nodes import Member
 from jobs.core.retries import RETRY_EXIT_CODE
 from jobs.members import find_members
-from jobs.node.agreement import agree
+from jobs.node.agreement import DeadHost, agree
 from jobs.node.code import ensure_code
 from jobs.node.facts import find_program
 from jobs.node.hosts import ask_all
@@ -31,6 +32,8 @@ from jobs.node.setting import Places, Setup
 from jobs.node.users import become_cluster_user
 
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
+_LOOK_AGAIN_SECONDS = 10.0  # at nodes of which some are missing
+_STOPPED_CODE = 143  # 128 + SIGTERM, as the launcher ends after it
 _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
 
 
@@ -39,15 +42,25 @@ def run_job(where: Places, setup: Setup, key: str) -> int:
     members = _members_of(where, setup, job)
     become_cluster_user()
     signal.signal(signal.SIGTERM, _stop)
-    with lock_cluster(where, job.name, _ENDING_SECONDS) as lock, scratch() as folder:
-        try:
+    try:
+        with lock_cluster(where, job.name, _ENDING_SECONDS) as lock, _released(setup), scratch() as folder:
             return _attempts(where, setup, job, members, folder, lock)
-        finally:
-            release(setup, say)
+    except Stopped as stop:
+        say(f"error: {job.name} ended before its ranks began: {stop}")
+        return _STOPPED_CODE
 
 
 def say(line: str) -> None:
     print(f"{_PREFIX}{line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _released(setup: Setup) -> Iterator[None]:
+    """While we have the lock: the nodes of no other job are let go."""
+    try:
+        yield
+    finally:
+        release(setup, say)
 
 
 @contextmanager
@@ -67,10 +80,24 @@ def _attempts(
         ended = run_everywhere(where, _prepare(where, setup, job, members, attempt), folder, lock, say)
         if ended.code != RETRY_EXIT_CODE or attempt == job.attempts:
             break
-        say(f"attempt {attempt} of {job.attempts} failed on its machines; the next resumes")
-        members = _members_of(where, setup, job)
+        say(f"attempt {attempt} of {job.attempts} failed on its machines; the next resumes once all answer")
+        members = await_members(where, setup, job)
     _say_ending(job, ended)
     return ended.code
+
+
+def await_members(where: Places, setup: Setup, job: MpiJob) -> list[Member]:
+    """For another attempt: the group needs minutes to replace what was lost."""
+    ends = time.monotonic() + REPLACED_SECONDS
+    while True:
+        try:
+            members = _members_of(where, setup, job)
+            agree(where, [each.name for each in members], setup.mpi)
+            return members
+        except (_Missing, DeadHost):
+            if time.monotonic() > ends:
+                raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def _say_ending(job: MpiJob, ended: Ended) -> None:

@@ -12,7 +12,7 @@ from containers.runtime.platforms import read_place
 from containers.runtime.settings import SPOT, Settings
 from jobs.backends.mpi import LONGEST_SECONDS, STATES, MpiRequest, build_request
 from jobs.core.job import DoesNotFit, Job
-from jobs.core.mpi_job import MpiJob, decode
+from jobs.core.mpi_job import REPLACED_SECONDS, MpiJob, decode
 from jobs.core.states import JobState, translate
 from jobs.service_models import refuse_malformed
 from tests.jobs.core.test_targets import MPI_TARGET
@@ -75,7 +75,7 @@ def test_the_output_of_the_main_node_goes_to_the_log_group_of_the_cluster() -> N
 
 def test_systems_manager_ends_the_command_after_the_job_has_ended_itself() -> None:
     request = request_for(replace(JOB, timeout_seconds=600, attempts=2))
-    assert int(request.send_command["Parameters"]["TimeoutSeconds"][0]) > 2 * 600
+    assert int(request.send_command["Parameters"]["TimeoutSeconds"][0]) > 2 * 600 + REPLACED_SECONDS
     longest = request_for(job_timeout_seconds=LONGEST_SECONDS)
     assert longest.send_command["Parameters"]["TimeoutSeconds"] == [str(LONGEST_SECONDS)]
 

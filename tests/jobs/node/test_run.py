@@ -6,20 +6,27 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from jobs.core.mpi_job import REPLACED_SECONDS
 from jobs.core.mpi_nodes import Member
+from jobs.node import run as node_run
 from jobs.node.agreement import DeadHost, UnlikeHosts, agree
 from jobs.node.facts import find_program, own_facts
 from jobs.node.lock import CannotRun, lock_cluster
 from jobs.node.mpirun import Ended, Work, _true_code, run_everywhere
 from jobs.node.processes import end_processes, jobs_here
+from jobs.node.setting import Places
+from tests.jobs.core.test_mpi_job import JOB
 from tests.jobs.node.conftest import Node, Start
+from tests.jobs.node.test_code import SETUP
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
+MEMBER = Member(name="ip-127-0-0-1", address=HERE, instance_id="i-1")
 MPIS_HERE = [mpi for mpi in ("open-mpi", "mpich") if find_program(mpi)]
 pytestmark = pytest.mark.skipif(not MPIS_HERE, reason="neither Open MPI nor MPICH is installed")
 RANK = """\
@@ -109,6 +116,75 @@ def test_a_node_on_which_another_job_left_a_process_is_named_with_it(node: Node)
     finally:
         left.kill()
         left.wait()
+
+
+def test_another_attempt_waits_until_what_was_lost_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its group needs minutes for that, and EC2 calls a machine running before it answers."""
+    answers: list[Exception | None] = [node_run._Missing("1 of 2 run"), DeadHost("silent"), None]
+    paused: list[float] = []
+
+    def ask(*_: object) -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    monkeypatch.setattr(node_run, "_members_of", lambda *_: [MEMBER])
+    monkeypatch.setattr(node_run, "agree", ask)
+    monkeypatch.setattr(time, "sleep", paused.append)
+    assert node_run.await_members(Places(root=tmp_path), SETUP, JOB) == [MEMBER]
+    assert (len(paused), answers) == (2, [])
+
+
+def test_another_attempt_gives_up_a_machine_that_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    times = iter((0.0, REPLACED_SECONDS + 1.0))
+
+    def ask(*_: object) -> None:
+        raise DeadHost("host ip-10-0-0-2 does not answer")
+
+    monkeypatch.setattr(node_run, "_members_of", lambda *_: [MEMBER])
+    monkeypatch.setattr(node_run, "agree", ask)
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    with pytest.raises(DeadHost, match="ip-10-0-0-2"):
+        node_run.await_members(Places(root=tmp_path), SETUP, JOB)
+
+
+@pytest.fixture
+def stoppable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """`run`, told to end while it looks at the nodes; what it does then with AWS."""
+    done: list[str] = []
+    before = signal.getsignal(signal.SIGTERM)
+
+    def look(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(node_run, "_read_request", lambda *_: JOB)
+    monkeypatch.setattr(node_run, "_members_of", lambda *_: [MEMBER])
+    monkeypatch.setattr(node_run, "become_cluster_user", lambda: None)
+    monkeypatch.setattr(node_run, "protect", look)
+    monkeypatch.setattr(node_run, "release", lambda *_: done.append("released"))
+    yield done
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_job_that_is_ended_before_its_ranks_began_says_so(
+    stoppable: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert node_run.run_job(Places(root=tmp_path), SETUP, "jobs/x/request.json") == 143
+    assert f"error: {JOB.name} ended before its ranks began: SIGTERM received" in capsys.readouterr().err
+    assert stoppable == ["released"]
+
+
+def test_a_job_that_is_refused_leaves_the_nodes_of_the_other_as_they_are(
+    stoppable: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_run, "_ENDING_SECONDS", 0.0)
+    where = Places(root=tmp_path)
+    with lock_cluster(where, "first-1"), pytest.raises(CannotRun, match="first-1 runs"):
+        node_run.run_job(where, SETUP, "jobs/x/request.json")
+    assert stoppable == []
 
 
 def test_a_second_job_is_refused_with_the_name_of_the_first(node: Node) -> None:
