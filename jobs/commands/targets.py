@@ -36,6 +36,7 @@ OF_KIND: Mapping[str, tuple[Column, ...]] = {
         Column(name="ami_parameter", title="named by"),
         Column(name="mpi", title="MPI"),
         Column(name="node_group"),
+        Column(name="is_spot", title="of Spot"),
         Column(name="run_document"),
         Column(name="stop_document"),
     ),

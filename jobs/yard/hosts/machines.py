@@ -29,6 +29,7 @@ class Machine:
     hostname: str
     image: str
     instance_type: str
+    life_cycle: str  # how it was bought: on-demand, spot or capacity-block
     zone: str
     user_data: str  # base64; empty where there is none
     profile_arn: str
@@ -93,6 +94,7 @@ def _machine(group: Any, instance: Any) -> Machine:
         hostname=instance.private_dns_name,
         image=instance.image_id,
         instance_type=instance.instance_type,
+        life_cycle=instance.lifecycle or "on-demand",
         zone=instance.availability_zone,
         user_data=str(instance.user_data or ""),
         profile_arn=str(profile.arn) if profile else "",

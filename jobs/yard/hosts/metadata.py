@@ -94,7 +94,7 @@ def _tree(machine: Machine) -> dict[str, Any]:
         "hostname": machine.hostname,
         "iam": iam,
         "instance-id": machine.id,
-        "instance-life-cycle": "on-demand",
+        "instance-life-cycle": machine.life_cycle,
         "instance-type": machine.instance_type,
         "local-hostname": machine.hostname,
         "local-ipv4": machine.address,

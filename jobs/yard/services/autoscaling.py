@@ -134,6 +134,7 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
     for instance in reservation.instances:
         instance.placement.group_name = group.placement_group or _placement(version).get("GroupName", "")
         instance.autoscaling_group = group
+        instance.lifecycle = (version.data.get("InstanceMarketOptions") or {}).get("MarketType")
         _give_address(instance)
         if profile:
             _give_profile(group.ec2_backend, instance, profile)
@@ -159,7 +160,6 @@ def _instance(group: Any, version: Any) -> dict[str, Any]:
         "launch_template": template,
         "key_name": version.data.get("KeyName"),
         "metadata_options": version.data.get("MetadataOptions") or {},
-        "instance_market_options": (version.data.get("InstanceMarketOptions") or {}).get("MarketType"),
     }
 
 

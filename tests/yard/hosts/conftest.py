@@ -120,8 +120,8 @@ class Vpc:
         )
         self.site.settle()
 
-    def start(self, name: str, security_group: str, nodes: int, image: str = IMAGE) -> list[str]:
-        """A group of so many hosts; their names when they have booted."""
+    def start(self, name: str, security_group: str, nodes: int, image: str = IMAGE, **more: Any) -> list[str]:
+        """A group of so many hosts; their names when they have booted. `more` is of the launch template."""
         ec2, scaling = self.site.client("ec2"), self.site.client("autoscaling")
         unique = f"{name}-{self.number}"
         data = {
@@ -129,6 +129,7 @@ class Vpc:
             "InstanceType": "c6i.large",
             "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": [security_group]}],
             "UserData": base64.b64encode(user_data(self.site.key).encode()).decode(),
+            **more,
         }
         ec2.create_launch_template(LaunchTemplateName=unique, LaunchTemplateData=data)
         scaling.create_auto_scaling_group(

@@ -178,3 +178,16 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
     keys = json.loads(given.out)
     sts = client_at(site.yard.endpoint, "sts", REGION, keys["AccessKeyId"], keys["SecretAccessKey"])
     assert sts.get_caller_identity()["Account"]
+
+
+@pytest.mark.parametrize("market", ["spot", "capacity-block"])
+def test_a_host_knows_how_its_machine_was_bought(site: Site, own_vpc: Vpc, market: str) -> None:
+    members = own_vpc.security_group("members")
+    (host,) = own_vpc.start("nodes", members, 1, InstanceMarketOptions={"MarketType": market})
+    token = site.on(host, "curl", "-s", *TOKEN).out
+    header = f"X-aws-ec2-metadata-token: {token}"
+    assert (
+        site.on(host, "curl", "-s", "-H", header, f"{METADATA}/meta-data/instance-life-cycle").out == market
+    )
+    # No interruption is announced, which a job on Spot asks for every few seconds.
+    assert site.on(host, *ASK, "-H", header, f"{METADATA}/meta-data/spot/instance-action").out == "404"
