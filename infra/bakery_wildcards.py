@@ -27,13 +27,13 @@ BAKERY_WILDCARDS: tuple[tuple[str, str, str], ...] = (
     (_EXECUTION, _STREAMS, "streams of one log group, one a bake"),
     (
         _EXECUTION,
-        rf"{_EC2}(network-interface|security-group|subnet)/\*",
-        "what a machine is started in; EC2 checks each of them at once",
+        rf"{_EC2}network-interface/\*",
+        "made with a machine, whose subnet and security group are named",
     ),
     (
         _EXECUTION,
         rf"{_EC2}(image|snapshot|instance|volume)/\*",
-        "made by Image Builder with ids of their own; by their tag only those that it made are changed",
+        "EC2 makes their ids up: any image is a parent, copied or tagged; all else is told by its tag",
     ),
     (
         _EXECUTION,

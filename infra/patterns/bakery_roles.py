@@ -29,6 +29,8 @@ class BakeryProps:
     log_group_arn: str
     log_objects_arn: str
     payload_arn: str | None  # None: no component of the image asks for it
+    subnet_id: str  # the only place where machines are started
+    security_group_id: str
 
 
 def instance_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
@@ -100,14 +102,18 @@ def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.Poli
 
 
 def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.PolicyStatement, ...]:
-    """From any AMI and in any subnet, for the parent may be anybody's; but tagged, and found by the tag."""
+    """From any AMI, for the parent may be anybody's; in one place, and tagged, by which they are found."""
     ec2, own = _ec2(props), f"{_ec2(props)}{Aws.ACCOUNT_ID}"
-    any_place = [f"{own}:{each}/*" for each in ("network-interface", "security-group", "subnet")]
+    place = (
+        "network-interface/*",
+        f"security-group/{props.security_group_id}",
+        f"subnet/{props.subnet_id}",
+    )
     return (
         iam.PolicyStatement(
             sid="StartFrom",
             actions=["ec2:RunInstances"],
-            resources=[f"{ec2}:image/*", f"{ec2}:snapshot/*", *any_place],
+            resources=[f"{ec2}:image/*", f"{ec2}:snapshot/*", *(f"{own}:{each}" for each in place)],
         ),
         iam.PolicyStatement(
             sid="StartTagged",
@@ -167,14 +173,20 @@ def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicySt
 
 
 def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    """An image is encrypted with the account's own EBS key, whose policy lets in who may use EBS here."""
+    """Of its own machines alone: an image of another one would hold what that has on its disk.
+
+    It is encrypted with the account's own EBS key, whose policy lets in who may use EBS here.
+    """
     ec2 = _ec2(props)
     images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
     return (
         iam.PolicyStatement(
             sid="MakeImages",
             actions=["ec2:CopyImage", "ec2:CreateImage"],
-            resources=[images, snapshots, f"{ec2}{Aws.ACCOUNT_ID}:instance/*"],
+            resources=[images, snapshots],
+        ),
+        _made_by_image_builder(
+            "TakeFromOwnMachines", ["ec2:CreateImage"], [f"{ec2}{Aws.ACCOUNT_ID}:instance/*"]
         ),
         _made_by_image_builder(
             "ChangeOwnImages", ["ec2:DeregisterImage", "ec2:ModifyImageAttribute"], [images]

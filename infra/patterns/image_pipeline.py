@@ -21,14 +21,14 @@ from infra.patterns.bakery_roles import (
 from infra.patterns.image_recipe import ImageRecipe
 from infra.patterns.roles import ServiceRole, ServiceRoleProps
 
+_IN_USE_WEEKS = 12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePipelineProps:
     bakery: BakeryProps
     recipe: ImageRecipe
     instance_type: str
-    subnet_id: str
-    security_group_id: str
     log_group_name: str
     log_place: tuple[str, str]  # a bucket and a prefix, for what AWSTOE itself writes down
     ami_tags: Mapping[str, str]
@@ -79,8 +79,8 @@ def _infrastructure(
         name=props.bakery.resource_name,
         instance_profile_name=profile.ref,
         instance_types=[props.instance_type],
-        subnet_id=props.subnet_id,
-        security_group_ids=[props.security_group_id],
+        subnet_id=props.bakery.subnet_id,
+        security_group_ids=[props.bakery.security_group_id],
         instance_metadata_options=infrastructure.InstanceMetadataOptionsProperty(
             http_tokens="required", http_put_response_hop_limit=1
         ),
@@ -147,6 +147,12 @@ def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
                     include_resources=policy.IncludeResourcesProperty(amis=True, snapshots=True),
                 ),
                 filter=policy.FilterProperty(type="COUNT", value=props.keep_images),
+                # What nodes start from stays, however old: somebody went back to it.
+                exclusion_rules=policy.ExclusionRulesProperty(
+                    amis=policy.AmiExclusionRulesProperty(
+                        last_launched=policy.LastLaunchedProperty(unit="WEEKS", value=_IN_USE_WEEKS)
+                    )
+                ),
             )
         ],
     )

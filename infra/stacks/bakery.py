@@ -116,6 +116,8 @@ def _pipeline(
         log_group_arn=logs.arn,
         log_objects_arn=props.log_bucket.arn_for_objects(f"{props.image}/*"),
         payload_arn=asset.bucket.arn_for_objects(asset.s3_object_key) if asset else None,
+        subnet_id=props.subnet_id,
+        security_group_id=props.security_group_id,
     )
     return ImagePipeline(
         stack,
@@ -124,8 +126,6 @@ def _pipeline(
             bakery=bakery,
             recipe=recipe,
             instance_type=props.instance_type,
-            subnet_id=props.subnet_id,
-            security_group_id=props.security_group_id,
             log_group_name=logs.name,
             log_place=(props.log_bucket.bucket_name, props.image),
             ami_tags={**props.tags, **ami_tags(props.image, props.lock.digest, props.lock.versions)},

@@ -154,12 +154,13 @@ def test_the_disk_is_encrypted_and_the_agent_by_which_nodes_are_reached_stays(na
 
 
 @EVERY_IMAGE
-def test_old_images_go_with_their_snapshots_and_the_newest_stay(name: str) -> None:
+def test_old_images_go_with_their_snapshots_and_the_newest_and_those_in_use_stay(name: str) -> None:
     policy = only(bakery(name), f"{IMAGE_BUILDER}::LifecyclePolicy")
     (detail,) = policy["PolicyDetails"]
     assert detail["Filter"] == {"Type": "COUNT", "Value": BY_NAME[name].keep_images}
     assert detail["Action"]["Type"] == "DELETE"
     assert detail["Action"]["IncludeResources"] == {"Amis": True, "Snapshots": True}
+    assert detail["ExclusionRules"]["Amis"]["LastLaunched"] == {"Unit": "WEEKS", "Value": 12}
     (recipe,) = policy["ResourceSelection"]["Recipes"]
     assert recipe == {"Name": bakery_stack_name(name), "SemanticVersion": "x.x.x"}
 
@@ -173,9 +174,18 @@ def test_image_builder_changes_only_what_it_made(name: str) -> None:
                 action
                 for action in actions
                 if action.startswith(("ec2:Terminate", "ec2:Stop", "ec2:Dereg", "ec2:DeleteSn", "ec2:Modify"))
+                or (action == "ec2:CreateImage" and ":instance/" in as_text(each["Resource"]))
             ]
             conditions = each.get("Condition", {}).get("StringEquals", {})
             assert not dangerous or conditions == {"ec2:ResourceTag/CreatedBy": "EC2 Image Builder"}, sid
+
+
+@EVERY_IMAGE
+def test_machines_are_started_in_the_network_of_the_bakery_and_nowhere_else(name: str) -> None:
+    started = statements(bakery(name), "Execution")["StartFrom"]["Resource"]
+    named = {as_text(arn).split(":")[-1].split("/")[0]: arn["Fn::Join"][1][-1] for arn in started}
+    machine = only(bakery(name), f"{IMAGE_BUILDER}::InfrastructureConfiguration")
+    assert (named["subnet"], [named["security-group"]]) == (machine["SubnetId"], machine["SecurityGroupIds"])
 
 
 @EVERY_IMAGE
