@@ -5,8 +5,7 @@ The documents here say what a node would; tests/jobs/node holds what nodes do, t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,34 +13,26 @@ from typing import Any
 import pytest
 
 from jobs import aws
-from jobs.core.job import DoesNotFit, Job
-from jobs.core.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
+from jobs.core.job import Job
+from jobs.core.mpi_nodes import READY_KEY
 from jobs.core.names import CLUSTER_TAG
 from jobs.core.states import JobState
-from jobs.core.targets import MpiTarget, encode_target, parameter_name
+from jobs.core.targets import MpiTarget
 from jobs.job_logs import Wanted, follow_lines
 from jobs.members import find_members
-from jobs.objects import NoAnswer
 from jobs.platforms import mpi
 from jobs.platforms.mpi import Busy, CodeChanged
-from jobs.platforms.mpi_nodes import Clock as NodeClock
-from jobs.platforms.mpi_nodes import NotEnoughNodes, await_nodes
 from jobs.platforms.registry import platform_of
 from jobs.run_rate import settings_of
 from jobs.runs import Found, find_run, list_runs, refresh
 from jobs.submission import Submitted, prepare, submit_prepared
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-from jobs.yard.faults import Fault, Kind, script, unscript
-from tests.jobs.conftest import Slipway, slipway
-from tests.jobs.core.test_targets import MPI_TARGET
+from jobs.yard.faults import Fault, Kind, script
+from tests.jobs.platforms.conftest import commands
 from tests.jobs.test_submission import Clock
 from tests.yard.conftest import REGION
-from tests.yard.hosts.conftest import Site, Vpc, new_site, tier
-
-__all__ = ["slipway", "tier"]
+from tests.yard.hosts.conftest import Site
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
-WELL = ["echo '[run] 2 hosts, 2 ranks each: a, b' >&2", "echo '[0] hello'; echo '[3] there'"]
 BADLY = [
     "echo '[1] error: no such task' >&2",
     "echo '[run] error: glue ended with exit code 7' >&2",
@@ -51,81 +42,6 @@ LOST = ["echo '[run] error: glue ended with exit code 85, host ip-10-9-9-9 was l
 LONG = ["exec sleep 300"]
 
 
-@pytest.fixture(scope="module")
-def site(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    yield from new_site(tmp_path_factory.mktemp("mpi-hosts"), {})
-
-
-@pytest.fixture(scope="module")
-def vpc(site: Site) -> Vpc:
-    found = site.vpc()
-    assert len(found.start("c6i", found.security_group("c6i"), 2)) == 2
-    return found
-
-
-@pytest.fixture
-def target(
-    site: Site, vpc: Vpc, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[MpiTarget]:
-    """Deployed anew for each test: other documents, so that no test sees another's jobs."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": site.yard.endpoint,
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
-        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
-        "AWS_REGION": REGION,
-        "XDG_STATE_HOME": str(tmp_path),
-    }.items():
-        monkeypatch.setenv(name, value)
-    forget_clients()
-    yield deploy(site, vpc, f"t{abs(hash(request.node.name)) % 10**9}", getattr(request, "param", WELL))
-    unscript(site.yard.endpoint)
-    forget_clients()
-
-
-def forget_clients() -> None:
-    aws.client.cache_clear()
-    aws.reader.cache_clear()
-
-
-def deploy(site: Site, vpc: Vpc, unique: str, lines: list[str]) -> MpiTarget:
-    group = vpc.groups[0]
-    target = replace(
-        MPI_TARGET,
-        name=group,
-        node_group=group,
-        run_document=f"{unique}-run",
-        stop_document=f"{unique}-stop",
-        log_group=f"/slipway/{unique}",
-        bucket=f"slipway-{unique}",
-    )
-    site.client("s3").create_bucket(Bucket=target.bucket)
-    texts = {name: {"type": "String", "default": ""} for name in ("RequestKey", "TimeoutSeconds")}
-    create_document(site, target.run_document, texts, lines)
-    create_document(site, target.stop_document, {"Job": {"type": "String"}}, ["echo stopped '{{ Job }}'"])
-    site.client("ssm").put_parameter(
-        Name=parameter_name(group), Value=encode_target(target), Type="String", Overwrite=True
-    )
-    say_ready(target, answered=True)
-    return target
-
-
-def create_document(site: Site, name: str, parameters: Mapping[str, Any], lines: list[str]) -> None:
-    step = {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": ["#!/bin/bash", *lines]}}
-    content = {"schemaVersion": "2.2", "description": "x", "parameters": parameters, "mainSteps": [step]}
-    site.client("ssm").create_document(Name=name, Content=json.dumps(content), DocumentType="Command")
-
-
-def say_ready(target: MpiTarget, *, answered: bool) -> None:
-    """As the main node would."""
-    members = find_members(target.name, target.region)
-    answers = tuple(
-        Answer(name=each.name, instance_id=each.instance_id, answered=answered or not at, why="no torch")
-        for at, each in enumerate(members)
-    )
-    body = encode_readiness(Readiness(nodes=answers, ready=answered, at=1))
-    aws.client("s3", REGION).put_object(Bucket=target.bucket, Key=READY_KEY, Body=body)
-
-
 def submit(target: MpiTarget, job: Job = JOB) -> Submitted:
     return submit_prepared(prepare(job, target.name), waiting=Clock().waiting())
 
@@ -133,11 +49,6 @@ def submit(target: MpiTarget, job: Job = JOB) -> Submitted:
 def ended(site: Site, target: MpiTarget, job_id: str) -> Found:
     site.until(lambda: refresh(job_id, target).run.state.is_final)
     return refresh(job_id, target)
-
-
-def commands(target: MpiTarget, document: str) -> list[dict[str, Any]]:
-    filters = [{"key": "DocumentName", "value": document}]
-    return list(aws.reader("ssm", REGION).list_commands(Filters=filters)["Commands"])
 
 
 def with_document(lines: list[str]) -> Callable[[Any], Any]:
@@ -265,69 +176,6 @@ def test_another_job_is_refused_while_one_runs_with_its_name(site: Site, target:
         submit(target, replace(JOB, name="other"))
     platform_of(target).cancel(refresh(first.job_id, target), "enough")
     ended(site, target, first.job_id)
-
-
-def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_sent(
-    target: MpiTarget,
-) -> None:
-    say_ready(target, answered=False)
-    silent = find_members(target.name, target.region)[1].name
-    (warning,) = prepare(JOB, target.name).warnings
-    assert f"1 of 2 nodes of {target.name} are ready ({silent}: no torch)" in warning
-    time = Clock()
-    with pytest.raises(NotEnoughNodes, match=f"{silent}: no torch"):
-        await_nodes(target, 2, lambda _: None, NodeClock(pause=time.pause, now=lambda: time.seconds))
-    assert commands(target, target.run_document) == []
-
-
-def test_more_nodes_than_the_group_may_have_are_refused(target: MpiTarget) -> None:
-    with pytest.raises(DoesNotFit, match="may have 4"):
-        await_nodes(target, 5, lambda _: None)
-
-
-def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
-    site: Site, vpc: Vpc, target: MpiTarget
-) -> None:
-    said: list[str] = []
-    time = Clock()
-
-    def pause(seconds: float) -> None:
-        time.pause(seconds)
-        site.settle()
-        say_ready(target, answered=True)
-
-    main = await_nodes(target, 3, said.append, NodeClock(pause=pause, now=lambda: time.seconds))
-    members = find_members(target.name, target.region)
-    assert (len(members), members[0].instance_id) == (3, main)
-    assert said[0] == f"{target.name} has 2 of 3 nodes; its group is told to start the others"
-
-
-def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> None:
-    say_ready(target, answered=False)
-    rows = platform_of(target).node_rows(target)
-    assert rows is not None
-    assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
-    assert rows[1]["why"] == "no torch"
-
-
-def test_readiness_that_cannot_be_read_is_not_taken_for_nodes_that_were_never_asked(
-    target: MpiTarget,
-) -> None:
-    """Or a job would wait a quarter of an hour for nodes that are ready."""
-    with pytest.raises(NoAnswer, match=f"slipway-of-nobody/{READY_KEY}.* NoSuchBucket"):
-        platform_of(target).node_rows(replace(target, bucket="slipway-of-nobody"))
-
-
-def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
-    target: MpiTarget, slipway: Slipway
-) -> None:
-    say_ready(target, answered=False)
-    code, out, said = slipway("status", "--on", target.name, "--json")
-    assert (code, json.loads(out)) == (0, [])
-    silent = find_members(target.name, target.region)[1].name
-    assert f"{silent} is not: no torch" in said
-    code, out, _ = slipway("status", "--on", target.name, "--nodes", "--json")
-    assert [row["answered"] for row in json.loads(out)][:2] == [True, False]
 
 
 def test_code_that_changes_after_the_job_was_decided_is_not_run_under_its_name(
