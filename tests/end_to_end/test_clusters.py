@@ -52,6 +52,7 @@ def deployed(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assembly = tmp_path_factory.mktemp("assembly")
     shell.must("cdk", "deploy", "dl1", "c6i", *APPROVED, "--output", str(assembly), *WITHOUT_DATA)
     yield shell, assembly
+    shell.must("slipway", "empty", "c6i", "--yes")  # its nodes wrote down that they are ready
     shell.must("cdk", "destroy", "dl1*", "c6i*", "--force", "--output", str(assembly), *WITHOUT_DATA)
     assert stacks(shell) == []
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +66,24 @@ def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell) -> None:
     assert (run["state"], run["exit_code"], run["nodes"]) == ("succeeded", 0, NODES)
 
 
+def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path: Path) -> None:
+    places = {}
+    for kind, name in (("task", "mrpc"), ("model", "distilbert")):
+        made = str(tmp_path / name)
+        cluster.must(sys.executable, "-m", "containers.data.sample", f"--{kind}", name, "--output", made)
+        places[kind] = cluster.data("slipway", "upload", made, "--on", "c6i", "--json")["address"]
+    told = ("--set", f"data={places['task']}", "--set", f"model={places['model']}", "--set", "epochs=1")
+    for nodes in (1, NODES):
+        on = ("--on", "c6i", "--nodes", str(nodes))
+        log = cluster.must("slipway", "submit", "glue_finetune", *on, *told, "--follow")
+        assert "accuracy 0." in log
+    compared = cluster.data("slipway", "speedup", "glue_finetune", "--on", "c6i", "--json")
+    assert [line["nodes"] for line in compared] == [1, NODES]
+    assert compared[0]["speedup"] == 1.0
+    assert compared[1]["speedup"] > 0
+    assert 1 < compared[1]["estimated"] < NODES
+
+
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
     wait_for(cluster, "dies", "saved step 10")
@@ -79,7 +99,7 @@ def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) 
     assert (stopped_at - killed_at).total_seconds() < ENDED_WITHIN_SECONDS
 
 
-def test_a_job_waits_for_the_host_that_replaces_the_dead_one_and_saves_when_it_is_cancelled(
+def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
     cluster: Shell,
 ) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="2"), "--name", "cancelled")

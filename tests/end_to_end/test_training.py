@@ -57,7 +57,7 @@ def test_text_in_the_clusters_bucket_makes_the_rows_that_the_same_file_makes(
     text = (tmp_path / "a.txt").read_bytes()
     cluster.client("s3").put_object(Bucket=bucket, Key="datasets/wiki/a.txt", Body=text)
     place = f"s3://{bucket}/datasets/wiki"
-    settings = ("--set", f"input={place}", "--set", "output=from-s3", "--set", "duplicates=2")
+    settings = ("--set", f"input={place}", "--set", "output=from-s3", "--set", "duplicates=2", "--name", "s3")
     told = cluster.must("slipway", "submit", "prepare_bert", *NODES, *settings, "--follow")
     assert "may read only" not in told
     beside = cluster.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE, "--follow")

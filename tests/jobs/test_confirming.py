@@ -92,7 +92,7 @@ def test_a_job_that_was_sent_is_not_asked_about_again(as_on_aws: RunningYard, sl
 def test_a_price_that_is_not_known_is_not_nothing(
     as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.submission.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None))
+    monkeypatch.setattr("jobs.prepared.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None))
     code, _, err = slipway(*ARGUMENTS, "--confirm-cost", "1000000")
     assert code == 1
     assert "may cost an amount that is not known (12 node-hours at no known price)" in err
