@@ -7,10 +7,13 @@ from pathlib import Path
 
 from infra.checks.secret_values import shown
 from infra.checks.values import nearest
-from infra.config import BatchCluster, Cluster, Egress, MpiCluster
+from infra.config import BatchCluster, Cluster, Egress, Mpi, MpiCluster
 from infra.patterns.s3_prefix_lists import S3_PREFIX_LISTS
 from jobs.core.errors import Problem
 from jobs.core.images import image_names
+from jobs.core.locks import read_lock
+from jobs.core.machine_images import ami_parameter, image_of
+from jobs.core.machine_locks import machine_image_names
 
 _CONTAINERS = Path(__file__).parents[2] / "containers"
 
@@ -25,12 +28,42 @@ def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, MpiCluster)
-    known = tuple(sorted(path.parent.name for path in _CONTAINERS.glob("images/*/lock.toml")))
+    known = machine_image_names(_CONTAINERS)
     if cluster.machine_image not in known:
         message = (
-            f"is {shown(cluster.machine_image)}, which is no folder of containers/images with a lock.toml"
+            f"is {shown(cluster.machine_image)}, which is no folder of containers/images with a lock.toml "
+            "and no Dockerfile"
         )
         yield Problem(where="machine_image", message=message, hint=nearest(cluster.machine_image, known))
+
+
+def parameter_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
+    """One that a bakery writes is of one image; any other may name an AMI of your own."""
+    assert isinstance(cluster, MpiCluster)
+    named = image_of(cluster.ami_parameter)
+    if named not in (None, cluster.machine_image):
+        yield Problem(
+            where="ami_parameter",
+            message=f"is {cluster.ami_parameter}, and machine_image is {cluster.machine_image}",
+            hint=f"write {ami_parameter(cluster.machine_image)}, or machine_image={named!r}",
+        )
+
+
+def mpi_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
+    """What starts the processes is what the image's lock holds; an AMI of your own may hold another."""
+    assert isinstance(cluster, MpiCluster)
+    is_ours = image_of(cluster.ami_parameter) is not None
+    if not is_ours or cluster.machine_image not in machine_image_names(_CONTAINERS):
+        return
+    lock = read_lock(_CONTAINERS, cluster.machine_image)
+    assert lock is not None, "a machine image has a lock"
+    held = [str(mpi) for mpi in Mpi if mpi in lock.host]
+    if cluster.mpi not in held:
+        yield Problem(
+            where="mpi",
+            message=f"is {cluster.mpi}, and {cluster.machine_image} holds {' and '.join(held) or 'no MPI'}",
+            hint="choose what the image holds, or bake one with that MPI in its lock and components",
+        )
 
 
 def prefix_list_of_region(cluster: Cluster) -> Iterator[Problem]:

@@ -20,6 +20,8 @@ from infra.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc
 from infra.checks.places import (
     image_of_this_checkout,
     machine_image_of_this_checkout,
+    mpi_of_the_machine_image,
+    parameter_of_the_machine_image,
     prefix_list_of_region,
 )
 from infra.checks.secret_values import shown
@@ -149,6 +151,8 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
     ClusterKind.MPI: {
         ssh_from_named_networks: ("ssh_cidrs",),
         machine_image_of_this_checkout: ("machine_image",),
+        parameter_of_the_machine_image: ("machine_image", "ami_parameter"),
+        mpi_of_the_machine_image: ("machine_image", "ami_parameter", "mpi"),
         no_accelerators: ("instance_type",),
         no_capacity_block: ("market",),
         times_of_the_clock: ("start_at", "stop_at", "time_zone"),

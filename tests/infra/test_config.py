@@ -13,7 +13,7 @@ from infra.checks.clusters import all_problems, problems_of
 from infra.checks.field_types import field_types
 from infra.checks.secret_values import shown
 from infra.clusters import CLUSTERS
-from infra.config import BatchCluster, Cluster, FileSystem, Market, MpiCluster
+from infra.config import BatchCluster, Cluster, FileSystem, Market, Mpi, MpiCluster
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig
 
@@ -170,7 +170,20 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
         ({"max_nodes": 51}, "from 1 to 50; EC2 Auto Scaling protects 50 nodes of a group from scaling in"),
         ({"job_timeout_hours": 49}, "from 1 to 48 hours; Systems Manager ends a command then"),
         ({"idle_minutes": 5}, "from 10 to 1440 minutes"),
-        ({"machine_image": "cpu-mpy"}, "with a lock.toml; did you mean cpu-mpi?"),
+        ({"machine_image": "cpu-mpy"}, "and no Dockerfile; did you mean cpu-mpi?"),
+        (
+            {"machine_image": "gaudi"},
+            "which is no folder of containers/images with a lock.toml and no Docker",
+        ),
+        (
+            {"ami_parameter": "/slipway/amis/gaudi-ecs/id"},
+            "ami_parameter: is /slipway/amis/gaudi-ecs/id, and machine_image is cpu-mpi; write /slipway/amis",
+        ),
+        ({"mpi": Mpi.MPICH}, "mpi: is mpich, and cpu-mpi holds open-mpi"),
+        (
+            {"machine_image": "neuron-slurm", "ami_parameter": "/slipway/amis/neuron-slurm/id"},
+            "mpi: is open-mpi, and neuron-slurm holds no MPI",
+        ),
         ({"mpi": "open-mpi"}, "not Mpi.OPEN_MPI or Mpi.INTEL_MPI or Mpi.MPICH"),
         ({"start_at": "0 8 * *"}, "not five fields such as 0 8 * * MON-FRI"),
         ({"start_at": "0 8 * * MON; reboot"}, "not five fields"),
@@ -200,6 +213,7 @@ def test_a_wrong_setting_of_machines_is_refused_with_what_is_allowed(
         {"ssh_cidrs": ("10.0.0.0/8",)},
         {"ssh_cidrs": ("10.0.0.0/9", "10.128.0.0/9", "10.1.0.0/16")},
         {"idle_minutes": None},
+        {"mpi": Mpi.INTEL_MPI, "ami_parameter": "/mine/ami"},
         {"start_at": "*/30 8-18 * * MON-FRI", "stop_at": "0 20 * * 7", "time_zone": "Europe/Berlin"},
     ],
 )
