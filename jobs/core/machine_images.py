@@ -120,27 +120,17 @@ def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> Manifest
     )
 
 
+# No component of a lock is called so: in a manifest versions stand beside them.
+MANIFEST_FACTS = frozenset(each.name for each in fields(Manifest)) - {"versions"}
+
+
 def encode_manifest(manifest: Manifest) -> str:
-    """Versions stand beside the facts, as jobs/core/locks.py compares them."""
-    facts = {name: value for name, value in asdict(manifest).items() if name != "versions"}
+    """As preflight compares it with a lock."""
+    facts = {name: value for name, value in asdict(manifest).items() if name in MANIFEST_FACTS}
     assert not facts.keys() & manifest.versions.keys(), "a component has the name of a fact"
     text = json.dumps({**facts, **manifest.versions}, ensure_ascii=False)
     assert len(text.encode()) <= MAX_BYTES, f"the manifest of {manifest.image} does not fit an SSM parameter"
     return text
-
-
-def decode_manifest(text: str, *, parameter: str) -> Manifest:
-    record = _object(text, parameter)
-    facts = [each.name for each in fields(Manifest) if each.name != "versions"]
-    wrong = [f"lacks {name}" for name in facts if name not in record]
-    wrong += [
-        f"has {name} = {value!r}, not a text" for name, value in record.items() if type(value) is not str
-    ]
-    if wrong:
-        raise _damaged(parameter, ", ".join(wrong))
-    texts = {name: str(value) for name, value in record.items()}
-    versions = {name: value for name, value in texts.items() if name not in facts}
-    return Manifest(**{name: texts[name] for name in facts}, versions=versions)
 
 
 def _object(text: str, parameter: str) -> dict[str, object]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from jobs.core.errors import Problem
 from jobs.core.images import JUNK_FOLDERS
+from jobs.core.machine_images import MANIFEST_FACTS
 
 # Written in a lock where only a first bake on AWS can tell: nothing is built until it is filled in.
 TO_BE_FILLED = "to be filled at first bake"
@@ -93,7 +94,12 @@ def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     yield from (
         (name, f"is no table of a lock; those are {', '.join(known)}") for name in tables if name not in known
     )
-    yield from _unfit("host", _table(tables, "host"), dict.fromkeys(_table(tables, "host"), _WORD))
+    host = _table(tables, "host")
+    yield from _unfit("host", host, dict.fromkeys(host, _WORD))
+    yield from (
+        ("host", f"has a component {name}, as a manifest calls a fact of its own; name it otherwise")
+        for name in sorted(MANIFEST_FACTS & host.keys())
+    )
     apt = dict(_table(tables, "apt"))
     packages = apt.pop("packages", ())
     if not isinstance(packages, list) or not all(_fits(_WORD, each) for each in packages):

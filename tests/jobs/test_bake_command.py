@@ -9,7 +9,7 @@ import pytest
 
 from jobs import amis, aws, baking
 from jobs.baking import bake_request, images_of
-from jobs.core.machine_images import Bakery, decode_manifest
+from jobs.core.machine_images import Bakery
 from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.jobs.bakeries import IMAGE, VERSIONS, Deployed
 from tests.jobs.conftest import Slipway
@@ -44,8 +44,8 @@ def test_a_bake_is_followed_to_its_end_and_its_manifest_kept(deployed: Deployed,
     assert code == 0, err
     baked = json.loads(out)
     assert deployed.parameter(found.ami_parameter) == baked["ami_id"]
-    manifest = decode_manifest(deployed.parameter(found.manifest_parameter), parameter="manifest")
-    assert (manifest.ami_id, manifest.lock_digest, manifest.versions) == (baked["ami_id"], "a" * 16, VERSIONS)
+    manifest = json.loads(deployed.parameter(found.manifest_parameter))
+    assert manifest.items() >= {"ami_id": baked["ami_id"], "lock_digest": "a" * 16, **VERSIONS}.items()
     assert "laying bricks" in err
     assert "ApplyBuildComponents" in err
     assert any("LoadOnHardware" in each for each in baked["left_out"])
@@ -115,8 +115,7 @@ def test_a_bake_is_undone_with_the_command_that_it_prints(deployed: Deployed, sl
     assert command == f"slipway bake {IMAGE} --use {before}"
     code, _, _ = slipway(*command.split()[1:])
     assert (code, deployed.parameter(found.ami_parameter)) == (0, before)
-    manifest = decode_manifest(deployed.parameter(found.manifest_parameter), parameter="manifest")
-    assert manifest.ami_id == before
+    assert json.loads(deployed.parameter(found.manifest_parameter))["ami_id"] == before
     assert amis.previous_ami(found, before) == json.loads(second)["ami_id"]
 
 

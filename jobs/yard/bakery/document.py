@@ -22,7 +22,6 @@ ONLY_ON_AWS: Mapping[str, str] = {
     FROM_VENDOR: "it takes what a vendor offers for download, or uses what such a step installed",
 }
 ON_FAILURE = ("Abort", "Continue", "Ignore")
-LONGEST_DATA = 16_000  # of CreateComponent; a longer document comes from S3
 
 _DOCUMENT = frozenset({"name", "description", "schemaVersion", "parameters", "constants", "phases"})
 _STEP = frozenset({"name", "action", "inputs", "timeoutSeconds", "onFailure", "maxAttempts", "loop"})

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.core.locks import Lock, mismatches
 from jobs.core.machine_images import (
     Bakery,
     DamagedRecord,
@@ -15,7 +16,6 @@ from jobs.core.machine_images import (
     ami_tags,
     bakery_parameter,
     decode_bakery,
-    decode_manifest,
     encode_bakery,
     encode_manifest,
     image_of,
@@ -80,8 +80,6 @@ def test_a_damaged_bakery_is_refused_by_field(changes: dict[str, object], said: 
 def test_what_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(DamagedRecord, match=WHERE):
         decode_bakery(text, parameter=WHERE)
-    with pytest.raises(DamagedRecord, match=WHERE):
-        decode_manifest(text, parameter=WHERE)
 
 
 def test_a_manifest_is_what_the_tags_of_its_ami_say() -> None:
@@ -94,21 +92,12 @@ def test_an_ami_of_somebody_else_has_no_manifest() -> None:
     assert manifest_of("ami-1", "2026-11-21", {"Name": "ubuntu"}) is None
 
 
-def test_a_manifest_is_read_as_it_was_written() -> None:
-    assert decode_manifest(encode_manifest(MANIFEST), parameter="/m") == MANIFEST
-
-
-def test_versions_stand_where_they_are_compared_with_a_lock() -> None:
-    assert json.loads(encode_manifest(MANIFEST))["pytorch"] == "2.13.0"
-
-
-def test_a_manifest_without_its_ami_is_refused() -> None:
-    record = json.loads(encode_manifest(MANIFEST))
-    del record["ami_id"]
-    with pytest.raises(DamagedRecord, match="lacks ami_id"):
-        decode_manifest(json.dumps(record), parameter="/m")
-    with pytest.raises(DamagedRecord, match="has efa = 1, not a text"):
-        decode_manifest(json.dumps({**json.loads(encode_manifest(MANIFEST)), "efa": 1}), parameter="/m")
+def test_a_manifest_is_compared_with_a_lock_as_it_was_written() -> None:
+    written = json.loads(encode_manifest(MANIFEST))
+    assert mismatches(Lock(image={}, host=MANIFEST.versions), written) == ()
+    newer = Lock(image={}, host={**MANIFEST.versions, "efa": "2"})
+    assert mismatches(newer, written) == ("efa is 1.43.2, locked is 2",)
+    assert written["lock_digest"] == MANIFEST.lock_digest
 
 
 def test_no_component_may_be_called_as_a_fact() -> None:

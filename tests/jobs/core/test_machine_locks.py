@@ -71,6 +71,7 @@ def test_components_know_a_value_by_its_path(tmp_path: Path) -> None:
         ('suite = "jammy"', 'suite = "jammy main"', "[repositories.neuron]: has suite"),
         ('"gnupg"]', '"gnupg; reboot"]', "not a list of names"),
         ('efa = "1.47.0"', 'efa = "1.47.0\'$(reboot)"', "[host]: has efa"),
+        ('efa = "1.47.0"', 'ami_id = "1"', "[host]: has a component ami_id, as a manifest calls a fact"),
         ("[host]", "[hosts]", "[hosts]: is no table of a lock"),
         ("20261120T000000Z", "latest", "[apt]: has snapshot = 'latest'"),
         ('suite = "jammy"', 'suite = "jammy"\nmore = "1"', "has the unknown more"),
