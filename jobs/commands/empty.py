@@ -15,13 +15,15 @@ def command(cluster: str, yes: bool) -> None:
     """Delete every object in the bucket of a deployed CLUSTER, old versions too.
 
     Only of one that was deployed with keep_data=false: `cdk destroy` takes its bucket with it, and S3 deletes
-    no bucket that holds anything.
+    no bucket that holds anything. Machines that stay between jobs write there, so they are stopped first.
 
     \b
     slipway empty dl1 --yes
     """
+    from jobs.core.targets import MpiTarget
     from jobs.deployed import find_targets
     from jobs.emptying import empty, refuse_kept
+    from jobs.halting import halt
 
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
@@ -29,6 +31,9 @@ def command(cluster: str, yes: bool) -> None:
     refuse_kept(target)
     if not yes:
         click.confirm(f"Delete everything in {target.bucket} for ever?", abort=True, err=True)
+    if isinstance(target, MpiTarget):
+        with progress(f"stopping the machines of {cluster}") as now:
+            halt(target, lambda left: now(f"{left} still run"))
     with progress(f"emptying {target.bucket}") as now:
         deleted = empty(target, lambda count: now(f"{count} versions deleted"))
     say(f"{deleted} versions deleted")

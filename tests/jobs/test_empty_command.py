@@ -9,7 +9,7 @@ import pytest
 
 from jobs.core.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
-from tests.jobs.core.test_targets import TARGET
+from tests.jobs.core.test_targets import MPI_TARGET, TARGET
 from tests.yard.conftest import RunningYard
 
 BUCKET = "dl1-storage-throw-away"
@@ -68,3 +68,56 @@ def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
     code, _, err = slipway("empty", "dl2", "--yes")
     assert code == 1
     assert "no deployed cluster is called 'dl2'" in err
+
+
+def deploy_machines(yard: RunningYard, *, protected: bool) -> None:
+    """A cluster whose two machines stay between jobs, in the place of the one that deploy() made."""
+    image = yard.client("ec2").describe_images()["Images"][0]["ImageId"]
+    yard.client("ec2").create_launch_template(
+        LaunchTemplateName="c6i", LaunchTemplateData={"InstanceType": "c6i.large", "ImageId": image}
+    )
+    scaling = yard.client("autoscaling")
+    scaling.create_auto_scaling_group(
+        AutoScalingGroupName="c6i-nodes",
+        LaunchTemplate={"LaunchTemplateName": "c6i"},
+        MinSize=1,
+        MaxSize=2,
+        DesiredCapacity=2,
+        AvailabilityZones=["us-east-1a"],
+        NewInstancesProtectedFromScaleIn=protected,
+        Tags=[{"Key": "slipway:cluster", "Value": "dl1", "PropagateAtLaunch": True}],
+    )
+    target = replace(
+        MPI_TARGET,
+        name="dl1",
+        bucket=BUCKET,
+        account="123456789012",
+        region="us-east-1",
+        node_group="c6i-nodes",
+    )
+    record = encode_target(target)
+    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=record, Type="String", Overwrite=True)
+
+
+def running(yard: RunningYard) -> int:
+    filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    found = yard.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return sum(len(reservation["Instances"]) for reservation in found)
+
+
+def test_machines_that_would_write_again_are_stopped_first(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Delete")
+    deploy_machines(yard_shell, protected=False)
+    assert running(yard_shell) == 2
+    code, _, err = slipway("empty", "dl1", "--yes")
+    assert code == 0, err
+    assert (running(yard_shell), versions(yard_shell)) == (0, 0)
+
+
+def test_a_running_job_keeps_its_machines_and_the_data(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Delete")
+    deploy_machines(yard_shell, protected=True)
+    code, _, err = slipway("empty", "dl1", "--yes")
+    assert code == 1
+    assert "error: a job runs on 2 machines of dl1" in err
+    assert (running(yard_shell), versions(yard_shell)) == (2, 2)
