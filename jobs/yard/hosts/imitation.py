@@ -8,12 +8,12 @@ from jobs.yard.isolation.tiers import best_tier
 
 LEFT_OUT = (
     "EFA and RDMA: the network is this machine's memory, TCP over one bridge, as fast as it is",
-    "the processor: NUMA domains, its instruction sets and the number of its cores are this machine's",
+    "the processor: it is one of this machine's, which hosts take in turn, and its instruction sets",
     "the kernel, its modules and settings: they are this machine's, and read-only",
     "systemd and its journal: init starts sshd and slipway-node, and no other unit of the machine image",
     "the machine image: where none was baked here, / is this machine's and /opt/slipway/venv this checkout's",
     "disks: what a host writes is kept in memory until it ends; mount reaches no file system of AWS",
-    "limits: memory and processors are shared by all hosts, and none is counted",
+    "limits: memory is shared by all hosts, and not counted",
     "roles: every host acts with a key of its own, and no policy is looked at",
     "security groups of other interfaces than the first, and IPv6",
     "the VPC's DNS, routes, NAT and network ACLs: all subnets of a VPC are one link, and nothing leads out",

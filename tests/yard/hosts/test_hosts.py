@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,15 @@ def test_a_host_has_a_name_an_address_and_a_disk_of_its_own(site: Site, cluster:
     for path in ("/tmp/trace", "/etc/trace", "/dev/shm/trace", "/run/trace"):
         assert site.on(first, "touch", path).code == 0
         assert site.on(second, "test", "-e", path).code == 1
+
+
+def test_a_host_has_one_of_this_machine_s_processors(site: Site, cluster: Cluster) -> None:
+    held = [
+        site.on(name, "grep", "Cpus_allowed_list", "/proc/1/status").out.split()[1]
+        for name in cluster.members
+    ]
+    assert all(each.isdigit() for each in held)
+    assert len(set(held)) == min(2, len(os.sched_getaffinity(0)))  # neighbours take different ones
 
 
 def test_user_data_runs_at_boot_and_its_output_is_kept(site: Site, cluster: Cluster) -> None:
