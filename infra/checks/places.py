@@ -7,7 +7,7 @@ from pathlib import Path
 
 from infra.checks.secret_values import shown
 from infra.checks.values import nearest
-from infra.config import BatchCluster, Cluster, Egress, Mpi, MpiCluster
+from infra.config import BatchCluster, Cluster, Egress, FileSystem, Mpi, MpiCluster
 from infra.patterns.s3_prefix_lists import S3_PREFIX_LISTS
 from jobs.core.errors import Problem
 from jobs.core.images import image_names
@@ -15,6 +15,7 @@ from jobs.core.locks import read_lock
 from jobs.core.machine_images import ami_parameter, image_of
 from jobs.core.machine_locks import machine_image_names
 
+_LUSTRE = "lustre-client"  # as a lock would call it
 _CONTAINERS = Path(__file__).parents[2] / "containers"
 
 
@@ -63,6 +64,20 @@ def mpi_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
             where="mpi",
             message=f"is {cluster.mpi}, and {cluster.machine_image} holds {' and '.join(held) or 'no MPI'}",
             hint="choose what the image holds, or bake one with that MPI in its lock and components",
+        )
+
+
+def lustre_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
+    """A node without the client fails to mount the files when it boots, and is paid for meanwhile."""
+    assert isinstance(cluster, MpiCluster)
+    if cluster.file_system is not FileSystem.FSX_LUSTRE or image_of(cluster.ami_parameter) is None:
+        return
+    lock = read_lock(_CONTAINERS, cluster.machine_image)
+    if lock is not None and _LUSTRE not in lock.host:
+        yield Problem(
+            where="file_system",
+            message=f"is fsx-lustre, and {cluster.machine_image} holds no Lustre client",
+            hint="use FileSystem.EFS, or an ami_parameter of your own whose image mounts Lustre",
         )
 
 

@@ -19,6 +19,7 @@ from infra.checks.mpi import (
 from infra.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
 from infra.checks.places import (
     image_of_this_checkout,
+    lustre_of_the_machine_image,
     machine_image_of_this_checkout,
     mpi_of_the_machine_image,
     parameter_of_the_machine_image,
@@ -153,6 +154,7 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         machine_image_of_this_checkout: ("machine_image",),
         parameter_of_the_machine_image: ("machine_image", "ami_parameter"),
         mpi_of_the_machine_image: ("machine_image", "ami_parameter", "mpi"),
+        lustre_of_the_machine_image: ("machine_image", "ami_parameter", "file_system"),
         no_accelerators: ("instance_type",),
         no_capacity_block: ("market",),
         times_of_the_clock: ("start_at", "stop_at", "time_zone"),

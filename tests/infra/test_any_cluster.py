@@ -64,7 +64,7 @@ def machines(draw: st.DrawFn) -> MpiCluster:
         market=market,
         reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
         egress=draw(st.sampled_from(Egress)),
-        file_system=draw(st.sampled_from(FileSystem)),
+        file_system=draw(st.sampled_from([FileSystem.NONE, FileSystem.EFS])),
         mpi=mpi,
         ami_parameter=MPI_CLUSTER.ami_parameter if mpi is Mpi.OPEN_MPI else "/mine/ami",
         ssh_cidrs=draw(st.sampled_from([(), ("10.0.0.0/8",), ("10.1.0.0/16", "192.168.0.0/24")])),

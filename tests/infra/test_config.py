@@ -180,6 +180,7 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
             "ami_parameter: is /slipway/amis/gaudi-ecs/id, and machine_image is cpu-mpi; write /slipway/amis",
         ),
         ({"mpi": Mpi.MPICH}, "mpi: is mpich, and cpu-mpi holds open-mpi"),
+        ({"file_system": FileSystem.FSX_LUSTRE}, "is fsx-lustre, and cpu-mpi holds no Lustre client"),
         (
             {"machine_image": "neuron-slurm", "ami_parameter": "/slipway/amis/neuron-slurm/id"},
             "mpi: is open-mpi, and neuron-slurm holds no MPI",
