@@ -16,7 +16,7 @@ from tests.end_to_end.conftest import Shell
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
-NODES = 3
+NODES = 2
 ON = ("--on", "c6i", "--nodes", str(NODES))
 SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=1")
 TRAINING = {
