@@ -17,7 +17,7 @@ from jobs.yard.bakery.base import reason_for_no_base
 from jobs.yard.state import MACHINE_IMAGES
 from tests.end_to_end.conftest import Shell
 
-pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.build]
 
 IMAGE = "cpu-mpi"
 STACK = f"slipway-bakery-{IMAGE}"
