@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from jobs.core.machine_images import ami_parameter, bakery_parameter, decode_bakery
 from jobs.yard.bakery.base import reason_for_no_base
+from jobs.yard.isolation.tiers import best_tier
 from jobs.yard.state import MACHINE_IMAGES
 from tests.end_to_end.conftest import Shell
 
@@ -22,6 +24,7 @@ pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.build]
 IMAGE = "cpu-mpi"
 STACK = f"slipway-bakery-{IMAGE}"
 NETWORK = "slipway-bakery-network-us-east-1"
+READY_SECONDS = 120.0  # to join, and to answer an all-reduce
 BAKE_SECONDS = 1200  # a Debian, 150 packages, 200 MB of wheels, and two imports of torch
 
 
@@ -99,3 +102,23 @@ def test_the_image_is_listed_as_in_use_and_preflight_finds_it_sound(
     done = deployed.run("slipway", "preflight", "c6i", "--json")
     verdicts = {each["check"]: each["outcome"] for each in json.loads(done.text[: done.text.rindex("]") + 1])}
     assert (verdicts["machine image"], verdicts["locked versions"]) == ("ok", "ok")
+
+
+def test_machines_of_c6i_boot_from_it_and_are_ready(
+    deployed: Shell, baked: dict[str, Any], tmp_path: Path
+) -> None:
+    if not best_tier().isolated:
+        pytest.skip("this machine can make no namespaces, so no host can have files of its own")
+    deploy = ("env", "CDK_VALIDATION=false", "cdk", "deploy", "c6i", "--require-approval", "never")
+    deployed.must(*deploy, "--output", str(tmp_path), "-c", "c6i.max_nodes=2", "-c", "c6i.keep_data=false")
+    machines = deployed.client("ec2").describe_instances()["Reservations"]
+    assert {each["ImageId"] for found in machines for each in found["Instances"]} == {baked["ami_id"]}
+    deadline = time.monotonic() + READY_SECONDS
+    while sum(bool(each["answered"]) for each in status(deployed)) < 2:
+        assert time.monotonic() < deadline, deployed.must("slipway", "yard", "logs")
+    hosts = deployed.data("slipway", "yard", "hosts", "--json")
+    assert {each["root"] for each in hosts} == {"machine image"}
+
+
+def status(shell: Shell) -> list[dict[str, Any]]:
+    return list(shell.data("slipway", "status", "--on", "c6i", "--nodes", "--json"))
