@@ -97,14 +97,25 @@ def test_what_is_not_the_code_that_was_sent_is_never_unpacked(tmp_path: Path, bo
     assert not (tmp_path / "slipway").exists()
 
 
-def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
+def a_link() -> tarfile.TarInfo:
+    member = tarfile.TarInfo("inside")
+    member.type, member.linkname = tarfile.SYMTYPE, "/etc"
+    return member
+
+
+@pytest.mark.parametrize(
+    "member", [tarfile.TarInfo("../../escaped"), tarfile.TarInfo("/tmp/escaped-slipway"), a_link()]
+)
+def test_an_archive_writes_plain_files_below_its_folder_and_nothing_else(
+    tmp_path: Path, member: tarfile.TarInfo
+) -> None:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("../../escaped"))
+        tar.addfile(member)
     body = plain.getvalue()
-    with pytest.raises(tarfile.OutsideDestinationError):
+    with pytest.raises(DamagedCode, match="no file below its folder"):
         ensure_code(WHERE, setup_of(tmp_path), sha256(body).hexdigest(), Store(gzip.compress(body)))
-    assert not list(tmp_path.rglob("escaped"))
+    assert not list(tmp_path.rglob("*escaped*"))
 
 
 def test_code_that_no_files_share_lies_where_no_other_user_can_lay_some_before(tmp_path: Path) -> None:
