@@ -15,6 +15,7 @@ from importlib.resources import files
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from jobs.estimate.csv_rows import read_rows
 from jobs.estimate.errors import CannotEstimate
 from jobs.estimate.hardware import family_of
 from jobs.estimate.shapes import Calibration
@@ -67,19 +68,7 @@ def our_measurements() -> tuple[Measurement, ...]:
 
 def decode_measurements(text: str, where: str) -> tuple[Measurement, ...]:
     """Every mistake names the file and the line."""
-    reader = csv.DictReader(io.StringIO(text))
-    missing = [each.name for each in fields(Measurement) if each.name not in (reader.fieldnames or ())]
-    if missing:
-        raise CannotEstimate(
-            f"{where} lacks the column {', '.join(missing)}",
-            hint=f"its first line must be {','.join(each.name for each in fields(Measurement))}",
-        )
-    rows: list[Measurement] = []
-    for row in reader:
-        if len(rows) >= _LARGEST_FILE:
-            raise CannotEstimate(f"{where} has more than {_LARGEST_FILE} rows", hint="is it the right file?")
-        rows.append(_decode(row, f"{where}, line {reader.line_num}"))
-    return tuple(rows)
+    return read_rows(text, where, [each.name for each in fields(Measurement)], _decode, most=_LARGEST_FILE)
 
 
 def encode_measurements(rows: Iterable[Measurement]) -> str:

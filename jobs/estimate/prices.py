@@ -15,6 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from jobs.core.instances import InstanceType, instance_types
+from jobs.estimate.csv_rows import read_rows
 from jobs.estimate.errors import CannotEstimate
 
 ON_DEMAND = "on-demand"
@@ -134,19 +135,7 @@ def what_is_paid(around: Surroundings, region: str, nodes: int) -> tuple[Item, .
 
 def decode_rates(text: str, where: str) -> tuple[Rate, ...]:
     """Every mistake names the file and the line."""
-    reader = csv.DictReader(io.StringIO(text))
-    wanted = [each.name for each in fields(Rate)]
-    if missing := [name for name in wanted if name not in (reader.fieldnames or ())]:
-        raise CannotEstimate(
-            f"{where} lacks the column {', '.join(missing)}",
-            hint=f"its first line must be {','.join(wanted)}",
-        )
-    rows: list[Rate] = []
-    for row in reader:
-        if len(rows) >= _LARGEST_FILE:
-            raise CannotEstimate(f"{where} has more than {_LARGEST_FILE} rows", hint="is it the right file?")
-        rows.append(_decode_rate(row, f"{where}, line {reader.line_num}"))
-    return tuple(rows)
+    return read_rows(text, where, [each.name for each in fields(Rate)], _decode_rate, most=_LARGEST_FILE)
 
 
 def encode_rates(rates: Iterable[Rate]) -> str:
