@@ -89,7 +89,14 @@ def test_how_far_it_is_compressed_does_not_matter(tmp_path: Path) -> None:
     assert (folder / "containers/a").read_text() == "1"
 
 
-@pytest.mark.parametrize("body", [b"", b"no gzip", gzip.compress(b"another archive")])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"no gzip", id="no gzip"),
+        pytest.param(gzip.compress(b"another archive"), id="another archive"),
+    ],
+)
 def test_what_is_not_the_code_that_was_sent_is_never_unpacked(tmp_path: Path, body: bytes) -> None:
     digest = pack(tree(tmp_path / "one", a="1")).digest
     with pytest.raises(DamagedCode, match=digest):
