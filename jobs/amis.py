@@ -32,6 +32,12 @@ def describe_manifest(ami_id: str, region: str) -> Manifest | None:
     return None
 
 
+def is_of(manifest: Manifest, bakery: Bakery) -> bool:
+    """The pipeline as deployed would bake the same again."""
+    asked = (bakery.lock_digest, bakery.recipe_version)
+    return (manifest.lock_digest, manifest.recipe_version) == asked
+
+
 def current_ami(bakery: Bakery) -> str | None:
     """The id that stacks use."""
     answer = ask(reader("ssm", bakery.region), "GetParameter", Name=bakery.ami_parameter)

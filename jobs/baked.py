@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from jobs.amis import is_of
 from jobs.aws import Unanswered, ask, ask_all, reader
 from jobs.baking import find_bakeries, unanswered
-from jobs.core.machine_images import AMIS, IMAGE_TAG, Bakery, image_of, manifest_of
+from jobs.core.machine_images import AMIS, IMAGE_TAG, Bakery, Manifest, image_of, manifest_of
 
 _ALIVE = ("pending", "running", "stopping", "stopped")
 
@@ -89,7 +90,7 @@ def _described(ami: Mapping[str, Any], facts: Facts, now: datetime) -> MachineIm
     named_in = [name for name, value in facts.parameters.items() if value == ami_id]
     image = manifest.image if manifest else str(image_of(named_in[0]))
     lock_digest = manifest.lock_digest if manifest else None
-    state, why = _state(image, lock_digest, bool(named_in), facts)
+    state, why = _state(image, manifest, bool(named_in), facts)
     return MachineImage(
         image=image,
         ami_id=ami_id,
@@ -103,15 +104,18 @@ def _described(ami: Mapping[str, Any], facts: Facts, now: datetime) -> MachineIm
     )
 
 
-def _state(image: str, lock_digest: str | None, is_named: bool, facts: Facts) -> tuple[str, str]:
+def _state(image: str, manifest: Manifest | None, is_named: bool, facts: Facts) -> tuple[str, str]:
     if not is_named:
         return "replaced", ""
-    if lock_digest is None:
+    if manifest is None:
         return "in use", "it says nothing of what it holds"
-    deployed = next((each.lock_digest for each in facts.bakeries if each.name == image), None)
-    if deployed not in (None, lock_digest):
-        return "stale", f"the pipeline has the lock {deployed}: slipway bake {image} --wait"
-    return "in use", ""
+    deployed = next((each for each in facts.bakeries if each.name == image), None)
+    if deployed is None or is_of(manifest, deployed):
+        return "in use", ""
+    changed = f"the lock {deployed.lock_digest}"
+    if manifest.lock_digest == deployed.lock_digest:
+        changed = "other steps, another parent or other code of Slipway"
+    return "stale", f"the pipeline has {changed}: slipway bake {image} --wait"
 
 
 def _missing(parameter: str, ami_id: str, facts: Facts) -> MachineImage:

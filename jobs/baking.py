@@ -70,7 +70,7 @@ def find_bakeries(region: str | None) -> list[Bakery]:
 def bake_request(bakery: Bakery, latest_image: str) -> BakeRequest:
     """`latest_image` is part of the token: two terminals that see the same one start one bake between them,
     and after it has ended the next one is another."""
-    facts = "\0".join((bakery.pipeline_arn, bakery.lock_digest, latest_image))
+    facts = "\0".join((bakery.pipeline_arn, bakery.lock_digest, bakery.recipe_version, latest_image))
     token = sha256(facts.encode()).hexdigest()[:_TOKEN_LENGTH]
     return BakeRequest(start={"imagePipelineArn": bakery.pipeline_arn, "clientToken": token})
 

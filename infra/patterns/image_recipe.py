@@ -32,11 +32,12 @@ class ImageRecipeProps:
 class ImageRecipe(Construct):
     def __init__(self, scope: Construct, id: str, *, props: ImageRecipeProps) -> None:
         super().__init__(scope, id)
+        self.version = _version(_described(props))
         self.resource = imagebuilder.CfnImageRecipe(
             self,
             "Resource",
             name=props.name,
-            version=_version(_described(props)),
+            version=self.version,
             parent_image=props.parent,
             working_directory="/var/tmp",  # noqa: S108  # on a machine of its own
             components=[_component(self, name, props) for name in props.components],

@@ -71,7 +71,7 @@ class BakeryStack(Stack):
         asset = _payload(self, props)
         recipe = _recipe(self, props, asset)
         pipeline = _pipeline(self, props, recipe=recipe, logs=logs, asset=asset)
-        bakery = _bakery(self, props, pipeline=pipeline, logs=logs)
+        bakery = _bakery(self, props, recipe=recipe, pipeline=pipeline, logs=logs)
         BakeryRecord(self, "Bakery", props=BakeryRecordProps(bakery=bakery))
 
 
@@ -128,15 +128,29 @@ def _pipeline(
             instance_type=props.instance_type,
             log_group_name=logs.name,
             log_place=(props.log_bucket.bucket_name, props.image),
-            ami_tags={**props.tags, **ami_tags(props.image, props.lock.digest, props.lock.versions)},
+            ami_tags={**props.tags, **_ami_tags(props, recipe)},
             machine_tags=props.tags,
             keep_images=props.keep_images,
         ),
     )
 
 
+def _ami_tags(props: BakeryStackProps, recipe: ImageRecipe) -> Mapping[str, str]:
+    return ami_tags(
+        props.image,
+        lock_digest=props.lock.digest,
+        recipe_version=recipe.version,
+        versions=props.lock.versions,
+    )
+
+
 def _bakery(
-    stack: BakeryStack, props: BakeryStackProps, *, pipeline: ImagePipeline, logs: EncryptedLogGroup
+    stack: BakeryStack,
+    props: BakeryStackProps,
+    *,
+    recipe: ImageRecipe,
+    pipeline: ImagePipeline,
+    logs: EncryptedLogGroup,
 ) -> Bakery:
     return Bakery(
         name=props.image,
@@ -146,6 +160,7 @@ def _bakery(
         ami_parameter=ami_parameter(props.image),
         manifest_parameter=manifest_parameter(ami_parameter(props.image)),
         lock_digest=props.lock.digest,
+        recipe_version=recipe.version,
         log_group=logs.name,
         parent=props.parent,
     )

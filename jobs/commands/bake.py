@@ -30,7 +30,7 @@ COLUMNS = (
 @click.command()
 @click.argument("image")
 @click.option("--wait", is_flag=True, help="Follow the bake to its end, and write its manifest.")
-@click.option("--again", is_flag=True, help="Bake even where the AMI in use holds what the lock says.")
+@click.option("--again", is_flag=True, help="Bake even where the AMI in use is what the pipeline would bake.")
 @click.option("--use", "ami_id", metavar="AMI", help="Bake nothing: go back to an AMI that was baked before.")
 @click.option("--region", help="Where the pipeline is deployed; otherwise your own region.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
@@ -47,8 +47,8 @@ def command(
     """Bake IMAGE (a folder of containers/images) into an AMI, which clusters then start from.
 
     The same command again finds the bake that runs. Without --wait it goes on by itself: run the command with
-    --wait later to see its end. What is in use holds the lock of the deployed pipeline, so it is not baked
-    again unless you say --again.
+    --wait later to see its end. What the deployed pipeline made from the same lock, steps and code is not
+    baked again unless you say --again.
 
     \b
     slipway bake cpu-mpi --wait
@@ -62,7 +62,7 @@ def command(
         return
     _warn_of_another_lock(bakery)
     if not again and (manifest := _in_use(bakery)) and not _running(bakery):
-        say(f"{manifest.ami_id} holds the lock of {image} already; bake it anew with --again")
+        say(f"{manifest.ami_id} is what the pipeline of {image} bakes already; bake it anew with --again")
         _keep(bakery, manifest)
         _show(bakery, manifest, None, [], as_json=as_json)
     elif dry_run:
@@ -148,12 +148,12 @@ def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
 
 
 def _in_use(bakery: Bakery) -> Manifest | None:
-    """Of the AMI that the parameter names, if it holds the lock of the deployed pipeline."""
-    from jobs.amis import current_ami, describe_manifest
+    """Of the AMI that the parameter names, if it is what the deployed pipeline would bake."""
+    from jobs.amis import current_ami, describe_manifest, is_of
 
     ami_id = current_ami(bakery)
     manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
-    return manifest if manifest and manifest.lock_digest == bakery.lock_digest else None
+    return manifest if manifest and is_of(manifest, bakery) else None
 
 
 def _running(bakery: Bakery) -> str | None:

@@ -21,6 +21,7 @@ MAX_BYTES = 4096  # what a standard SSM parameter holds
 
 IMAGE_TAG = "slipway:image"
 LOCK_TAG = "slipway:lock"
+RECIPE_TAG = "slipway:recipe"
 VERSION_TAG = "slipway:version:"  # and the component
 
 # How the names of steps end that a machine outside AWS cannot run: for want of a device or a kernel of
@@ -44,6 +45,7 @@ class Bakery:
     ami_parameter: str  # Image Builder writes the id of each good bake here
     manifest_parameter: str  # whoever followed the bake writes its manifest here
     lock_digest: str  # of the lock that the pipeline was deployed with
+    recipe_version: str  # of parent, components, values of the lock, and our own code that goes in
     log_group: str
     parent: str  # an AMI id, or ssm: and the name of a parameter
 
@@ -55,6 +57,7 @@ class Manifest:
     image: str
     ami_id: str
     lock_digest: str
+    recipe_version: str
     baked_at: str  # as EC2 says it: 2026-11-21T10:00:00.000Z
     versions: Mapping[str, str]  # of the components in the lock
 
@@ -97,20 +100,23 @@ def decode_bakery(text: str, *, parameter: str) -> Bakery:
     return Bakery(**{name: str(record[name]) for name in known})
 
 
-def ami_tags(image: str, lock_digest: str, versions: Mapping[str, str]) -> Mapping[str, str]:
+def ami_tags(
+    image: str, *, lock_digest: str, recipe_version: str, versions: Mapping[str, str]
+) -> Mapping[str, str]:
     """The tags that say what an AMI holds."""
     named = {f"{VERSION_TAG}{component}": version for component, version in sorted(versions.items())}
-    return {IMAGE_TAG: image, LOCK_TAG: lock_digest, **named}
+    return {IMAGE_TAG: image, LOCK_TAG: lock_digest, RECIPE_TAG: recipe_version, **named}
 
 
 def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> Manifest | None:
     """What the AMI's tags say; None: it was not baked here."""
-    if IMAGE_TAG not in tags or LOCK_TAG not in tags:
+    if not {IMAGE_TAG, LOCK_TAG, RECIPE_TAG} <= tags.keys():
         return None
     return Manifest(
         image=tags[IMAGE_TAG],
         ami_id=ami_id,
         lock_digest=tags[LOCK_TAG],
+        recipe_version=tags[RECIPE_TAG],
         baked_at=baked_at,
         versions={
             key.removeprefix(VERSION_TAG): value

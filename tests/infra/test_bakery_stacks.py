@@ -114,6 +114,7 @@ def test_an_image_says_by_its_tags_what_it_holds(name: str) -> None:
     manifest = manifest_of("ami-1", "2026-11-21", image["AmiTags"])
     assert manifest is not None
     assert (manifest.image, manifest.lock_digest) == (name, lock_digest(CONTAINERS, name))
+    assert manifest.recipe_version == only(bakery(name), f"{IMAGE_BUILDER}::ImageRecipe")["Version"]
     assert manifest.versions["efa"] == lock_parameters(CONTAINERS, name)["HostEfa"]
 
 
@@ -195,6 +196,7 @@ def test_the_record_tells_where_the_image_is_baked(name: str) -> None:
     record = decode_bakery(as_text(parameter["Value"]), parameter="/slipway/bakeries")
     assert (record.name, record.region, record.parent) == (name, "us-east-1", BY_NAME[name].parent)
     assert record.lock_digest == lock_digest(CONTAINERS, name)
+    assert record.recipe_version == only(bakery(name), f"{IMAGE_BUILDER}::ImageRecipe")["Version"]
     assert (record.ami_parameter, record.manifest_parameter) == (
         f"/slipway/amis/{name}/id",
         f"/slipway/amis/{name}/manifest",

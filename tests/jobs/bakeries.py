@@ -24,13 +24,14 @@ HARDWARE = bash("exit 1", name="LoadOnHardware")
 class Deployed:
     yard: YardBakery
 
-    def deploy(self, *commands: str, lock_digest: str = "a" * 16) -> Bakery:
+    def deploy(self, *commands: str, lock_digest: str = "a" * 16, recipe_version: str = "1.0.1") -> Bakery:
         """A pipeline whose only component runs these commands, and its record."""
+        tags = ami_tags(IMAGE, lock_digest=lock_digest, recipe_version=recipe_version, versions=VERSIONS)
         distribution = {
             "region": REGION,
             "amiDistributionConfiguration": {
                 "name": "slipway-cpu-mpi-{{ imagebuilder:buildDate }}",
-                "amiTags": dict(ami_tags(IMAGE, lock_digest, VERSIONS)),
+                "amiTags": dict(tags),
             },
             "ssmParameterConfigurations": [{"parameterName": ami_parameter(IMAGE)}],
         }
@@ -43,6 +44,7 @@ class Deployed:
             ami_parameter=ami_parameter(IMAGE),
             manifest_parameter="/slipway/amis/cpu-mpi/manifest",
             lock_digest=lock_digest,
+            recipe_version=recipe_version,
             log_group="/aws/imagebuilder/cpu-mpi",
             parent="ami-12345678",
         )

@@ -95,12 +95,14 @@ def test_ctrl_c_leaves_the_bake_running_and_says_how_to_follow_it(
     assert deployed.yard.ended(str(image["arn"])).status == "CANCELLED"
 
 
-def test_what_holds_the_lock_is_not_baked_again_unless_asked(deployed: Deployed, slipway: Slipway) -> None:
+def test_what_the_pipeline_baked_is_not_baked_again_unless_asked(
+    deployed: Deployed, slipway: Slipway
+) -> None:
     found = deployed.deploy("true")
     _, first, _ = slipway("bake", IMAGE, "--wait", "--json")
     code, second, err = slipway("bake", IMAGE, "--wait", "--json")
     assert (code, json.loads(second)["ami_id"]) == (0, json.loads(first)["ami_id"])
-    assert "holds the lock of cpu-mpi already" in err
+    assert "is what the pipeline of cpu-mpi bakes already" in err
     assert len(images_of(found)) == 1
     _, third, _ = slipway("bake", IMAGE, "--wait", "--again", "--json")
     assert json.loads(third)["ami_id"] != json.loads(first)["ami_id"]
@@ -193,6 +195,20 @@ def test_images_tell_what_is_in_use_by_whom_what_was_replaced_and_what_is_stale(
     told = rows(slipway)
     assert told[new]["state"] == "stale"
     assert told[new]["why"] == f"the pipeline has the lock {'b' * 16}: slipway bake {IMAGE} --wait"
+    deployed.deploy("true", recipe_version="1.0.2")
+    told = rows(slipway)
+    assert told[new]["state"] == "stale"
+    assert "other code of Slipway: slipway bake" in str(told[new]["why"])
+
+
+def test_other_code_with_the_same_lock_is_baked_without_being_asked_twice(
+    deployed: Deployed, slipway: Slipway
+) -> None:
+    deployed.deploy("true")
+    _, first, _ = slipway("bake", IMAGE, "--wait", "--json")
+    deployed.deploy("true", recipe_version="1.0.2")
+    _, other, _ = slipway("bake", IMAGE, "--wait", "--json")
+    assert json.loads(first)["ami_id"] != json.loads(other)["ami_id"]
 
 
 def test_a_parameter_that_names_nothing_is_told_as_missing(deployed: Deployed, slipway: Slipway) -> None:

@@ -30,6 +30,7 @@ BAKERY = Bakery(
     ami_parameter=ami_parameter("cpu-mpi"),
     manifest_parameter="/slipway/amis/cpu-mpi/manifest",
     lock_digest="0123456789abcdef",
+    recipe_version="1.0.7",
     log_group="/aws/imagebuilder/slipway-cpu-mpi",
     parent="ami-0123456789abcdef0",
 )
@@ -37,6 +38,7 @@ MANIFEST = Manifest(
     image="cpu-mpi",
     ami_id="ami-0fedcba9876543210",
     lock_digest="0123456789abcdef",
+    recipe_version="1.0.7",
     baked_at="2026-11-21T10:00:00.000Z",
     versions={"pytorch": "2.13.0", "efa": "1.43.2"},
 )
@@ -83,7 +85,9 @@ def test_what_is_no_object_is_refused(text: str) -> None:
 
 
 def test_a_manifest_is_what_the_tags_of_its_ami_say() -> None:
-    tags = ami_tags(MANIFEST.image, MANIFEST.lock_digest, MANIFEST.versions)
+    tags = ami_tags(
+        MANIFEST.image, lock_digest=MANIFEST.lock_digest, recipe_version="1.0.7", versions=MANIFEST.versions
+    )
     strangers = {"Name": "cpu-mpi", "CreatedBy": "EC2 Image Builder"}
     assert manifest_of(MANIFEST.ami_id, MANIFEST.baked_at, {**tags, **strangers}) == MANIFEST
 
