@@ -19,9 +19,6 @@ import torch
 from containers.data.glue_sample import write_task
 from containers.data.glue_tokens import Examples
 from containers.data.model_sample import Size, write_model
-from containers.recipes.bert_pretrain.devices import open_device
-from containers.recipes.bert_pretrain.ending import Ending
-from containers.recipes.bert_pretrain.engine_torch import TorchEngine
 from containers.recipes.glue_finetune import opening
 from containers.recipes.glue_finetune.batches import Batches, plan_batch
 from containers.recipes.glue_finetune.config import decode_arguments
@@ -31,6 +28,10 @@ from containers.recipes.glue_finetune.inputs import inputs_of
 from containers.recipes.glue_finetune.loop import Loop
 from containers.recipes.glue_finetune.metrics import score
 from containers.recipes.glue_finetune.session import TRAINER_EPSILON, Parts
+from containers.training.data_parallel import DataParallel
+from containers.training.devices import open_device
+from containers.training.ending import Ending
+from containers.training.saving import Saving
 from scripts.benchmarks import Row
 from scripts.benchmarks_training import ALONE
 
@@ -92,8 +93,18 @@ def _ours(folder: Path) -> Ours:
     batches = Batches(
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
     )
-    engine = TorchEngine(parts, epsilon=TRAINER_EPSILON)
+    engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
     directory = write_finished(folder, model, engine.weights(), pretrained, data.task)
+    schedule, ending = opening.build_schedule(config, batches), Ending(contract)
+    saving = Saving(
+        engine=engine,
+        checkpoints=None,
+        ending=ending,
+        every=config.checkpoint_every,
+        steps=schedule.steps,
+        place=device.place,
+        say=_silent,
+    )
     loop = Loop(
         config=config,
         rank=0,
@@ -101,12 +112,11 @@ def _ours(folder: Path) -> Ours:
         batches=batches,
         model=model,
         engine=engine,
-        schedule=opening.build_schedule(config, batches),
-        ending=Ending(contract),
-        checkpoints=None,
+        schedule=schedule,
+        ending=ending,
+        saving=saving,
         tell=lambda _: None,
         evaluate=lambda _: None,
-        say=_silent,
     )
     evaluations = Evaluations(
         task=data.task, sets=data.dev, model=model, contract=contract, beat=_silent, say=_silent

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from containers.recipes.bert_pretrain.batch import plan_batch
 from containers.recipes.bert_pretrain.config import BertConfig, decode
-from containers.recipes.bert_pretrain.devices import Device, open_device
 from containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
-from containers.recipes.bert_pretrain.flops import training_flops_per_token
-from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining, BertShape
-from containers.recipes.bert_pretrain.optimizers import BETAS, EPSILON
-from containers.recipes.bert_pretrain.report import PUBLISHED_MFU
+from containers.recipes.bert_pretrain.flops import PUBLISHED_MFU, training_flops_per_token
+from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
 from containers.runtime.contract import LaunchContract
+from containers.training.devices import Device, open_device
+from containers.training.encoder import BertShape
+from containers.training.optimizers import BETAS, EPSILON
 from scripts.benchmarks import Row
 from scripts.transformers_bert import build_reference, reference_rows
 

@@ -5,10 +5,8 @@ A new setting is one field of BertConfig, one row of SETTINGS, and one default.
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from containers.recipes.bert_pretrain.defaults import (
     ARTICLE_ACCUMULATION_STEPS,
@@ -16,20 +14,8 @@ from containers.recipes.bert_pretrain.defaults import (
     EVERY_SIZE,
     SECOND_PHASE,
 )
-from containers.recipes.kinds import Choice, Kind, Number, RelativePath, Whole
-from containers.runtime.errors import Refusal
-from containers.runtime.values import shown
-
-_KEY = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-
-
-class InvalidSettings(Refusal):
-    """Everything that is wrong with the settings, found before a device is touched."""
-
-    def __init__(self, mistakes: Sequence[str]) -> None:
-        self.mistakes = tuple(mistakes)
-        several = f"{len(mistakes)} settings are wrong:\n  " + "\n  ".join(mistakes)
-        super().__init__(several if len(mistakes) > 1 else mistakes[0])
+from containers.training.kinds import Choice, Kind, Number, RelativePath, Whole
+from containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,24 +52,21 @@ class BertConfig:
 
 
 # ZeRO and data parallelism make the same weights and the same checkpoints; the rest leaves the weights alone.
+# start.py adds batch and precision as they turn out; the cursor knows the dataset.
 _FREE_TO_CHANGE = frozenset(
     {
-        "device",
-        "precision",
-        "zero",
-        "engine",
-        "resume",
-        "checkpoint_every",
-        "keep",
-        "log_every",
-        "on_nan",
-        "accumulation_steps",
+        *(
+            "dataset",
+            "start_from",
+            "accumulation_steps",
+            "global_batch",
+            "device",
+            "precision",
+            "zero",
+            "engine",
+        ),
+        *("on_nan", "resume", "checkpoint_every", "keep", "log_every"),
     }
-    | {
-        "global_batch",
-        "start_from",
-        "dataset",
-    }  # start.py adds batch and precision as they turn out; the cursor knows the dataset
 )
 
 _NO_LAMB_WITH_ZERO = (
@@ -132,35 +115,16 @@ SETTINGS: Mapping[str, Kind] = {
 
 def decode_arguments(arguments: Sequence[str]) -> BertConfig:
     """`key=value` each, as `--set` gives them."""
-    given: dict[str, str] = {}
-    mistakes = []
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals or not _KEY.fullmatch(key):
-            mistakes.append(f"{shown(argument)} is no key=value, such as micro_batch=16")
-        elif key in given:
-            mistakes.append(f"{key} is set twice, to {shown(given[key])} and {shown(value)}; set it once")
-        else:
-            given[key] = value
-    return _decode(given, mistakes)
-
-
-def decode(given: Mapping[str, str]) -> BertConfig:
-    return _decode(given, [])
-
-
-def _decode(given: Mapping[str, str], mistakes: list[str]) -> BertConfig:
-    mistakes += [_unknown(key) for key in given if key not in SETTINGS]
-    texts = {**_defaults(given), **{key: text for key, text in given.items() if key in SETTINGS}}
-    values: dict[str, int | float | str | None] = {}
-    for name in (field.name for field in fields(BertConfig)):
-        values[name] = SETTINGS[name].read(texts[name]) if name in texts else None
-        if name in texts and values[name] is None:
-            mistakes.append(f"{name} is {shown(texts[name])}, and must be {SETTINGS[name].wanted}")
-    mistakes += [reason for is_so, reason in _contradictions(values) if is_so]
+    given, mistakes = split_arguments(arguments, SETTINGS)
+    values, more = read_values({**_defaults(given), **given}, SETTINGS)
+    mistakes += [*more, *(reason for is_so, reason in _contradictions(values) if is_so)]
     if mistakes:
         raise InvalidSettings(mistakes)
     return BertConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+def decode(given: Mapping[str, str]) -> BertConfig:
+    return decode_arguments([f"{key}={text}" for key, text in given.items()])
 
 
 def _defaults(given: Mapping[str, str]) -> dict[str, str]:
@@ -186,10 +150,3 @@ def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
         (values["on_nan"] == "skip" and (zero == 1 or engine == "deepspeed"), _NO_SKIP_WITH_DEEPSPEED),
         (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),
     ]
-
-
-def _unknown(key: str) -> str:
-    close = difflib.get_close_matches(key, SETTINGS, n=1)
-    return f"{shown(key)} is no setting; " + (
-        f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTINGS)}"
-    )

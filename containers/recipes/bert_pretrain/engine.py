@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from containers.recipes.bert_pretrain.batch import BatchPlan
 from containers.recipes.bert_pretrain.config import BertConfig
-from containers.recipes.bert_pretrain.devices import Device
 from containers.recipes.bert_pretrain.model import BertForPreTraining, Losses
-from containers.recipes.bert_pretrain.state import Piece
 from containers.runtime.errors import Refusal
+from containers.training.batch import BatchPlan
+from containers.training.devices import Device
+from containers.training.state import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +71,3 @@ def build_engine(parts: EngineParts) -> Engine:
         ) from error
     built: Engine = module.build(parts)
     return built
-
-
-def load_weights(model: torch.nn.Module, piece: Piece) -> None:
-    """In the model's own precision; the engine's copy in fp32 is loaded apart."""
-    parameter = model.get_parameter(piece.parameter)
-    piece.copy_to(parameter.detach().view(-1), 0)

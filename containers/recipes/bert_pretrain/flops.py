@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from containers.recipes.bert_pretrain.model import BertShape
+from dataclasses import dataclass
+
+from containers.training.devices import Device
+from containers.training.encoder import BertShape
+
+# The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed beside.
+PUBLISHED_MFU = 0.44
 
 
 def training_flops_per_token(shape: BertShape, row_tokens: int) -> float:
@@ -13,3 +19,18 @@ def training_flops_per_token(shape: BertShape, row_tokens: int) -> float:
     encoder = shape.layers * (24 * shape.hidden**2 + 4 * row_tokens * shape.hidden)
     head = 2 * shape.hidden * shape.vocabulary + 2 * shape.hidden**2
     return 3.0 * (encoder + head)
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    device: Device
+    world: int
+    shape: BertShape
+    row_tokens: int
+
+    def in_words(self, tokens_per_second: float) -> str:
+        """Of all ranks; nothing where the device's peak is not known."""
+        if (peak := self.device.peak_tflops) is None:
+            return ""
+        flops = tokens_per_second / self.world * training_flops_per_token(self.shape, self.row_tokens)
+        return f"  MFU {flops / (peak * 1e12):.1%} (published best {PUBLISHED_MFU:.0%})"

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from containers.data.dataset import Rows
-from containers.recipes.bert_pretrain.batch import BatchPlan
-from containers.recipes.bert_pretrain.devices import Device
+from containers.training.batch import BatchPlan
+from containers.training.devices import Device
 
 # The model's names, and the columns of the reference's HDF5 files.
 _COLUMNS: Mapping[str, str] = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal, cast
 
 import torch
 from torch import distributed
@@ -14,23 +12,23 @@ from torch import distributed
 from containers.data.dataset import Dataset
 from containers.data.loader import Cursor
 from containers.data.settings import PHASES
-from containers.recipes.bert_pretrain.batch import BatchPlan
 from containers.recipes.bert_pretrain.config import BertConfig
 from containers.recipes.bert_pretrain.defaults import PEAKS
-from containers.recipes.bert_pretrain.devices import Device, join_group
 from containers.recipes.bert_pretrain.engine import Engine, engine_name
-from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining, BertShape
-from containers.recipes.bert_pretrain.optimizers import Schedule
-from containers.recipes.bert_pretrain.state import read_pieces
+from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
 from containers.runtime import disk
-from containers.runtime.checkpoint import Checkpoints, Resumed, Training
+from containers.runtime.checkpoint import Checkpoints, Resumed
 from containers.runtime.collective import Json
 from containers.runtime.contract import LaunchContract
 from containers.runtime.errors import Refusal
 from containers.runtime.manifest import read_manifest
 from containers.runtime.resume import published
-from containers.runtime.tensors import torch_collective
-from containers.runtime.values import shown
+from containers.training.batch import BatchPlan
+from containers.training.devices import Device, join_group
+from containers.training.encoder import BertShape
+from containers.training.optimizers import Schedule
+from containers.training.start import element_counts, local_folder, resume
+from containers.training.state import read_pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +68,6 @@ def open_dataset(contract: LaunchContract, config: BertConfig) -> Dataset:
     return dataset
 
 
-def local_folder(what: str, place: str) -> Path:
-    if "://" in place:
-        raise Refusal(
-            f"{what} are at {shown(place)}, and training reads and writes files",
-            hint="give a folder that all nodes share",
-        )
-    return Path(place)
-
-
 def build_model(config: BertConfig, device: Device, dataset: Dataset) -> BertForPreTraining:
     """The same weights on every rank: of the seed alone, drawn in fp32 on the processor."""
     torch.manual_seed(config.seed)
@@ -101,20 +90,6 @@ def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
     )
 
 
-@contextmanager
-def open_checkpoints(
-    contract: LaunchContract, keep: int, identity: dict[str, Json], say: Callable[[str], None]
-) -> Iterator[Checkpoints | None]:
-    if contract.checkpoints is None:
-        say("nobody said where checkpoints go (SLIPWAY_CHECKPOINTS): nothing is saved")
-        yield None
-        return
-    training = Training.of(contract, topology={"data": contract.world}, config=identity)
-    folder = local_folder("the checkpoints", contract.checkpoints)
-    with Checkpoints(folder, training, collective=torch_collective(), keep=keep, say=say) as checkpoints:
-        yield checkpoints
-
-
 def training_identity(
     config: BertConfig, plan: BatchPlan, device: Device, model: BertForPreTraining
 ) -> dict[str, Json]:
@@ -123,21 +98,8 @@ def training_identity(
         **config.identity(),
         "global_batch": plan.global_batch,
         "vocabulary": model.shape.vocabulary,
-        "precision": str(device.precision).removeprefix("torch."),
+        "precision": device.precision_name,
     }
-
-
-def check_ranks_agree(identity: dict[str, Json]) -> None:
-    first, *others = torch_collective().gather(identity)
-    for rank, other in enumerate(others, start=1):
-        if other != first:
-            assert isinstance(other, dict), "it is what a rank sent"
-            assert isinstance(first, dict), "it is what rank 0 sent"
-            name = next(name for name in first if other.get(name) != first[name])
-            raise Refusal(
-                f"rank {rank} has {name} {other.get(name)!r}, and rank 0 has {first[name]!r}",
-                hint="start all ranks with the same settings and the same image",
-            )
 
 
 def begin(
@@ -147,18 +109,12 @@ def begin(
     config: BertConfig,
     contract: LaunchContract,
 ) -> Beginning:
-    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-    found = checkpoints.resume(_mode(config), reshard=True) if checkpoints else None
+    found = resume(engine, model, checkpoints, config.resume)
     if found is not None:
-        engine.restore(read_pieces(found, sizes), found.step)
         return Beginning(step=found.step, cursor=_cursor(found))
     if config.start_from is not None:
-        engine.start_from(read_pieces(_newest(contract, config.start_from), sizes))
+        engine.start_from(read_pieces(_newest(contract, config.start_from), element_counts(model)))
     return Beginning()
-
-
-def _mode(config: BertConfig) -> Literal["auto", "required", "never"]:
-    return cast(Literal["auto", "required", "never"], config.resume)
 
 
 def _cursor(found: Resumed) -> Cursor:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from containers.data.rng import permutation
-from containers.recipes.bert_pretrain.batch import BatchPlan, IndivisibleBatch
 from containers.recipes.glue_finetune.config import GlueConfig
 from containers.runtime.contract import LaunchContract
+from containers.training.batch import BatchPlan, IndivisibleBatch
 
 OF_EXAMPLES, OF_BATCHES = 7, 8  # what random numbers are for; containers/data/order.py has those before
 USUAL_MICRO_BATCH = 8  # a quarter of the article's batch: little padding, and four ranks can share it

@@ -5,16 +5,14 @@ A new setting is one field of GlueConfig, one row of SETTINGS and, if it has one
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from containers.data.errors import DataError
 from containers.data.glue_tasks import TASKS, find_task
 from containers.data.locations import check_address, is_remote
-from containers.recipes.bert_pretrain.config import InvalidSettings
-from containers.recipes.kinds import Choice, Kind, Number, RelativePath, Whole
-from containers.runtime.values import shown
+from containers.training.kinds import Choice, Kind, Number, RelativePath, Whole
+from containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,27 +134,8 @@ SETTINGS: Mapping[str, Kind] = {
 
 def decode_arguments(arguments: Sequence[str]) -> GlueConfig:
     """`key=value` each, as `--set` gives them."""
-    given: dict[str, str] = {}
-    mistakes = []
-    for argument in arguments:
-        key, equals, text = argument.partition("=")
-        if not equals or key not in SETTINGS:
-            mistakes.append(_unknown(argument, key))
-        elif key in given:
-            mistakes.append(f"{key} is set twice, to {shown(given[key])} and {shown(text)}; set it once")
-        else:
-            given[key] = text
-    values: dict[str, int | float | str | None] = dict.fromkeys(SETTINGS)
-    for key, text in {**DEFAULTS, **given}.items():
-        values[key] = SETTINGS[key].read(text)
-        if values[key] is None:
-            mistakes.append(f"{key} is {shown(text)}, and must be {SETTINGS[key].wanted}")
-    if mistakes:
-        raise InvalidSettings(mistakes)
+    given, mistakes = split_arguments(arguments, SETTINGS)
+    values, more = read_values({**DEFAULTS, **given}, SETTINGS)
+    if mistakes or more:
+        raise InvalidSettings([*mistakes, *more])
     return GlueConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
-
-
-def _unknown(argument: str, key: str) -> str:
-    close = difflib.get_close_matches(key, SETTINGS, n=1)
-    told = f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTINGS)}"
-    return f"{shown(argument)} is no setting with its value; {told}"

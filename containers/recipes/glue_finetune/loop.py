@@ -8,32 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, distributed
 
 from containers.data.glue_tokens import Examples
-from containers.recipes.bert_pretrain.ending import Ending
-from containers.recipes.bert_pretrain.engine_torch import TorchEngine
-from containers.recipes.bert_pretrain.loop import NotFinite, mixed
-from containers.recipes.bert_pretrain.optimizers import Schedule
-from containers.recipes.bert_pretrain.state import encode
 from containers.recipes.glue_finetune.batches import Batches, Rows, dealt
 from containers.recipes.glue_finetune.config import GlueConfig
 from containers.recipes.glue_finetune.inputs import inputs_of
 from containers.recipes.glue_finetune.model import Classifier, loss_of
-from containers.runtime.checkpoint import Checkpoints, SaveFailed
-from containers.runtime.errors import Interruption
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepReport:
-    step: int  # done, counted from 1
-    rows: int
-    tokens: int  # of those rows, padding not counted
-    loss: float
-    gradient_norm: float
-    learning_rate: float
-    seconds: float
-    own_seconds: float  # before the first wait for another rank
+from containers.training.agreement import summed
+from containers.training.data_parallel import DataParallel
+from containers.training.ending import Ending
+from containers.training.numbers import NotFinite, mixed
+from containers.training.optimizers import Schedule
+from containers.training.report import StepReport
+from containers.training.saving import Saving
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,23 +30,19 @@ class Loop:
     examples: Examples
     batches: Batches
     model: Classifier
-    engine: TorchEngine
+    engine: DataParallel
     schedule: Schedule
     ending: Ending
-    checkpoints: Checkpoints | None
+    saving: Saving
     tell: Callable[[StepReport], None]
     evaluate: Callable[[int], object]  # after so many epochs
-    say: Callable[[str], None]
     began: float = 0.0
     own_seconds: float = 0.0
 
     def run(self, first: int) -> None:
-        saved, steps = first, self.schedule.steps
+        self.saving.newest, steps = first, self.schedule.steps
         for step in range(first, steps):
-            if self.step(step):
-                self._leave(step + 1, saved)
-            if (step + 1) % self.config.checkpoint_every == 0 or step + 1 == steps:
-                saved = self._save(step + 1, saved)
+            self.saving.after(step + 1, must_end=self.step(step))
             epochs, rest = divmod(step + 1, self.batches.per_epoch)
             if self.config.evaluate == "epoch" and not rest and step + 1 < steps:
                 self.evaluate(epochs)
@@ -96,7 +79,7 @@ class Loop:
             self.engine.backward(weighted, is_last=number == numbers[-1])
             sums[0] += float(loss.detach()) * counted
         sums[1] = float(self.ending.is_near)
-        total, ends = self._summed(sums)
+        total, ends = summed(sums)
         return total / count, ends > 0
 
     def _move(self, loss: float, step: int) -> float:
@@ -125,36 +108,3 @@ class Loop:
                 own_seconds=self.own_seconds,
             )
         )
-
-    def _save(self, step: int, saved: int) -> int:
-        """A save that fails costs this checkpoint, not the training: the older ones are intact."""
-        if self.checkpoints is None:
-            return saved
-        began = time.perf_counter()
-        try:
-            self.checkpoints.save(step, encode(self.engine.pieces()))
-        except SaveFailed as error:
-            if step == self.schedule.steps:
-                raise
-            self.say(f"warning: {error}")
-            return saved
-        seconds = time.perf_counter() - began
-        self.ending.longest_save_seconds = max(self.ending.longest_save_seconds, seconds)
-        self.say(f"saved step {step} in {seconds:.1f} s")
-        return step
-
-    def _leave(self, step: int, saved: int) -> None:
-        if step == self.schedule.steps:
-            return
-        if not self._summed(torch.tensor([float(not self.ending.has_time_to_save())]))[0]:
-            saved = self._save(step, saved)
-        raise Interruption(
-            f"asked to end after step {step} of {self.schedule.steps}; saved up to step {saved}",
-            hint="the next attempt goes on from there",
-        )
-
-    def _summed(self, values: Tensor) -> list[float]:
-        if self.batches.plan.world > 1:
-            distributed.all_reduce(values)
-        found: list[float] = values.tolist()
-        return found

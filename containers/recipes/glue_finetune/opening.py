@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
 
 import torch
 from torch import distributed
@@ -14,12 +13,6 @@ from containers.data.glue_tasks import TASKS, Task
 from containers.data.glue_texts import TRAIN, read_texts
 from containers.data.glue_tokens import Examples, tokenise
 from containers.data.locations import is_remote, public
-from containers.recipes.bert_pretrain import start
-from containers.recipes.bert_pretrain.batch import BatchPlan
-from containers.recipes.bert_pretrain.devices import Device, join_group
-from containers.recipes.bert_pretrain.engine_torch import TorchEngine
-from containers.recipes.bert_pretrain.optimizers import Schedule
-from containers.recipes.bert_pretrain.state import read_pieces
 from containers.recipes.glue_finetune.backends import (
     choose_backend,
     prepare_backend,
@@ -32,10 +25,13 @@ from containers.recipes.glue_finetune.model import Classifier
 from containers.recipes.glue_finetune.pretrained import Pretrained, read_pretrained, refuse_long_rows
 from containers.recipes.glue_finetune.weights import load_weights
 from containers.runtime import disk
-from containers.runtime.checkpoint import Checkpoints, Mode
 from containers.runtime.collective import Json
 from containers.runtime.contract import LaunchContract
 from containers.runtime.errors import Refusal
+from containers.training.batch import BatchPlan
+from containers.training.devices import Device, join_group
+from containers.training.optimizers import Schedule
+from containers.training.start import local_folder
 
 Say = Callable[[str], None]
 
@@ -120,22 +116,10 @@ def training_identity(
         **config.identity(),
         "global_batch": plan.global_batch,
         "micro_batch": plan.micro_batch,
-        "precision": str(device.precision).removeprefix("torch."),
+        "precision": device.precision_name,
         "rows_sha256": data.digest,
         "model_sha256": pretrained.digest,
     }
-
-
-def resume(
-    config: GlueConfig, engine: TorchEngine, model: Classifier, checkpoints: Checkpoints | None
-) -> int:
-    """The step to begin with."""
-    found = checkpoints.resume(cast(Mode, config.resume), reshard=True) if checkpoints else None
-    if found is None:
-        return 0
-    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
-    engine.restore(read_pieces(found, sizes), found.step)
-    return found.step
 
 
 def _place(contract: LaunchContract, given: str) -> str:
@@ -145,4 +129,4 @@ def _place(contract: LaunchContract, given: str) -> str:
         raise Refusal("nobody said where the data is", hint="set SLIPWAY_DATA, or give s3:// addresses")
     if is_remote(contract.data):
         return f"{contract.data.rstrip('/')}/{given}"
-    return str(disk.folder_within(str(start.local_folder("the data", contract.data)), *given.split("/")))
+    return str(disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/")))

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers.recipes.bert_pretrain import start
-from containers.recipes.bert_pretrain.batch import BatchPlan
-from containers.recipes.bert_pretrain.devices import Device, open_device
-from containers.recipes.bert_pretrain.ending import Ending
-from containers.recipes.bert_pretrain.engine_torch import TorchEngine
 from containers.recipes.glue_finetune import opening
-from containers.recipes.glue_finetune.batches import Batches
+from containers.recipes.glue_finetune.batches import Batches, plan_batch
 from containers.recipes.glue_finetune.config import GlueConfig
 from containers.recipes.glue_finetune.evaluate import Evaluations
 from containers.recipes.glue_finetune.finished import write_model
 from containers.recipes.glue_finetune.loop import Loop
 from containers.recipes.glue_finetune.model import Classifier
-from containers.recipes.glue_finetune.report import Reporter, write_scores
+from containers.recipes.glue_finetune.report import write_scores
 from containers.runtime.checkpoint import Checkpoints
 from containers.runtime.contract import LaunchContract
 from containers.runtime.telemetry import Telemetry
+from containers.training.agreement import check_ranks_agree
+from containers.training.batch import BatchPlan
+from containers.training.data_parallel import DataParallel
+from containers.training.devices import Device, open_device
+from containers.training.ending import Ending
+from containers.training.report import Reporter, Words
+from containers.training.saving import Saving
+from containers.training.start import open_checkpoints, resume
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
 
@@ -39,36 +40,28 @@ class Parts:
     rank: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """Where lines go: the first rank's to people, the others' nowhere, since they would say the same."""
-
-    say: Callable[[str], None]  # stderr
-    show: Callable[[str], None]  # stdout
-
-
-def train(config: GlueConfig, contract: LaunchContract, plan: BatchPlan, stack: ExitStack) -> None:
-    words = Words(say=_say, show=_print) if contract.rank == 0 else Words(say=_silent, show=_silent)
+def train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> None:
+    plan, words = plan_batch(config, contract), Words.of(contract)
     telemetry = stack.enter_context(Telemetry.of(contract))
     ending = Ending(contract)
     device = open_device(contract, "cpu", config.precision)
     pretrained = opening.open_pretrained(config, contract)
     data = opening.open_data(config, contract, pretrained, words.say)
     backend = stack.enter_context(opening.process_group(config, contract, device))
-    precision = str(device.precision).removeprefix("torch.")
-    ranks = f"{contract.world} rank(s) in {precision}, over {backend}"
+    ranks = f"{contract.world} rank(s) in {device.precision_name}, over {backend}"
     words.say(f"{data.task.name}: {len(data.train)} rows, {ranks}")
     identity = opening.training_identity(config, plan, device, pretrained, data)
-    start.check_ranks_agree(identity)
+    check_ranks_agree(identity)
     model = opening.build_model(config, device, pretrained, data.task, words.say)
     parts = Parts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
-    engine = TorchEngine(parts, epsilon=TRAINER_EPSILON)
-    checkpoints = stack.enter_context(start.open_checkpoints(contract, config.keep, identity, words.say))
+    engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
+    checkpoints = stack.enter_context(open_checkpoints(contract, config.keep, identity, words.say))
     evaluations = Evaluations(
         task=data.task, sets=data.dev, model=model, contract=contract, beat=telemetry.beat, say=words.show
     )
     loop = _loop(parts, engine, data, evaluations, Surroundings(ending, checkpoints, telemetry, words))
-    loop.run(opening.resume(config, engine, model, checkpoints))
+    found = resume(engine, model, checkpoints, config.resume)
+    loop.run(found.step if found else 0)
     scores = evaluations.run(f"the last of {loop.schedule.steps} steps")
     if contract.rank == 0 and contract.logs:
         write_scores(Path(contract.logs), data.task, scores)
@@ -86,7 +79,7 @@ class Surroundings:
 
 
 def _loop(
-    parts: Parts, engine: TorchEngine, data: opening.Data, evaluations: Evaluations, around: Surroundings
+    parts: Parts, engine: DataParallel, data: opening.Data, evaluations: Evaluations, around: Surroundings
 ) -> Loop:
     config = parts.config
     batches = Batches(
@@ -98,7 +91,16 @@ def _loop(
         log_every=config.log_every,
         device=parts.device,
         telemetry=around.telemetry,
-        say=around.words.show,
+        show=around.words.show,
+    )
+    saving = Saving(
+        engine=engine,
+        checkpoints=around.checkpoints,
+        ending=around.ending,
+        every=config.checkpoint_every,
+        steps=schedule.steps,
+        place=parts.device.place,
+        say=around.words.say,
     )
     return Loop(
         config=config,
@@ -109,20 +111,7 @@ def _loop(
         engine=engine,
         schedule=schedule,
         ending=around.ending,
-        checkpoints=around.checkpoints,
+        saving=saving,
         tell=reporter.tell,
         evaluate=lambda epochs: evaluations.run(f"epoch {epochs}"),
-        say=around.words.say,
     )
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _silent(line: str) -> None:
-    """The other ranks would say the same."""

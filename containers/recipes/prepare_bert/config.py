@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from containers.data.errors import DataError
 from containers.data.locations import check_address, has_secrets, is_remote, public
-from containers.recipes.kinds import Kind, RelativePath, Whole
-from containers.runtime.errors import Refusal
 from containers.runtime.values import shown
+from containers.training.kinds import Kind, RelativePath, Whole
+from containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,21 +65,15 @@ SETTINGS: Mapping[str, Kind] = {
 
 def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
     """`key=value` each, as `--set` gives them."""
-    values: dict[str, int | float | str | None] = dict.fromkeys(SETTINGS)
-    mistakes = []
-    for argument in (*(f"{key}={value}" for key, value in DEFAULTS.items()), *arguments):
-        key, equals, text = argument.partition("=")
-        if not equals or key not in SETTINGS:
-            mistakes.append(f"{shown(argument)} is no setting; there are {', '.join(SETTINGS)}")
-            continue
-        values[key] = SETTINGS[key].read(text)
-        if values[key] is None:
-            mistakes.append(f"{key} is {shown(public(text))}, and must be {SETTINGS[key].wanted}")
-    if mistakes:
-        raise Refusal("; ".join(mistakes))
+    given, mistakes = split_arguments(arguments, SETTINGS, _show)
+    values, more = read_values({**DEFAULTS, **given}, SETTINGS, _show)
     if values["sample_megabytes"] and is_remote(str(values["input"])):
-        raise Refusal(
-            f"sample_megabytes writes text to input, which is {shown(str(values['input']))}",
-            hint="set one of the two",
-        )
+        place = _show(str(values["input"]))
+        more.append(f"sample_megabytes writes text to input, which is {place}; set one of the two")
+    if mistakes or more:
+        raise InvalidSettings([*mistakes, *more])
     return PrepareConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+def _show(text: str) -> str:
+    return shown(public(text))

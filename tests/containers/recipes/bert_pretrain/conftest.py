@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.recipes.bert_pretrain.ranks import Ranks, Run
+from tests.containers.training.ranks import Ranks, Run
 
 NEEDED = ("torch", "deepspeed", "h5py", "isal", "numpy")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]

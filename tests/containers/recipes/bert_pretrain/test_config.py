@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from containers.recipes.bert_pretrain import recipe
-from containers.recipes.bert_pretrain.batch import IndivisibleBatch, plan_batch
+from containers.recipes.bert_pretrain.batch import plan_batch
 from containers.recipes.bert_pretrain.config import (
     SETTINGS,
     BertConfig,
-    InvalidSettings,
     decode,
     decode_arguments,
 )
 from containers.recipes.bert_pretrain.defaults import BY_SIZE, PEAKS
+from containers.training.batch import IndivisibleBatch
+from containers.training.settings import InvalidSettings
 
 
 def test_the_article_s_numbers_are_the_defaults_of_its_model() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE
 from tests.containers.recipes.bert_pretrain.conftest import BASE
-from tests.containers.recipes.bert_pretrain.ranks import Ranks, Run
+from tests.containers.training.ranks import Ranks, Run
 
 pytestmark = pytest.mark.slow
 

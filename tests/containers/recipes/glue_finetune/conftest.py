@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.recipes.bert_pretrain.ranks import Ranks, Run
+from tests.containers.training.ranks import Ranks, Run
 
 # Real dropout; 75 rows are two batches of 32 and one of 11, of which some of four ranks have none.
 BASE = {

@@ -10,8 +10,8 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from containers.recipes.bert_pretrain.batch import BatchPlan
 from containers.recipes.glue_finetune.batches import Batches, dealt
+from containers.training.batch import BatchPlan
 
 ROWS = 1000
 

@@ -8,25 +8,11 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from containers.recipes.bert_pretrain.batch import IndivisibleBatch
-from containers.recipes.bert_pretrain.config import InvalidSettings
 from containers.recipes.glue_finetune.batches import plan_batch
 from containers.recipes.glue_finetune.config import decode_arguments
-from containers.runtime.contract import LaunchContract
-
-ALONE = LaunchContract(
-    job="test",
-    run="test",
-    attempt=1,
-    rank=0,
-    local_rank=0,
-    local_world=1,
-    world=1,
-    node=0,
-    nodes=1,
-    main_address="127.0.0.1",
-    main_port=1,
-)
+from containers.training.batch import IndivisibleBatch
+from containers.training.settings import InvalidSettings
+from tests.containers.training.alone import ALONE
 
 
 def test_the_article_s_numbers_are_the_defaults() -> None:

@@ -16,8 +16,8 @@ import torch
 from containers.recipes.glue_finetune import train
 from containers.runtime.tensor_file import decode_tensors
 from containers.runtime.tensors import to_torch
-from tests.containers.recipes.bert_pretrain.ranks import Ranks, Run
 from tests.containers.recipes.glue_finetune.conftest import BASE, STEPS
+from tests.containers.training.ranks import Ranks, Run
 
 pytestmark = pytest.mark.slow
 

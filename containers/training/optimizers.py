@@ -1,7 +1,7 @@
 """LAMB (our own: DeepSpeed's has no processor kernel), torch's AdamW, and how the learning rate goes.
 
 Both keep `exp_avg`, `exp_avg_sq` and `step` per parameter: one form of checkpoint holds either. A new
-optimizer is one entry of OPTIMIZERS, and one word in config.py.
+optimizer is one entry of OPTIMIZERS, and one word in the config.py of each recipe that may use it.
 """
 
 from __future__ import annotations

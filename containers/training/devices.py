@@ -52,6 +52,10 @@ class Device:
         return torch.cuda.get_device_name(self.place) if self.kind == "cuda" else self.kind
 
     @property
+    def precision_name(self) -> str:
+        return str(self.precision).removeprefix("torch.")
+
+    @property
     def peak_tflops(self) -> float | None:
         """None where nobody wrote it down, or where fp32 runs."""
         if self.precision is not torch.bfloat16:

@@ -51,6 +51,12 @@ def encode(pieces: Iterable[Piece]) -> dict[str, TensorData]:
     return from_torch({f"{each.kind}/{each.parameter}/{each.start}": each.data for each in pieces})
 
 
+def load_weights(model: torch.nn.Module, piece: Piece) -> None:
+    """In the model's own precision; the engine's copy in fp32 is loaded apart."""
+    parameter = model.get_parameter(piece.parameter)
+    piece.copy_to(parameter.detach().view(-1), 0)
+
+
 def read_pieces(found: Resumed, sizes: Mapping[str, int]) -> Iterator[Piece]:
     """One rank's file in memory at a time. At the end every element of every kind has come exactly once."""
     seen: dict[tuple[str, str], int] = defaultdict(int)

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from containers.recipes.bert_pretrain.optimizers import (
+from containers.training.optimizers import (
     BETAS,
     EPSILON,
     Lamb,

@@ -1,0 +1,17 @@
+"""Seeds of dropout, and what ends a training whose numbers are none any more."""
+
+from __future__ import annotations
+
+from containers.runtime.errors import Refusal
+
+
+class NotFinite(Refusal):
+    """The loss or the gradient is NaN or infinite: the same again would end the same."""
+
+
+def mixed(seed: int, number: int) -> int:
+    """Neighbours must not share a generator's stream: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + number + 1) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return (mixed ^ mixed >> 31) & 0x7FFFFFFFFFFFFFFF

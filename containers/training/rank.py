@@ -1,0 +1,62 @@
+"""One rank of a training, from its command line to its exit code; whatever the recipe."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TypeVar
+
+from containers.data.errors import DataError
+from containers.runtime.contract import LaunchContract
+from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
+from containers.runtime.platforms import read_contract
+
+Config = TypeVar("Config")
+
+
+def run_rank(
+    decode: Callable[[Sequence[str]], Config],
+    train: Callable[[Config, LaunchContract, ExitStack], None],
+    arguments: Sequence[str] | None,
+    description: str | None,
+) -> int:
+    """`train` imports torch itself: mistakes in the settings are told in no time, and without it too."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
+    options = parser.parse_args(arguments)
+    try:
+        with ExitStack() as stack:
+            train(decode(options.settings), read_contract(os.environ), stack)
+    except Refusal as error:
+        return _fail(str(error), error.exit_code)
+    except DataError as error:
+        return _fail(str(error), MISTAKE_EXIT_CODE)
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        return _fail(f"{error}; install the extra 'training'", MISTAKE_EXIT_CODE)
+    except RuntimeError as error:
+        return _end(error)
+    return 0
+
+
+def _end(error: RuntimeError) -> int:
+    """Of torch's errors, the two that come without a mistake in the code."""
+    import torch
+
+    from containers.training.devices import is_lost_peer
+
+    what = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, torch.OutOfMemoryError):
+        return _fail(f"{what}; set a smaller micro_batch: the same again ends the same", MISTAKE_EXIT_CODE)
+    if is_lost_peer(error):
+        return _fail(f"lost another rank: {what}", RESUMABLE_EXIT_CODE)
+    raise error
+
+
+def _fail(line: str, code: int) -> int:
+    print(f"error: {line}", file=sys.stderr, flush=True)
+    return code

@@ -1,0 +1,99 @@
+"""What a person and a program see of a training: a progress line now and then, a record of every step.
+
+`slipway curve` reads the progress line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from containers.runtime.contract import LaunchContract
+from containers.runtime.telemetry import Step, Telemetry
+from containers.training.devices import Device
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Where lines go: the first rank's to people, the others' nowhere, since they would say the same."""
+
+    say: Say  # stderr
+    show: Say  # stdout
+
+    @classmethod
+    def of(cls, contract: LaunchContract) -> Words:
+        if contract.rank:
+            return cls(say=_silent, show=_silent)
+        return cls(say=lambda line: print(line, file=sys.stderr, flush=True), show=_print)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    step: int  # done, counted from 1
+    rows: int  # of all ranks
+    tokens: int  # of those rows
+    loss: float
+    gradient_norm: float
+    learning_rate: float
+    seconds: float
+    own_seconds: float  # before the first wait for another rank
+
+
+@dataclass(slots=True, kw_only=True)
+class Reporter:
+    steps: int
+    log_every: int
+    device: Device
+    telemetry: Telemetry
+    show: Say
+    utilisation: Callable[[float], str] = lambda tokens_per_second: ""  # in words, after the rate
+    _since: list[StepReport] = field(default_factory=list)
+
+    def tell(self, report: StepReport) -> None:
+        self.telemetry.record(
+            Step(
+                step=report.step,
+                loss=report.loss,
+                learning_rate=report.learning_rate,
+                seconds=report.seconds,
+                own_seconds=report.own_seconds,
+                gradient_norm=report.gradient_norm,
+                sequences_per_second=report.rows / report.seconds,
+                tokens_per_second=report.tokens / report.seconds,
+                memory_bytes=self.device.memory_bytes(),
+            )
+        )
+        self._since.append(report)
+        if report.step % self.log_every == 0 or report.step == self.steps:
+            self.show(self._line())
+            self._since.clear()
+
+    def _line(self) -> str:
+        last = self._since[-1]
+        seconds = sum(each.seconds for each in self._since)
+        rows = sum(each.rows for each in self._since)
+        tokens = sum(each.tokens for each in self._since)
+        loss = sum(each.loss * each.rows for each in self._since) / rows
+        left = (self.steps - last.step) * seconds / len(self._since)
+        return (
+            f"step {last.step}/{self.steps}  loss {loss:.4f}  lr {last.learning_rate:.3g}  "
+            f"|g| {last.gradient_norm:.3g}  {rows / seconds:,.1f} sequences/s"
+            f"{self.utilisation(tokens / seconds)}  {_in_hours(left)} left"
+        )
+
+
+def _in_hours(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+def _silent(line: str) -> None:
+    """The first rank says it."""

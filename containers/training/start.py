@@ -1,0 +1,59 @@
+"""What every training begins with: folders, checkpoints, and the step that a checkpoint says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, cast
+
+import torch
+
+from containers.runtime.checkpoint import Checkpoints, Mode, Resumed, Training
+from containers.runtime.collective import Json
+from containers.runtime.contract import LaunchContract
+from containers.runtime.errors import Refusal
+from containers.runtime.tensors import torch_collective
+from containers.runtime.values import shown
+from containers.training.state import Piece, read_pieces
+
+
+class Restored(Protocol):
+    def restore(self, pieces: Iterable[Piece], steps: int) -> None: ...
+
+
+def local_folder(what: str, place: str) -> Path:
+    if "://" in place:
+        raise Refusal(
+            f"{what} are at {shown(place)}, and training reads and writes files",
+            hint="give a folder that all nodes share",
+        )
+    return Path(place)
+
+
+@contextmanager
+def open_checkpoints(
+    contract: LaunchContract, keep: int, identity: dict[str, Json], say: Callable[[str], None]
+) -> Iterator[Checkpoints | None]:
+    if contract.checkpoints is None:
+        say("nobody said where checkpoints go (SLIPWAY_CHECKPOINTS): nothing is saved")
+        yield None
+        return
+    training = Training.of(contract, topology={"data": contract.world}, config=identity)
+    folder = local_folder("the checkpoints", contract.checkpoints)
+    with Checkpoints(folder, training, collective=torch_collective(), keep=keep, say=say) as checkpoints:
+        yield checkpoints
+
+
+def resume(
+    engine: Restored, model: torch.nn.Module, checkpoints: Checkpoints | None, mode: str
+) -> Resumed | None:
+    """The newest that verifies on all ranks, already in the engine."""
+    found = checkpoints.resume(cast(Mode, mode), reshard=True) if checkpoints else None
+    if found is not None:
+        engine.restore(read_pieces(found, element_counts(model)), found.step)
+    return found
+
+
+def element_counts(model: torch.nn.Module) -> Mapping[str, int]:
+    return {name: parameter.numel() for name, parameter in model.named_parameters()}

@@ -1,0 +1,127 @@
+"""A step that is not finite ends the training, or is left out where that was asked for."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("h5py")
+
+import numpy as np
+import torch
+
+from containers.data.dataset import Rows
+from containers.data.loader import Batch, Cursor
+from containers.recipes.bert_pretrain.batch import plan_batch
+from containers.recipes.bert_pretrain.config import decode
+from containers.recipes.bert_pretrain.engine import EngineParts, build_engine
+from containers.recipes.bert_pretrain.loop import MOST_SKIPPED, Loop
+from containers.recipes.bert_pretrain.model import BertForPreTraining
+from containers.training.devices import open_device
+from containers.training.encoder import BertShape
+from containers.training.ending import Ending
+from containers.training.numbers import NotFinite
+from containers.training.optimizers import Schedule
+from containers.training.report import StepReport
+from containers.training.saving import Saving
+from tests.containers.training.alone import ALONE
+
+SHAPE = BertShape(layers=1, hidden=16, heads=2, vocabulary=50, dropout=0.1)
+
+
+@pytest.fixture(autouse=True)
+def _sigterm() -> Iterator[None]:
+    """A training listens to it; the test session should not."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_loss_that_is_not_finite_ends_the_training_before_a_weight_moves() -> None:
+    loop, model, _ = _loop({"on_nan": "stop"})
+    before = [parameter.clone() for parameter in model.parameters()]
+    _poison(model)
+    with pytest.raises(NotFinite, match="the loss is nan at step 1"):
+        loop.run(iter([_batch()]), 0)
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+def test_a_step_that_is_not_finite_is_left_out_where_that_was_asked_for() -> None:
+    loop, model, said = _loop({"on_nan": "skip"})
+    before = [parameter.clone() for parameter in model.parameters()]
+    restore = _poison(model)
+
+    def batches() -> object:
+        yield _batch()
+        assert all(map(torch.equal, before, model.parameters()))
+        restore()
+        yield _batch()
+
+    loop.run(batches(), 0)  # type: ignore[arg-type]  # a generator is an iterator
+    assert any("step 1 is left out" in line for line in said)
+    assert not all(map(torch.equal, before, model.parameters()))
+    assert all(bool(parameter.isfinite().all()) for parameter in model.parameters())
+
+
+def test_a_training_that_leaves_out_every_step_ends() -> None:
+    loop, model, said = _loop({"on_nan": "skip", "steps": "50"})
+    _poison(model)
+    with pytest.raises(NotFinite, match=f"at step {MOST_SKIPPED + 1}"):
+        loop.run(iter([_batch() for _ in range(50)]), 0)
+    assert sum("is left out" in line for line in said) == MOST_SKIPPED
+
+
+def _loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]]:
+    config = decode(
+        {"zero": "0", "precision": "fp32", "device": "cpu", "steps": "2", "micro_batch": "2", **settings}
+    )
+    plan, device = plan_batch(config, 1), open_device(ALONE, "cpu", "fp32")
+    model = BertForPreTraining(SHAPE)
+    engine = build_engine(EngineParts(config=config, model=model, device=device, plan=plan, rank=0))
+    ending = Ending(ALONE)
+    said: list[str] = []
+    reports: list[StepReport] = []
+    loop = Loop(
+        config=config,
+        plan=plan,
+        rank=0,
+        device=device,
+        engine=engine,
+        schedule=Schedule(peak=0.01, steps=2, warmup_share=0.0, decay_power=1.0),
+        ending=ending,
+        saving=Saving(
+            engine=engine,
+            checkpoints=None,
+            ending=ending,
+            every=1,
+            steps=config.steps,
+            place=device.place,
+            say=said.append,
+        ),
+        tell=reports.append,
+        say=said.append,
+    )
+    return loop, model, said
+
+
+def _poison(model: BertForPreTraining) -> Callable[[], None]:
+    handle = model.pooler.register_forward_hook(lambda module, given, found: found * math.nan)
+    remove: Callable[[], None] = handle.remove
+    return remove
+
+
+def _batch() -> Batch:
+    draw = np.random.default_rng(1).integers
+    rows: Rows = {
+        "input_ids": draw(1, 50, (2, 8), dtype=np.int32),
+        "segment_ids": np.zeros((2, 8), np.int8),
+        "input_mask": np.ones((2, 8), np.int8),
+        "masked_lm_positions": np.array([[1, 3], [2, 0]], np.int32),
+        "masked_lm_ids": np.array([[5, 6], [7, 0]], np.int32),
+        "next_sentence_labels": np.array([0, 1], np.int8),
+    }
+    return Batch(rows, Cursor(dataset="test", seed=1))
