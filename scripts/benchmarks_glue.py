@@ -96,15 +96,6 @@ def _ours(folder: Path) -> Ours:
     engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
     directory = write_finished(folder, model, engine.weights(), pretrained, data.task)
     schedule, ending = opening.build_schedule(config, batches), Ending(contract)
-    saving = Saving(
-        engine=engine,
-        checkpoints=None,
-        ending=ending,
-        every=config.checkpoint_every,
-        steps=schedule.steps,
-        place=device.place,
-        say=_silent,
-    )
     loop = Loop(
         config=config,
         rank=0,
@@ -114,7 +105,7 @@ def _ours(folder: Path) -> Ours:
         engine=engine,
         schedule=schedule,
         ending=ending,
-        saving=saving,
+        saving=_no_saving(parts, engine, ending, schedule.steps),
         tell=lambda _: None,
         evaluate=lambda _: None,
     )
@@ -122,6 +113,18 @@ def _ours(folder: Path) -> Ours:
         task=data.task, sets=data.dev, model=model, contract=contract, beat=_silent, say=_silent
     )
     return Ours(loop=loop, evaluations=evaluations, data=data, directory=directory)
+
+
+def _no_saving(parts: Parts, engine: DataParallel, ending: Ending, steps: int) -> Saving:
+    return Saving(
+        engine=engine,
+        checkpoints=None,
+        ending=ending,
+        every=steps,
+        steps=steps,
+        place=parts.device.place,
+        say=_silent,
+    )
 
 
 class _Theirs:

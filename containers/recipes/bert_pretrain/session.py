@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from containers.data.loader import Loader, Reading
 from containers.recipes.bert_pretrain import start
 from containers.recipes.bert_pretrain.config import BertConfig
-from containers.recipes.bert_pretrain.engine import EngineParts, build_engine
+from containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
 from containers.recipes.bert_pretrain.flops import Utilisation
 from containers.recipes.bert_pretrain.loop import Loop
+from containers.runtime.checkpoint import Checkpoints
 from containers.runtime.contract import LaunchContract
 from containers.runtime.telemetry import Telemetry
 from containers.training.agreement import check_ranks_agree
@@ -30,10 +32,9 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
     model = start.build_model(config, device, dataset)
     identity = start.training_identity(config, plan, device, model)
     check_ranks_agree(identity)
-    engine = build_engine(
-        EngineParts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
-    )
-    words = Words.of(contract)
+    parts = EngineParts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
+    engine = build_engine(parts)
+    words, row_tokens = Words.of(contract), dataset.manifest.plan.row_tokens
     checkpoints = stack.enter_context(open_checkpoints(contract, config.keep, identity, words.say))
     beginning = start.begin(engine, model, checkpoints, config, contract)
     loader = stack.enter_context(Loader(dataset, _reading(config, contract, plan), beginning.cursor))
@@ -43,30 +44,43 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
         device=device,
         telemetry=telemetry,
         show=words.show,
-        utilisation=Utilisation(device, plan.world, model.shape, dataset.manifest.plan.row_tokens).in_words,
+        utilisation=Utilisation(device, plan.world, model.shape, row_tokens).in_words,
     )
+    surroundings = Surroundings(ending, checkpoints, reporter, words)
+    _loop(parts, engine, surroundings).run(iter(loader), beginning.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    ending: Ending
+    checkpoints: Checkpoints | None
+    reporter: Reporter
+    words: Words
+
+
+def _loop(parts: EngineParts, engine: Engine, around: Surroundings) -> Loop:
+    config = parts.config
     saving = Saving(
         engine=engine,
-        checkpoints=checkpoints,
-        ending=ending,
+        checkpoints=around.checkpoints,
+        ending=around.ending,
         every=config.checkpoint_every,
         steps=config.steps,
-        place=device.place,
-        say=words.say,
+        place=parts.device.place,
+        say=around.words.say,
     )
-    loop = Loop(
+    return Loop(
         config=config,
-        plan=plan,
-        rank=contract.rank,
-        device=device,
+        plan=parts.plan,
+        rank=parts.rank,
+        device=parts.device,
         engine=engine,
-        schedule=start.build_schedule(config, plan),
-        ending=ending,
+        schedule=start.build_schedule(config, parts.plan),
+        ending=around.ending,
         saving=saving,
-        tell=reporter.tell,
-        say=words.say,
+        tell=around.reporter.tell,
+        say=around.words.say,
     )
-    loop.run(iter(loader), beginning.step)
 
 
 def _reading(config: BertConfig, contract: LaunchContract, plan: BatchPlan) -> Reading:

@@ -39,6 +39,7 @@ def _run_of(workflow: Workflow) -> WorkflowRun:
 
 
 def _bake(bake: Bake) -> None:
+    """The last word of its status comes last: who has read it finds the log whole and the workshop empty."""
     plan = bake.plan
     journal = Journal(plan.log_group, plan.version, plan.region)
     folder = store.workshop(plan.arn.rpartition("image/")[2].replace("/", "-"))
@@ -48,25 +49,26 @@ def _bake(bake: Bake) -> None:
             bake.status = "CREATING"
             machine = Machine(folder, plan.region, plan.working_directory, plan.cancelled)
             _workflows(Kitchen(bake=bake, journal=journal, machine=machine))
-        bake.status = "AVAILABLE"
+        status = "AVAILABLE"
     except Exception as error:  # noqa: BLE001 - whatever it is, the image says it
-        _fail(bake, error)
-        journal.say(f"{bake.status}: {bake.reason}")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        bake.ended.set()
+        status = _fail(bake, error)
+        journal.say(f"{status}: {bake.reason}")
+    shutil.rmtree(folder, ignore_errors=True)
+    bake.status = status
+    bake.ended.set()
 
 
-def _fail(bake: Bake, error: Exception) -> None:
+def _fail(bake: Bake, error: Exception) -> str:
+    """How the bake ends."""
     during = bake.status
     _close(bake)
     if bake.plan.cancelled.is_set() or isinstance(error, Cancelled):
-        bake.reason, bake.status = "cancelled by CancelImageCreation", "CANCELLED"
-        return
+        bake.reason = "cancelled by CancelImageCreation"
+        return "CANCELLED"
     log.info("the bake of %s failed", bake.plan.arn, exc_info=True)
     bake.failure = _context(bake, error, during)
     bake.reason = str(error) or repr(error)
-    bake.status = "FAILED"
+    return "FAILED"
 
 
 def _context(bake: Bake, error: Exception, during: str) -> dict[str, Any]:
