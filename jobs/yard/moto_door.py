@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable
-from copy import copy
 from functools import lru_cache
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Any
 
+from jobs.yard import moto_snapshots
 from jobs.yard.errors import ApiError
 from jobs.yard.services import not_emulated
 from jobs.yard.wire import STREAMED, Call, Reply, respond
@@ -42,8 +42,7 @@ def configure() -> None:
 def reset() -> None:
     from moto.moto_api._internal.models import moto_api_backend
 
-    if "moto.iam.models" in sys.modules:
-        _read_managed_policies_once()
+    moto_snapshots.keep()
     moto_api_backend.reset()
 
 
@@ -90,23 +89,6 @@ def _has_service(environ: dict[str, Any]) -> bool:
     return (
         host is None or _application().get_backend_for_host(host) is not None
     )  # None: a presigned URL, so S3
-
-
-@lru_cache(maxsize=1)
-def _read_managed_policies_once() -> None:
-    """AWS's 1400 policies take moto most of a second to read, and it reads them at every reset."""
-    from moto.iam.models import IAMBackend
-
-    original = IAMBackend._init_aws_policies
-
-    @lru_cache(maxsize=8)
-    def read(account: str, region: str) -> list[Any]:
-        policies: list[Any] = original(SimpleNamespace(account_id=account, region_name=region))
-        return policies
-
-    IAMBackend._init_aws_policies = lambda self: [
-        copy(one) for one in read(self.account_id, self.region_name)
-    ]
 
 
 def _run(environ: dict[str, Any]) -> Reply:

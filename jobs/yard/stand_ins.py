@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from jobs.core.instances import InstanceType, instance_types
@@ -61,8 +62,12 @@ _lock = threading.Lock()
 _made: set[tuple[str, str]] = set()
 
 
-def _add_instance_types(_region: str) -> None:
-    """Types of our catalogue that moto's snapshot of EC2 no longer has; dl1.24xlarge is one."""
+@lru_cache(maxsize=1)
+def _add_instance_types() -> None:
+    """Types of our catalogue that moto's snapshot of EC2 no longer has; dl1.24xlarge is one.
+
+    Once: moto's own tables outlive a reset.
+    """
     from moto.ec2.models import instance_types as moto_types
 
     for known in instance_types():
@@ -174,7 +179,7 @@ STAND_INS = (
     StandIn(
         what="instance types of the catalogue that moto lacks, and where they are offered",
         services=frozenset({"autoscaling", "ec2", "batch", "pcs", "ecs"}),
-        make=_add_instance_types,
+        make=lambda _region: _add_instance_types(),
         is_regional=False,
     ),
     StandIn(
