@@ -21,7 +21,7 @@ from containers.recipes.bert_pretrain.config import BertConfig, decode
 from containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
 from containers.recipes.bert_pretrain.flops import PUBLISHED_MFU, training_flops_per_token
 from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
-from containers.runtime.contract import LaunchContract
+from containers.runtime.platforms import read_contract
 from containers.training.devices import Device, open_device
 from containers.training.encoder import BertShape
 from containers.training.optimizers import BETAS, EPSILON
@@ -244,16 +244,4 @@ def _engine(config: BertConfig, model: BertForPreTraining, device: Device) -> En
     return build_engine(EngineParts(config=config, model=model, device=device, plan=plan, rank=0))
 
 
-ALONE = LaunchContract(
-    job="bench",
-    run="bench",
-    attempt=1,
-    rank=0,
-    local_rank=0,
-    local_world=1,
-    world=1,
-    node=0,
-    nodes=1,
-    main_address="127.0.0.1",
-    main_port=1,
-)
+ALONE = read_contract({})

@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _end(*_: object) -> None:
-    """Without a last search for cycles in all that moto made: it takes seconds, and frees what ends anyway."""
+    """Without a last search for cycles in all that moto made: it takes seconds and finds nothing of use."""
     gc.freeze()
     sys.exit(0)
 

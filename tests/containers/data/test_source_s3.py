@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +20,13 @@ from containers.data.manifest import read_manifest
 from containers.data.merge import merge
 from containers.data.prepare import Share, prepare
 from containers.data.sources import FetchSource, Source, SourceFile, local_source
-from jobs.aws import client_at
-from jobs.yard import process
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.containers.data.conftest import MakeSettings
 from tests.containers.data.denying_s3 import denying
 from tests.containers.data.test_prepare import command, rows_of
 
 BUCKET = "texts"
 PARTS = 4
-
-
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    home = tmp_path_factory.mktemp("yard") / "home"
-    yield process.up(folder=home).state.endpoint
-    process.down(folder=home)
-
-
-@pytest.fixture(autouse=True)
-def _yard(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "HTTP_PROXY", "http_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setattr(source_s3, "RETRIES", {"max_retries": 1})
-    source_s3.opened.cache_clear()
-
-
-@pytest.fixture
-def s3(endpoint: str) -> Any:
-    return client_at(endpoint, "s3", "us-east-1", ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+pytestmark = pytest.mark.usefixtures("s3")
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from containers.runtime.platforms import read_contract
 from containers.training.ending import Ending
-from tests.containers.training.alone import ALONE
+
+ALONE = read_contract({})
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ from containers.recipes.bert_pretrain.config import decode
 from containers.recipes.bert_pretrain.engine import EngineParts, build_engine
 from containers.recipes.bert_pretrain.loop import MOST_SKIPPED, Loop
 from containers.recipes.bert_pretrain.model import BertForPreTraining
+from containers.runtime.platforms import read_contract
 from containers.training.devices import open_device
 from containers.training.encoder import BertShape
 from containers.training.ending import Ending
@@ -28,7 +29,8 @@ from containers.training.numbers import NotFinite
 from containers.training.optimizers import Schedule
 from containers.training.report import StepReport
 from containers.training.saving import Saving
-from tests.containers.training.alone import ALONE
+
+ALONE = read_contract({})
 
 SHAPE = BertShape(layers=1, hidden=16, heads=2, vocabulary=50, dropout=0.1)
 

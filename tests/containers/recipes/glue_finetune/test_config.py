@@ -10,9 +10,11 @@ pytest.importorskip("numpy")
 
 from containers.recipes.glue_finetune.batches import plan_batch
 from containers.recipes.glue_finetune.config import decode_arguments
+from containers.runtime.platforms import read_contract
 from containers.training.batch import IndivisibleBatch
 from containers.training.settings import InvalidSettings
-from tests.containers.training.alone import ALONE
+
+ALONE = read_contract({})
 
 
 def test_the_article_s_numbers_are_the_defaults() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,37 +11,17 @@ pytest.importorskip("torch")
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
 
-from containers.data import source_s3
 from containers.data.errors import DataError
 from containers.data.glue_tasks import TASKS
 from containers.data.glue_texts import TRAIN, read_texts
 from containers.recipes.glue_finetune.pretrained import read_pretrained
 from containers.runtime.errors import Refusal
-from jobs.aws import client_at
-from jobs.yard import process
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
 BUCKET = "models"
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    home = tmp_path_factory.mktemp("yard") / "home"
-    yield process.up(folder=home).state.endpoint
-    process.down(folder=home)
-
-
 @pytest.fixture(autouse=True)
-def uploaded(endpoint: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "HTTP_PROXY", "http_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setattr(source_s3, "RETRIES", {"max_retries": 1})
-    source_s3.opened.cache_clear()
-    s3 = client_at(endpoint, "s3", "us-east-1", ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+def uploaded(s3: Any, data: Path) -> None:
     s3.create_bucket(Bucket=BUCKET)
     for folder in ("bert", "small"):
         for path in (data / folder).iterdir():
