@@ -10,8 +10,10 @@ from jobs.core.errors import SlipwayError
 from jobs.core.targets import MpiTarget
 from jobs.members import find_members
 from jobs.platforms.mpi_nodes import Clock
+from jobs.platforms.mpi_runs import find_running
 
 WAIT_SECONDS = 600.0
+HELD_SECONDS = 120.0  # by a job that was cancelled: its main node looks at that every ten seconds
 _POLL_SECONDS = 2.0
 
 
@@ -19,32 +21,50 @@ class StillRuns(SlipwayError):
     """Nothing was deleted."""
 
 
-def halt(target: MpiTarget, now: Callable[[int], None], clock: Clock | None = None) -> None:
-    """Scales the group to nothing and waits until its machines are gone; `now` hears how many are left."""
+def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:
+    """Scales the group to nothing and waits until its machines are gone; `now` hears what is waited for."""
     clock = clock or Clock(pause=time.sleep, now=time.monotonic)
-    _refuse_protected(target)
+    for job in find_running(target):
+        raise StillRuns(
+            f"{job} runs on {target.name}",
+            hint=f"wait for it: slipway logs {job} --follow; or end it: slipway cancel {job}",
+        )
+    _await_none(
+        lambda: _held(target),
+        clock,
+        HELD_SECONDS,
+        lambda held: now(f"{held} are still held by a job that ended"),
+        f"machines of {target.name} are protected from scaling in, though no job of Slipway's runs",
+    )
     scaling = client("autoscaling", target.region)
     scaling.update_auto_scaling_group(AutoScalingGroupName=target.node_group, MinSize=0, DesiredCapacity=0)
-    ends = clock.now() + WAIT_SECONDS
-    while left := len(find_members(target.name, target.region)):
+    _await_none(
+        lambda: len(find_members(target.name, target.region)),
+        clock,
+        WAIT_SECONDS,
+        lambda left: now(f"{left} still run"),
+        f"machines of {target.name} still run",
+    )
+
+
+def _await_none(
+    count: Callable[[], int], clock: Clock, seconds: float, now: Callable[[int], None], otherwise: str
+) -> None:
+    ends = clock.now() + seconds
+    while left := count():
         if clock.now() > ends:
             raise StillRuns(
-                f"{left} machines of {target.name} still run after {WAIT_SECONDS / 60:.0f} minutes",
-                hint=f"slipway status --on {target.name} --nodes; then run this again",
+                f"{left} {otherwise} after {seconds / 60:.0f} minutes",
+                hint="slipway clusters and slipway status --nodes show them; then run this again",
             )
         now(left)
         clock.pause(_POLL_SECONDS)
 
 
-def _refuse_protected(target: MpiTarget) -> None:
-    """Nodes of a running job are protected from what makes the group smaller."""
+def _held(target: MpiTarget) -> int:
+    """Nodes of a job are protected from what makes the group smaller; the main node lifts that at its end, or
+    the node's own service soon after."""
     groups = reader("autoscaling", target.region).describe_auto_scaling_groups(
         AutoScalingGroupNames=[target.node_group]
     )["AutoScalingGroups"]
-    machines = [each for group in groups for each in group["Instances"]]
-    busy = [each["InstanceId"] for each in machines if each.get("ProtectedFromScaleIn")]
-    if busy:
-        raise StillRuns(
-            f"a job runs on {len(busy)} machines of {target.name}",
-            hint="slipway status lists it; wait for it, or end it with slipway cancel",
-        )
+    return sum(bool(each.get("ProtectedFromScaleIn")) for group in groups for each in group["Instances"])

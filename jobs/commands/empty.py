@@ -33,7 +33,7 @@ def command(cluster: str, yes: bool) -> None:
         click.confirm(f"Delete everything in {target.bucket} for ever?", abort=True, err=True)
     if isinstance(target, MpiTarget):
         with progress(f"stopping the machines of {cluster}") as now:
-            halt(target, lambda left: now(f"{left} still run"))
+            halt(target, now)
     with progress(f"emptying {target.bucket}") as now:
         deleted = empty(target, lambda count: now(f"{count} versions deleted"))
     say(f"{deleted} versions deleted")

@@ -7,19 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from jobs import aws
-from jobs.backends.mpi import STATES, MpiRequest, attempts, build_request
+from jobs.backends.mpi import MpiRequest, attempts, build_request
 from jobs.backends.mpi import send as send_request
 from jobs.code_bundle import own_containers, pack, upload_if_absent
 from jobs.core.errors import SlipwayError
 from jobs.core.inputs import unreadable_inputs
 from jobs.core.job import Job
 from jobs.core.names import CLUSTER_TAG
-from jobs.core.states import JobState, translate
 from jobs.core.targets import MpiTarget
 from jobs.explain.sentence import Explanation
 from jobs.platforms import mpi_explain
 from jobs.platforms.mpi_nodes import await_nodes, find_answers, shortage
-from jobs.platforms.mpi_runs import find_commands, is_known, list_jobs, list_runs, refresh
+from jobs.platforms.mpi_runs import find_running, is_known, list_jobs, list_runs, refresh
 from jobs.platforms.registry import Say
 from jobs.prepared import Prepared
 from jobs.recipes import Recipe
@@ -173,11 +172,8 @@ def _upload(target: MpiTarget, digest: str, say: Say) -> None:
 
 def _refuse_busy(name: str, target: MpiTarget) -> None:
     """The nodes refuse too, and surely; here it costs nobody a machine."""
-    for each in find_commands(target):
-        state = translate(STATES, str(each.get("Status")))
-        comment = each.get("Comment")
-        if state in (JobState.WAITING, JobState.RUNNING) and comment != name:
-            other = comment or each["CommandId"]
+    for other in find_running(target):
+        if other != name:
             raise Busy(
                 f"cluster '{target.name}' runs {other}, and one job at a time",
                 hint=f"wait for it: slipway logs {other} --follow; or end it: slipway cancel {other}",

@@ -34,6 +34,15 @@ def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
     return sorted(found, key=lambda each: (each["RequestedDateTime"], each["CommandId"]))
 
 
+def find_running(target: MpiTarget) -> list[str]:
+    """The names of the jobs that run or are about to."""
+    return [
+        str(each.get("Comment") or each["CommandId"])
+        for each in find_commands(target)
+        if translate(STATES, str(each.get("Status"))) in (JobState.WAITING, JobState.RUNNING)
+    ]
+
+
 def list_jobs(target: MpiTarget) -> list[Listed]:
     """Of those with one name the first was kept."""
     seen: set[str] = set()

@@ -60,7 +60,7 @@ def hosts(shell: Shell) -> list[str]:
 
 def running(shell: Shell) -> list[str]:
     """The jobs of which each host has processes, as the host itself says it."""
-    ask = ("--", "slipway-node", "facts", "open-mpi")
+    ask = ("--", sys.executable, "-m", "jobs.node.main", "facts", "open-mpi")
     told = [shell.must("slipway", "yard", "ssh", host, *ask) for host in hosts(shell)]
     return [json.loads(each)["running"] for each in told]
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.core.targets import encode_target, parameter_name
+from jobs import halting
+from jobs.core.targets import MpiTarget, encode_target, parameter_name
+from jobs.platforms.mpi_nodes import Clock
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import MPI_TARGET, TARGET
 from tests.yard.conftest import RunningYard
@@ -70,7 +72,7 @@ def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
     assert "no deployed cluster is called 'dl2'" in err
 
 
-def deploy_machines(yard: RunningYard, *, protected: bool) -> None:
+def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:
     """A cluster whose two machines stay between jobs, in the place of the one that deploy() made."""
     image = yard.client("ec2").describe_images()["Images"][0]["ImageId"]
     yard.client("ec2").create_launch_template(
@@ -97,6 +99,7 @@ def deploy_machines(yard: RunningYard, *, protected: bool) -> None:
     )
     record = encode_target(target)
     yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=record, Type="String", Overwrite=True)
+    return target
 
 
 def running(yard: RunningYard) -> int:
@@ -114,10 +117,33 @@ def test_machines_that_would_write_again_are_stopped_first(yard_shell: RunningYa
     assert (running(yard_shell), versions(yard_shell)) == (0, 0)
 
 
-def test_a_running_job_keeps_its_machines_and_the_data(yard_shell: RunningYard, slipway: Slipway) -> None:
+def test_machines_that_somebody_protects_stay_and_so_does_the_data(
+    yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(halting, "HELD_SECONDS", 0.0)
     deploy(yard_shell, "Delete")
     deploy_machines(yard_shell, protected=True)
     code, _, err = slipway("empty", "dl1", "--yes")
     assert code == 1
-    assert "error: a job runs on 2 machines of dl1" in err
+    assert "error: 2 machines of dl1 are protected from scaling in, though no job of Slipway's runs" in err
     assert (running(yard_shell), versions(yard_shell)) == (2, 2)
+
+
+def test_machines_that_a_cancelled_job_still_holds_are_waited_for(yard_shell: RunningYard) -> None:
+    deploy(yard_shell, "Delete")
+    target = deploy_machines(yard_shell, protected=True)
+    said: list[str] = []
+
+    def pause(_: float) -> None:
+        """What the cluster's main node does soon after."""
+        scaling = yard_shell.client("autoscaling")
+        (group,) = scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+        scaling.set_instance_protection(
+            AutoScalingGroupName=group["AutoScalingGroupName"],
+            InstanceIds=[each["InstanceId"] for each in group["Instances"]],
+            ProtectedFromScaleIn=False,
+        )
+
+    halting.halt(target, said.append, Clock(pause=pause))
+    assert said == ["2 are still held by a job that ended"]
+    assert running(yard_shell) == 0

@@ -133,6 +133,24 @@ def test_a_reset_yard_holds_nothing(yard: RunningYard) -> None:
     assert yard.client("ec2").describe_placement_groups()["PlacementGroups"] == []
 
 
+def test_what_aws_brings_is_as_new_after_a_reset(yard: RunningYard) -> None:
+    """The second reset is another than the first: from then on images and policies are copies."""
+    arn = "arn:aws:iam::aws:policy/ReadOnlyAccess"
+    for _ in range(3):
+        ec2, iam = yard.client("ec2"), yard.client("iam")
+        image = ec2.describe_images(Owners=["amazon"])["Images"][0]
+        snapshot = image["BlockDeviceMappings"][0]["Ebs"]["SnapshotId"]
+        asked = {"ImageId": image["ImageId"], "Attribute": "launchPermission"}
+        assert ec2.describe_snapshots(SnapshotIds=[snapshot])["Snapshots"]
+        assert ec2.describe_image_attribute(**asked)["LaunchPermissions"] == [{"Group": "all"}]
+        assert iam.get_policy(PolicyArn=arn)["Policy"]["AttachmentCount"] == 0
+        iam.create_user(UserName="reader")
+        iam.attach_user_policy(UserName="reader", PolicyArn=arn)
+        ec2.modify_image_attribute(**asked, LaunchPermission={"Add": [{"UserId": "210987654321"}]})
+        ec2.deregister_image(ImageId=image["ImageId"])
+        control(yard.endpoint, "POST", "/reset")
+
+
 def test_a_web_page_cannot_give_the_yard_orders(yard: RunningYard) -> None:
     status, _ = send("POST", f"{yard.endpoint}/_yard/reset", headers={"Origin": "https://example.com"})
     assert status == 403

@@ -18,6 +18,7 @@ from jobs.core.mpi_nodes import READY_KEY
 from jobs.core.names import CLUSTER_TAG
 from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget
+from jobs.halting import StillRuns, halt
 from jobs.job_logs import Wanted, follow_lines
 from jobs.members import find_members
 from jobs.platforms import mpi
@@ -170,10 +171,14 @@ def start_deaf(site: Site, target: MpiTarget) -> str:
 
 
 @with_document(LONG)
-def test_another_job_is_refused_while_one_runs_with_its_name(site: Site, target: MpiTarget) -> None:
+def test_while_a_job_runs_another_is_refused_with_its_name_and_so_is_stopping_its_machines(
+    site: Site, target: MpiTarget
+) -> None:
     first = submit(target)
     with pytest.raises(Busy, match=first.prepared.name):
         submit(target, replace(JOB, name="other"))
+    with pytest.raises(StillRuns, match=f"{first.prepared.name} runs on {target.name}"):
+        halt(target, lambda _: None)
     platform_of(target).cancel(refresh(first.job_id, target), "enough")
     ended(site, target, first.job_id)
 
