@@ -1,0 +1,65 @@
+"""A rank ends with one line and the exit code that says whether another attempt may help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from containers.data.errors import DataError
+from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Interruption, Refusal
+from containers.training.rank import run_rank
+
+
+def raising(error: BaseException) -> Callable[..., NoReturn]:
+    def train(*_: object) -> NoReturn:
+        raise error
+
+    return train
+
+
+def ends(error: BaseException) -> int:
+    return run_rank(lambda _: None, raising(error), [], "A training.")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (Refusal("no data", hint="set it"), MISTAKE_EXIT_CODE, "no data; set it"),
+        (Interruption("asked to end"), RESUMABLE_EXIT_CODE, "asked to end"),
+        (DataError("a:5: no column"), MISTAKE_EXIT_CODE, "a:5: no column"),
+        (
+            ImportError("No module named 'torch'", name="torch"),
+            MISTAKE_EXIT_CODE,
+            "No module named 'torch'; install the extra 'training'",
+        ),
+    ],
+)
+def test_what_a_person_can_mend_is_one_line(
+    error: Exception, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(error) == code
+    assert capsys.readouterr().err == f"error: {line}\n"
+
+
+def test_too_little_memory_is_final_and_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+    assert ends(torch.OutOfMemoryError("tried to allocate 80 GiB\nand much more")) == MISTAKE_EXIT_CODE
+    told = "error: tried to allocate 80 GiB; set a smaller micro_batch: the same again ends the same\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_rank_that_lost_another_asks_for_another_attempt(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    lost = RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed")
+    assert ends(lost) == RESUMABLE_EXIT_CODE
+    assert capsys.readouterr().err.startswith("error: lost another rank: ")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("size mismatch"), ImportError("no h5py", name="h5py")])
+def test_a_mistake_in_the_code_keeps_its_traceback(error: Exception) -> None:
+    if isinstance(error, RuntimeError):
+        pytest.importorskip("torch")
+    with pytest.raises(type(error), match=str(error)):
+        ends(error)
