@@ -1,6 +1,7 @@
 """What a step of training takes before anything is paid for. Pure: no SDK, no clock, no randomness.
 
-from jobs.estimate import Calibration, Cluster, Layout, Model, fit_utilisation, throughput
+from dataclasses import replace
+from jobs.estimate import Cluster, Layout, Model, fit_utilisation, throughput
 
 bert = Model(layers=24, hidden_size=1024, heads=16, feed_forward=4096, vocabulary=30522,
              sequence_length=128, causal=False, head_share=20 / 128)
