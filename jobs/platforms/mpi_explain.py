@@ -10,6 +10,7 @@ from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget
 from jobs.explain.reasons import EXIT_CODES
 from jobs.explain.sentence import Explanation
+from jobs.platforms.mpi_runs import MAIN_NODE_LOST
 from jobs.runs import Found, Run
 
 _LAST_LINES = 100
@@ -17,6 +18,7 @@ _RANK = re.compile(r"\[[0-9]+\] ")
 _RUN = "[run] "
 _LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer)")
 _NOTHING_TO_DO = ""
+_RESUME = "its group starts another; `slipway submit … --again --checkpoints …` resumes"
 _LOOK_BACK = "look at its log: slipway logs {job}"
 
 # Of Systems Manager (user guide, "Understanding command statuses"): what it means here, and what to do.
@@ -34,7 +36,7 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
         "its main node could not be reached",
         "the machine is gone or its agent is not online; `slipway submit … --again` runs it on another",
     ),
-    "Terminated": ("its main node went away", "`slipway submit … --again` runs it once more; it resumes"),
+    "Terminated": ("Systems Manager ended it", "`slipway submit … --again` runs it once more; it resumes"),
 }
 
 Told = tuple[str, str]
@@ -86,15 +88,14 @@ def last_errors(found: Found, target: MpiTarget) -> list[str]:
 
 
 def _failed(run: Run, errors: Sequence[str]) -> Told:
+    if run.status == MAIN_NODE_LOST:
+        return f"failed: {run.reason}", _RESUME
     if run.status in _DETAILS:
         means, fix = _DETAILS[run.status]
         return f"failed: {means}", fix
     lost = next((found for line in errors if line.startswith(_RUN) and (found := _LOST.search(line))), None)
     if lost:
-        return (
-            f"failed: host {lost['host']} was lost",
-            "its group starts another; `slipway submit … --again --checkpoints …` resumes",
-        )
+        return f"failed: host {lost['host']} was lost", _RESUME
     reason = EXIT_CODES.get(run.exit_code or 0)
     if reason:
         return f"failed: {reason.means} (exit code {run.exit_code})", reason.fix

@@ -17,9 +17,11 @@ from jobs.core.cost import cost
 from jobs.core.mpi_job import NAME, DamagedRequest, MpiJob, request_key
 from jobs.core.states import JobState, translate
 from jobs.core.targets import MpiTarget
+from jobs.platforms.mpi_main import Loss, find_loss
 from jobs.platforms.registry import Listed
 from jobs.runs import Attempt, Found, Run, catalogued
 
+MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16
 _PLAIN = ("Success", "Failed", "InProgress", "Pending", "Delayed")  # they say no more than the state does
 _RANK = re.compile(r"\[[0-9]+\] ")
@@ -39,7 +41,7 @@ def find_running(target: MpiTarget) -> list[str]:
     return [
         str(each.get("Comment") or each["CommandId"])
         for each in find_commands(target)
-        if translate(STATES, str(each.get("Status"))) in (JobState.WAITING, JobState.RUNNING)
+        if _is_unfinished(each) and find_loss(each, target.region) is None
     ]
 
 
@@ -73,12 +75,16 @@ def read_run(
     job: MpiJob | None,
     target: MpiTarget,
     now: datetime | None = None,
+    *,
+    loss: Loss | None = None,
 ) -> Run:
     status = str(invocation.get("Status") or command.get("Status", "unknown"))
     details = _spaceless(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
     state = translate(STATES, status)
     started = _moment(invocation.get("ExecutionStartDateTime"))
     stopped = _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
+    if loss:
+        state, details, stopped = JobState.FAILED, MAIN_NODE_LOST, loss.at
     until = stopped if state.is_final else (now or datetime.now(UTC))
     seconds = (until - started).total_seconds() if started and until else 0.0 if not started else None
     nodes, kind = job.nodes if job else None, catalogued(target)
@@ -91,7 +97,7 @@ def read_run(
         region=target.region,
         state=state,
         status=details,
-        reason=_reason(state, details, invocation),
+        reason=loss.in_words if loss else _reason(state, details, invocation),
         recipe=job.recipe if job else None,
         nodes=nodes,
         instance_type=target.instance_type,
@@ -131,7 +137,13 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found:
     detail = {**command, "Invocation": invocation}
     if job is not None:  # what the recipe was told is in no answer of Systems Manager
         detail["RecipeArguments"] = list(job.arguments)
-    return Found(run=read_run(command, invocation, job, target), target=target, detail=detail)
+    unfinished = _is_unfinished({**command, **invocation})
+    loss = find_loss(command, target.region) if unfinished else None
+    return Found(run=read_run(command, invocation, job, target, loss=loss), target=target, detail=detail)
+
+
+def _is_unfinished(said: Mapping[str, Any]) -> bool:
+    return translate(STATES, str(said.get("Status"))) in (JobState.WAITING, JobState.RUNNING)
 
 
 def _request(name: str, target: MpiTarget) -> MpiJob | None:

@@ -23,6 +23,7 @@ from jobs.job_logs import Wanted, follow_lines
 from jobs.members import find_members
 from jobs.platforms import mpi
 from jobs.platforms.mpi import Busy, CodeChanged
+from jobs.platforms.mpi_runs import find_running
 from jobs.platforms.registry import platform_of
 from jobs.run_rate import settings_of
 from jobs.runs import Found, find_run, list_runs, refresh
@@ -126,6 +127,23 @@ def test_a_lost_host_is_named_in_the_explanation(site: Site, target: MpiTarget) 
     found = ended(site, target, submit(target).job_id)
     assert "host ip-10-9-9-9 was lost" in platform_of(target).explain(found).sentence
     assert "host ip-10-9-9-9 was lost" in str(found.run.reason)
+
+
+@with_document(LONG)
+def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
+    site: Site, target: MpiTarget
+) -> None:
+    """Systems Manager goes on saying InProgress of it."""
+    submitted = submit(target)
+    site.until(lambda: refresh(submitted.job_id, target).run.state is JobState.RUNNING)
+    main = find_members(target.name, target.region)[0]
+    site.client("ec2").terminate_instances(InstanceIds=[main.instance_id])
+    found = ended(site, target, submitted.job_id)
+    assert commands(target, target.run_document)[0]["Status"] == "InProgress"
+    assert (found.run.state, found.run.status) == (JobState.FAILED, "MainNodeLost")
+    assert f"host {main.name} ({main.instance_id}) was lost" in platform_of(target).explain(found).sentence
+    assert found.run.stopped_at is not None
+    assert find_running(target) == []
 
 
 @with_document(LONG)
