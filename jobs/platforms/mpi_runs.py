@@ -78,13 +78,8 @@ def read_run(
     *,
     loss: Loss | None = None,
 ) -> Run:
-    status = str(invocation.get("Status") or command.get("Status", "unknown"))
-    details = _spaceless(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
-    state = translate(STATES, status)
+    state, details, stopped = _standing(command, invocation, loss)
     started = _moment(invocation.get("ExecutionStartDateTime"))
-    stopped = _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
-    if loss:
-        state, details, stopped = JobState.FAILED, MAIN_NODE_LOST, loss.at
     until = stopped if state.is_final else (now or datetime.now(UTC))
     seconds = (until - started).total_seconds() if started and until else 0.0 if not started else None
     nodes, kind = job.nodes if job else None, catalogued(target)
@@ -112,6 +107,18 @@ def read_run(
         cost=cost(nodes, seconds, kind.price if kind else None),
         depends_on=(),
     )
+
+
+def _standing(
+    command: Mapping[str, Any], invocation: Mapping[str, Any], loss: Loss | None
+) -> tuple[JobState, str, datetime | None]:
+    """The state, more exactly in a word, and when it ended."""
+    if loss:
+        return JobState.FAILED, MAIN_NODE_LOST, loss.at
+    status = str(invocation.get("Status") or command.get("Status", "unknown"))
+    details = _spaceless(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
+    state = translate(STATES, status)
+    return state, details, _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
 
 
 def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:

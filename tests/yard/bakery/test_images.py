@@ -187,7 +187,7 @@ def test_a_document_that_cannot_be_run_is_refused_when_the_component_is_created(
 def test_what_a_step_started_ends_with_the_process_that_holds_it(bakery: Bakery) -> None:
     mark = f"sleep 5{os.getpid()}"
     image = bakery.start(bakery.pipeline(document(bash("echo waiting", mark))))
-    bakery.until(lambda: "waiting" in bakery.lines(image))
+    bakery.until(lambda: processes(mark))
     (step,) = processes(mark)
     holder = next(
         path.parent.name
