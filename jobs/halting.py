@@ -30,32 +30,39 @@ def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = No
             hint=f"wait for it: slipway logs {job} --follow; or end it: slipway cancel {job}",
         )
     _await_none(
+        target,
         lambda: _held(target),
         clock,
         HELD_SECONDS,
         lambda held: now(f"{held} are still held by a job that ended"),
-        f"machines of {target.name} are protected from scaling in, though no job of Slipway's runs",
+        "are protected from scaling in, though no job of Slipway's runs",
     )
     scaling = client("autoscaling", target.region)
     scaling.update_auto_scaling_group(AutoScalingGroupName=target.node_group, MinSize=0, DesiredCapacity=0)
     _await_none(
+        target,
         lambda: len(find_members(target.name, target.region)),
         clock,
         WAIT_SECONDS,
         lambda left: now(f"{left} still run"),
-        f"machines of {target.name} still run",
+        "still run",
     )
 
 
 def _await_none(
-    count: Callable[[], int], clock: Clock, seconds: float, now: Callable[[int], None], otherwise: str
+    target: MpiTarget,
+    count: Callable[[], int],
+    clock: Clock,
+    seconds: float,
+    now: Callable[[int], None],
+    otherwise: str,
 ) -> None:
     ends = clock.now() + seconds
     while left := count():
         if clock.now() > ends:
             raise StillRuns(
-                f"{left} {otherwise} after {seconds / 60:.0f} minutes",
-                hint="slipway clusters and slipway status --nodes show them; then run this again",
+                f"{left} machines of {target.name} {otherwise} after {seconds / 60:.0f} minutes",
+                hint=f"slipway status --on {target.name} --nodes; then run this again",
             )
         now(left)
         clock.pause(_POLL_SECONDS)

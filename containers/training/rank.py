@@ -18,13 +18,14 @@ Config = TypeVar("Config")
 
 
 def run_rank(
+    module: str,
     decode: Callable[[Sequence[str]], Config],
     train: Callable[[Config, LaunchContract, ExitStack], None],
     arguments: Sequence[str] | None,
     description: str | None,
 ) -> int:
     """`train` imports torch itself: mistakes in the settings are told in no time, and without it too."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     options = parser.parse_args(arguments)
     try:

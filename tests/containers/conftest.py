@@ -1,11 +1,20 @@
-"""The yard's S3, for what reads text, rows and models from there."""
+"""The yard's S3, for what reads text, rows and models from there; and a SIGTERM that a training may take."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+
+@pytest.fixture
+def own_sigterm() -> Iterator[None]:
+    """A training listens to it; the test session should not."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,13 @@ from contextlib import ExitStack
 
 from containers.recipes.bert_pretrain.batch import plan_batch
 from containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
+from containers.recipes.bert_pretrain.recipe import MODULE
 from containers.runtime.contract import LaunchContract
 from containers.training.rank import run_rank
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(decode_arguments, _train, arguments, __doc__)
+    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
 
 
 def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> None:

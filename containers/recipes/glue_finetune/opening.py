@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -31,9 +31,8 @@ from containers.runtime.errors import Refusal
 from containers.training.batch import BatchPlan
 from containers.training.devices import Device, join_group
 from containers.training.optimizers import Schedule
+from containers.training.report import Say
 from containers.training.start import local_folder
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
+from containers.recipes.glue_finetune.recipe import MODULE
 from containers.runtime.contract import LaunchContract
 from containers.training.rank import run_rank
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(decode_arguments, _train, arguments, __doc__)
+    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
 
 
 def _train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> None:

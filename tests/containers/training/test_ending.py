@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -13,14 +11,7 @@ from containers.runtime.platforms import read_contract
 from containers.training.ending import Ending
 
 ALONE = read_contract({})
-
-
-@pytest.fixture(autouse=True)
-def _sigterm() -> Iterator[None]:
-    """A training listens to it; the test session should not."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
+pytestmark = pytest.mark.usefixtures("own_sigterm")
 
 
 def test_a_step_near_the_deadline_ends_the_training() -> None:

@@ -20,7 +20,7 @@ def raising(error: BaseException) -> Callable[..., NoReturn]:
 
 
 def ends(error: BaseException) -> int:
-    return run_rank(lambda _: None, raising(error), [], "A training.")
+    return run_rank("a.module", lambda _: None, raising(error), [], "A training.")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -31,16 +30,9 @@ from containers.training.report import StepReport
 from containers.training.saving import Saving
 
 ALONE = read_contract({})
+pytestmark = pytest.mark.usefixtures("own_sigterm")
 
 SHAPE = BertShape(layers=1, hidden=16, heads=2, vocabulary=50, dropout=0.1)
-
-
-@pytest.fixture(autouse=True)
-def _sigterm() -> Iterator[None]:
-    """A training listens to it; the test session should not."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_before_a_weight_moves() -> None:
