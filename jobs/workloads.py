@@ -7,19 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.models import MODELS
+from jobs.estimate.models import MODELS, length_name
 from jobs.estimate.shapes import Layout
-from jobs.estimate.workloads import SST2_EXAMPLES, WORKLOADS, Workload, find_workload, names, with_settings
+from jobs.estimate.workloads import SST2_EXAMPLES, Workload, find_workload, names, with_settings
 from jobs.recipes import RECIPES, find_recipe, refuse_settings
-
-# Whose model nobody names: what they are estimated as where --set says nothing.
-_USUAL: Mapping[str, Mapping[str, str]] = {"bert_pretrain": {"size": "large"}}
 
 
 def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
     """`name` is a recipe, or what jobs/estimate/workloads.py knows."""
     if name in RECIPES:
-        return recipe_workload(name, {**_USUAL.get(name, {}), **settings})
+        return recipe_workload(name, settings)
     try:
         return with_settings(find_workload(name), settings)
     except CannotEstimate as error:
@@ -40,12 +37,11 @@ def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
 
 
 def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
-    """To the target that was published for its size, unless the steps are said."""
+    """As many steps as the run takes, each of as many sequences as its ranks make a batch of."""
     model_name = f"bert-{config.size}" + ("-512" if config.phase == 2 else "")
     short = f"bert-{config.size}"
     model = MODELS.get(model_name) or replace(MODELS[short], sequence_length=512)
-    target = WORKLOADS.get(model_name)
-    is_counted = "steps" in settings or target is None
+    whose = "as asked" if "steps" in settings else f"what size={config.size} trains unless --set steps=N"
     return Workload(
         name=model_name,
         model_name=model_name,
@@ -57,9 +53,8 @@ def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
             sharding="zero1" if config.zero else "none",
             gradient_bytes=4,  # both engines add gradients up in 32 bit
         ),
-        steps=config.steps if is_counted else None,
-        sequences=None if is_counted or target is None else target.sequences,
-        until=f"{config.steps} steps" if is_counted or target is None else target.until,
+        steps=config.steps,
+        until=f"{config.steps:,} steps of phase {config.phase}, {whose}",
     )
 
 
@@ -75,7 +70,7 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
     return Workload(
         name=config.task,
         task=config.task,
-        model_name=model_name,
+        model_name=length_name(model_name, config.max_length),
         model=replace(MODELS[model_name], sequence_length=config.max_length),
         layout=Layout(micro_batch=config.batch_per_node, global_batch=config.global_batch, gradient_bytes=4),
         sequences=None if rows is None or config.steps else config.epochs * rows,

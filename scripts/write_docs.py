@@ -1,4 +1,7 @@
-"""Write the pages of docs/ that are generated from the code. A page is a function and one line of PAGES."""
+"""Write the files that are generated: the pages of docs/, and the bands of the estimate.
+
+A page is a function and one line of PAGES; data that code makes of other data is one line of DATA.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,11 @@ import click
 from jobs.cli import PROGRAM, cli
 from jobs.core.instances import InstanceType, instance_types
 from jobs.core.text import words
+from jobs.estimate.bands import bands_of, encode_bands
+from jobs.estimate.trials import trials
+from scripts.estimate_page import estimate_page
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "scripts/write_docs"
 WIDTH = 100
 HEADINGS = (
@@ -53,34 +59,37 @@ def instances_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "cli.md": cli_page,
-    "instances.md": instances_page,
+    "docs/cli.md": cli_page,
+    "docs/estimate.md": estimate_page,
+    "docs/instances.md": instances_page,
+}
+DATA: dict[str, Callable[[], str]] = {
+    "jobs/estimate/bands.csv": lambda: encode_bands(bands_of(list(trials()))),
 }
 
 
-def stale_pages() -> list[str]:
+def stale_files() -> list[str]:
     return [
         name
-        for name in PAGES
-        if not (DOCS / name).is_file() or (DOCS / name).read_text("utf-8") != page(name)
+        for name in (*DATA, *PAGES)
+        if not (ROOT / name).is_file() or (ROOT / name).read_text("utf-8") != text_of(name)
     ]
 
 
-def page(name: str) -> str:
-    return PREFACE + PAGES[name]()
+def text_of(name: str) -> str:
+    return DATA[name]() if name in DATA else PREFACE + PAGES[name]()
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Write nothing; fail when a page is stale.")
 def command(check: bool) -> None:
-    """Write the generated pages of docs/."""
-    stale = stale_pages()
+    """Write the files that are generated."""
+    stale = stale_files()
     if check and stale:
-        raise click.ClickException(f"stale: {', '.join(f'docs/{name}' for name in stale)}; run {COMMAND}")
+        raise click.ClickException(f"stale: {', '.join(stale)}; run {COMMAND}")
     for name in stale:
-        DOCS.mkdir(exist_ok=True)
-        (DOCS / name).write_text(page(name), "utf-8")
-        click.echo(f"wrote docs/{name}", err=True)
+        (ROOT / name).write_text(text_of(name), "utf-8")
+        click.echo(f"wrote {name}", err=True)
 
 
 def _helps(context: click.Context) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from jobs.cli import COMMANDS, PROGRAM, cli
-from scripts.write_docs import COMMAND, stale_pages
+from scripts.write_docs import COMMAND, stale_files
 from tests.architecture.tracked import ROOT, paths
 
 PAGES = sorted({path for path in paths(".md") if path.startswith("docs/")} | {"README.md", "docs/cli.md"})
@@ -90,8 +90,8 @@ def test_every_command_is_on_the_page_of_the_command_line() -> None:
     assert not [name for name in COMMANDS if f"## {PROGRAM} {name}\n" not in reference]
 
 
-def test_the_generated_pages_are_what_the_code_says() -> None:
-    assert not stale_pages(), f"run {COMMAND}"
+def test_the_generated_files_are_what_the_code_says() -> None:
+    assert not stale_files(), f"run {COMMAND}"
 
 
 def test_the_readme_shows_how_to_begin() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobs.commands.estimate import NO_BAND, hours, percent, rounded, row, with_place_options
 from jobs.commands.estimate import band as shown_band
-from jobs.commands.estimate import hours, percent, rounded, row, with_place_options
 from jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ COLUMNS = (
     Column(name="devices", align="right"),
     Column(name="sequences_per_second", title="seq/s", align="right", format=rounded(2)),
     Column(name="efficiency", align="right", format=percent),
+    Column(name="sequences", align="right", format=rounded(0)),
     Column(name="hours", title="time", align="right", format=hours),
     Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
     Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
-    Column(name="word", title="basis"),
-    Column(name="band", title="within", align="right", format=shown_band),
+    Column(name="word", title="seq/s is"),
+    Column(name="band", title="within", align="right", absent=NO_BAND, format=shown_band),
     Column(name="changed", title="instead of the layout asked for"),
     Column(name="price.region", title="price region", absent="-"),
     Column(name="price.date", title="price date", absent="-"),
@@ -38,7 +40,13 @@ COLUMNS = (
 @click.command()
 @click.argument("job", metavar="RECIPE|MODEL")
 @click.option("--by", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Order.")
-@click.option("--on", "only", multiple=True, metavar="CLUSTER|TYPE", help="Only these; repeatable.")
+@click.option(
+    "--on",
+    "only",
+    multiple=True,
+    metavar="CLUSTER|TYPE",
+    help="Limit to this cluster or instance type. Repeatable.",
+)
 @with_place_options
 @click.option(
     "--rows", type=click.IntRange(1), default=ROWS, show_default=True, help="Print so many at most."
@@ -47,14 +55,16 @@ COLUMNS = (
 def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, **asked: Any) -> None:
     """Compare RECIPE, or a model, on every declared cluster and instance type, at every size that fits.
 
-    A star marks what no other row beats in time and dollars at once. Where the layout asked for does not fit,
-    the nearest that does is taken, and said. Types whose price is unknown come last.
+    A star marks the Pareto-optimal rows (time and cost). Where a step grows with the nodes, rows train
+    different numbers of sequences; they are then compared by the time and cost of one sequence. Where the
+    layout asked for does not fit, the row says which one is used instead. Types without a price come last.
 
     \b
-    slipway compare bert_pretrain
+    slipway compare bert_pretrain --set size=large
     slipway compare gpt-neox-20b --by time --nodes 4,8,16 --on trn1.32xlarge --on p4d.24xlarge
     """
     from jobs.core.job import parse_settings
+    from jobs.estimate.pareto import scale_of
     from jobs.workloads import workload_of
 
     workload = workload_of(job, parse_settings(asked.pop("settings")))
@@ -66,7 +76,9 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
     print_table(f"{workload.name} by {by}", COLUMNS, lines, as_json=as_json)
     if len(shown) < len(table):
         say(f"{len(table) - len(shown)} more; --rows {len(table)} prints all")
-    say(f"time and cost: {workload.until or 'unknown; compared are the rate and the tokens per dollar'}")
+    say(f"time and cost: {workload.until or 'unknown, since this job has no known end'}")
+    if scale_of(found).per_sequence:
+        say("the rows train different numbers of sequences: they are compared by time and cost of one")
 
 
 def everywhere(
@@ -96,15 +108,14 @@ def everywhere(
 
 
 def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, bool]]:
-    from jobs.estimate.estimates import cost_of, pareto_front, time_of
+    from jobs.estimate.pareto import pareto_front, scale_of
 
-    front = pareto_front(found)
+    front, scale = pareto_front(found), scale_of(found)
     marked = [(each, index in front) for index, each in enumerate(found)]
 
     def key(pair: tuple[Estimate, bool]) -> tuple[bool, float, float]:
-        cost, time = cost_of(pair[0]), time_of(pair[0])
-        dollars = 0.0 if cost is None else cost
-        return cost is None, *((dollars, time) if by == "cost" else (time, dollars))
+        cost, time = scale.cost(pair[0]), scale.time(pair[0])
+        return math.isinf(cost), *((cost, time) if by == "cost" else (time, cost))
 
     return sorted(marked, key=key)
 

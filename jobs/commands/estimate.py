@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobs.commands.output import Column, json_option, print_json, print_table, say, warn
+from jobs.commands.output import Column, json_option, print_table, say, warn
 from jobs.core.instances import instance_types
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 USUAL_SIZES = (1, 2, 4, 8)
 MOST_SIZES = 100
+NO_BAND = "no band"
 
 
 def rounded(places: int) -> Any:
@@ -38,6 +39,11 @@ def band(value: object) -> str:
     return f"± {value * 100:.0f} %"
 
 
+def steps(value: object) -> str:
+    assert isinstance(value, int)
+    return f"{value:,} ×"
+
+
 def hours(value: object) -> str:
     """Minutes are what a short job is told in."""
     assert isinstance(value, int | float)
@@ -55,22 +61,12 @@ COLUMNS = (
     Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
     Column(name="memory_gib", title="memory a device", unit="GiB", align="right", format=rounded(1)),
     Column(name="usd_per_hour", title="price", unit="USD/h", align="right", format=rounded(2)),
+    Column(name="steps", align="right", format=steps),
+    Column(name="sequences_per_step", title="sequences", format=rounded(0)),
     Column(name="hours", title="time", align="right", format=hours),
     Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
-    Column(name="word", title="basis"),
-    Column(name="band", title="within", align="right", format=band),
-)
-CHECKED = (
-    Column(name="table"),
-    Column(name="nodes", align="right"),
-    Column(name="devices", align="right"),
-    Column(name="basis"),
-    Column(name="unit"),
-    Column(name="published", align="right", format=rounded(2)),
-    Column(name="predicted", align="right", format=rounded(2)),
-    Column(name="error", align="right", format=percent),
-    Column(name="limit", align="right", absent="-", format=band),
-    Column(name="verdict"),
+    Column(name="word", title="seq/s is"),
+    Column(name="band", title="within", align="right", absent=NO_BAND, format=band),
 )
 
 
@@ -93,7 +89,7 @@ def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tup
 
 
 place_options = (
-    click.option("--nodes", callback=sizes, metavar="N,N…", help="Of how many nodes; commas between."),
+    click.option("--nodes", callback=sizes, metavar="N,N…", help="Cluster sizes, comma-separated."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for submit."),
     click.option("--region", help="Whose prices; otherwise the cluster's, or any that is known."),
     click.option(
@@ -116,24 +112,32 @@ def with_place_options(function: Any) -> Any:
 @click.argument("job", required=False, metavar="[RECIPE|MODEL]")
 @click.option("--on", "place", metavar="CLUSTER|TYPE", shell_complete=complete_place, help="Where it runs.")
 @with_place_options
-@click.option("--check", is_flag=True, help="Compare with published tables; fail when a row falls out.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Compare with published rows and count how near each kind of estimate came.",
+)
 @json_option
 def command(job: str | None, place: str | None, check: bool, as_json: bool, **asked: Any) -> None:
     """Estimate a RECIPE, or a model by name, on a declared cluster or an instance type.
 
-    Every row says what it stands on: measured (this very configuration was), calibrated (the same model on
-    the same family was) or predicted (neither), and how far off nine of ten such rows are at most. Hours and
-    dollars are of the recipe's own target; prices carry their region and day, and what nobody knows reads as
-    unknown. A declared cluster is priced with what stands around its nodes. Nothing is asked of AWS.
+    Each row says what its rate (seq/s) stands on: measured (somebody published this configuration),
+    calibrated (the same model was measured on the same instance family) or predicted (neither). "within" is
+    how far off nine of ten published rows of that kind were; where too few rows are published it says
+    so. Time and cost are derived from the rate and from the steps that `slipway submit` would train with
+    the same settings. Each price has its region and day; what nobody knows reads as unknown. A declared
+    cluster is priced with what stands around its nodes. Nothing is asked of AWS.
 
     \b
-    slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8
+    slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8 --set size=1.5b
     slipway estimate gpt-neox-20b --on trn1.32xlarge --nodes 4,16,64 --term 3-year
     slipway estimate pythia-6.9b --on p4d.24xlarge --set tensor=8 --set global_batch=256
     slipway estimate --check
     """
     if check:
-        _check(as_json=as_json)
+        from jobs.commands.estimate_check import check_estimates
+
+        check_estimates(as_json=as_json)
         return
     if job is None or place is None:
         raise click.UsageError("say what, and where: slipway estimate RECIPE --on CLUSTER, or --check")
@@ -200,9 +204,14 @@ def price_words(place: Place) -> str:
 
 def tell(workload: Workload, place: Place, found: Sequence[Estimate]) -> None:
     """What a number in the table rests on, on stderr."""
+    from jobs.core.accelerators import device_of
+    from jobs.estimate.bands import find_band
+
     for basis in dict.fromkeys(each.basis for each in found):
         say(f"utilisation: {basis}")
-    say(f"time and cost: {workload.until or 'unknown, since no end of this job is; say --set sequences=N'}")
+    for word in dict.fromkeys(each.word for each in found):
+        say(f"{word}: {find_band(word, device_of(place.instance)).words}")
+    say(f"time and cost: {_derived(workload)}")
     if workload.assumed:
         say(f"assumed: {workload.assumed}")
     if place.rate is None:
@@ -213,6 +222,12 @@ def tell(workload: Workload, place: Place, found: Sequence[Estimate]) -> None:
         warn(doubt)
     if place.name == place.instance.name:
         say("priced are the nodes alone; name a declared cluster to count what stands around them")
+
+
+def _derived(workload: Workload) -> str:
+    if not workload.until:
+        return "unknown, since this job has no known end; say --set sequences=N"
+    return f"derived from the rate: {workload.until}"
 
 
 def doubts(workload: Workload, place: Place, found: Sequence[Estimate]) -> Iterator[str]:
@@ -240,33 +255,3 @@ def doubts(workload: Workload, place: Place, found: Sequence[Estimate]) -> Itera
                     f"tensor degree {layout.tensor} crosses nodes of {in_node} devices: on {own.nodes} nodes "
                     f"tensor={in_node} trains {rate / own.sequences_per_second:.1f} times as fast"
                 )
-
-
-def _check(*, as_json: bool) -> None:
-    from jobs.estimate.published import check
-    from jobs.estimate.sst2 import epochs_by_length
-
-    rows = list(check())
-    assumed = list(epochs_by_length())
-    table = [{**asdict(each), "error": each.error, "verdict": _verdict(each)} for each in rows]
-    if as_json:
-        print_json({"rows": table, "information": {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}})
-    else:
-        print_table("published beside predicted", CHECKED, table, as_json=False)
-        say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")
-        say("and no padded length. For information: " + "; ".join(_length(each) for each in assumed))
-    failed = [each for each in rows if not each.passes]
-    say(f"{len(rows) - len(failed)} of {len(rows)} rows are within their limits")
-    if failed:
-        raise click.exceptions.Exit(1)
-
-
-def _verdict(checked: Any) -> str:
-    if checked.limit is None:
-        return "used" if checked.basis == "calibrated" else "no limit"
-    return "within" if checked.passes else "OUT"
-
-
-def _length(assumed: Any) -> str:
-    least, most = assumed.least_seconds / 60, assumed.most_seconds / 60
-    return f"{assumed.sequence_length} tokens {least:.1f} to {most:.1f} min"

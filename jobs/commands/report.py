@@ -52,7 +52,7 @@ def command(subject: str | None, path: Path, place: str | None, **asked: Any) ->
 
 def _published() -> Page:
     from jobs.estimate.published import check
-    from jobs.report.contents import published_page
+    from jobs.report.published_page import published_page
 
     return published_page(list(check()))
 
@@ -92,7 +92,10 @@ def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> P
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
     from jobs.aws import is_in_yard
     from jobs.commands.compare import everywhere
+    from jobs.core.accelerators import device_of
+    from jobs.core.instances import instance_type
     from jobs.estimate import throughput
+    from jobs.estimate.bands import find_band
     from jobs.estimate.calibrations import find_calibration
     from jobs.own_data import measurements, rates
     from jobs.report.contents import Beside, job_page
@@ -110,8 +113,8 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
         steps=rate.steps,
         curve=rate.curve,
         predicted=made.sequences_per_second,
-        word=known.word,
-        band=known.band,
+        word=known.predicted_word,
+        band=find_band(known.predicted_word, device_of(instance_type(own.instance))).within,
         devices=own.cluster.devices,
         instance_type=own.instance,
         is_of_the_yard=is_in_yard(),
@@ -124,12 +127,12 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
 
 def _usual_place(workload: Workload, places: Sequence[Place], found: Sequence[Estimate]) -> Place:
     """Where it was measured, else a declared cluster, else where it costs least."""
-    from jobs.estimate.estimates import cost_of
+    from jobs.estimate.pareto import scale_of
 
     measured = {each.place for each in found if each.word != "predicted"}
     declared = {place.name for place in places if place.name != place.instance.name}
     able = {each.place for each in found}
-    cheapest = min(found, key=lambda each: (cost_of(each) is None, cost_of(each) or 0.0)).place
+    cheapest = min(found, key=scale_of(found).cost).place
     for wanted in (measured & declared, measured, declared & able, {cheapest}):
         if wanted:
             return next(place for place in places if place.name in wanted)
@@ -154,7 +157,7 @@ def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> l
 
 
 def _compared(places: Sequence[Place], found: Sequence[Estimate]) -> Comparison:
-    from jobs.estimate.estimates import pareto_front
+    from jobs.estimate.pareto import pareto_front
     from jobs.report.contents import Comparison
 
     return Comparison(

@@ -1,22 +1,23 @@
-"""Which measurement an estimate stands on, in one word, and how far that is to be trusted.
+"""Which measurement an estimate stands on, in one word.
 
-The rows are those of measurements.py; a further word is one row of BANDS and its branch in find_calibration.
+The rows are those of measurements.py; a further word is one of WORDS and its branch in find_calibration. How
+far off estimates with a word are is counted in bands.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from jobs.estimate.hardware import family_of
 from jobs.estimate.measurements import Measurement
-from jobs.estimate.models import MODELS
+from jobs.estimate.models import shape_of
 from jobs.estimate.rate import fit_network_efficiency, fit_utilisation, throughput
 from jobs.estimate.shapes import Calibration, Cluster, Layout, Model, accumulation, replicas
 
-# What a word promises: nine of ten rows lie within.
-BANDS: Mapping[str, float] = {"measured": 0.04, "calibrated": 0.06, "predicted": 0.17}
+# measured: this configuration was; calibrated: the same model, length and family; predicted: neither.
+WORDS = ("measured", "calibrated", "predicted")
 FITTABLE = 0.03  # of a step that must be communication before a network efficiency may be fitted on it
 
 
@@ -42,13 +43,10 @@ class Asked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     calibration: Calibration
-    word: str  # of BANDS
+    word: str  # of WORDS: of the measured rate, where there is one
+    predicted_word: str  # of WORDS: of the rate that the calibration gives, which nobody measured
     basis: str  # where the utilisation comes from, for a person
     measured: Measurement | None  # of this very configuration
-
-    @property
-    def band(self) -> float:
-        return BANDS[self.word]
 
 
 def find_calibration(rows: Sequence[Measurement], asked: Asked) -> Known:
@@ -59,17 +57,19 @@ def find_calibration(rows: Sequence[Measurement], asked: Asked) -> Known:
     if fitted is None:
         return Known(
             calibration=Calibration(network_efficiency=_efficiency(family)),
-            word="predicted",
+            word="measured" if measured else "predicted",
+            predicted_word="predicted",
             basis="the class's prior: nothing was measured on this family",
             measured=measured,
         )
-    word = "measured" if measured else "calibrated" if fitted.model == asked.model_name else "predicted"
+    made = "calibrated" if fitted.model == asked.model_name else "predicted"
     return Known(
         calibration=Calibration(
             utilisation=_rescaled(fitted, asked.cluster),
             network_efficiency=fitted.network_efficiency or _efficiency(family),
         ),
-        word=word,
+        word="measured" if measured else made,
+        predicted_word=made,
         basis=f"{fitted.model} on {fitted.nodes} × {fitted.instance}, {fitted.date}: {fitted.source}",
         measured=measured,
     )
@@ -150,7 +150,7 @@ def _nearest_model(family: Sequence[Measurement], asked: Asked) -> Measurement |
     """Decoders are nearer to decoders, then by the width of their layers."""
 
     def distance(row: Measurement) -> tuple[bool, float, int]:
-        shape = MODELS.get(row.model)
+        shape = shape_of(row.model)
         if shape is None:
             return True, math.inf, row.nodes
         width = abs(math.log(shape.hidden_size / asked.model.hidden_size))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from jobs.core.accelerators import device_of
 from jobs.core.instances import InstanceType
+from jobs.estimate.bands import find_band
 from jobs.estimate.calibrations import Asked, Known, find_calibration
 from jobs.estimate.duration import tokens_per_dollar
 from jobs.estimate.errors import CannotEstimate
@@ -50,6 +51,7 @@ class Estimate:
     sequences_per_second: float
     sequences_per_second_per_device: float
     predicted_sequences_per_second: float  # what the model says where it was measured, too
+    predicted_band: float | None  # how far off nine of ten such predictions were; None: too few to say
     efficiency: float  # a node's rate over that of the smallest size that can run it so
     tokens_per_second: float
     tokens_per_dollar: int | None
@@ -57,12 +59,16 @@ class Estimate:
     usable_gib: float
     usd_per_hour: float | None  # of nodes and all that has a price around them
     unpriced: tuple[str, ...]  # what is paid besides, and nobody knows how much
-    hours: float | None  # None: the job has no known end
+    steps: int | None  # None: the job has no known end
+    sequences_per_step: int
+    sequences: int | None  # that the job trains; the last step of an epoch may be smaller
+    hours: float | None
     usd: float | None
     mfu: float
-    word: str
-    band: float
+    word: str  # what the rate stands on, of calibrations.WORDS
+    band: float | None  # how far off nine of ten such rates were; None: too few to say (bands.py)
     basis: str
+    time_basis: str  # what the time is derived from: nobody measured it
     layout: Layout
     changed: str  # of the layout asked for, because that does not fit or cannot be split
 
@@ -78,6 +84,12 @@ class _Made:
     def rate(self) -> float:
         measured = self.known.measured
         return measured.sequences_per_second if measured else self.model_rate.sequences_per_second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    steps: int
+    sequences: int
 
 
 def estimate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> Estimate:
@@ -119,30 +131,6 @@ def refuse_device(workload: Workload, instance: InstanceType) -> None:
         )
 
 
-def time_of(own: Estimate) -> float:
-    """To the job's end; of one sequence where the end is not known. The same for all of one workload."""
-    return 1 / own.sequences_per_second if own.hours is None else own.hours
-
-
-def cost_of(own: Estimate) -> float | None:
-    """Likewise."""
-    if own.hours is not None or own.usd_per_hour is None:
-        return own.usd
-    return own.usd_per_hour / own.sequences_per_second
-
-
-def pareto_front(estimates: Sequence[Estimate]) -> set[int]:
-    """Places in the list of those that none other beats in time and dollars at once."""
-    known = ((time_of(each), cost_of(each), index) for index, each in enumerate(estimates))
-    front: set[int] = set()
-    cheapest = math.inf
-    for _, usd, index in sorted((time, usd, index) for time, usd, index in known if usd is not None):
-        if usd < cheapest:
-            front.add(index)
-            cheapest = usd
-    return front
-
-
 def _make(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> _Made:
     cluster = cluster_of(place.instance, nodes)
     asked = Asked(
@@ -166,7 +154,8 @@ def _estimate(workload: Workload, place: Place, made: _Made, alone: float, *, ch
     nodes, rate = made.cluster.nodes, made.rate
     paid = what_is_paid(place.around, place.region, nodes)
     per_hour = _usd_per_hour(place, nodes, paid)
-    hours = _hours(workload, made)
+    end, device = _end(workload, made), device_of(place.instance)
+    hours = None if end is None else _hours(end, made)
     return Estimate(
         place=place.name,
         instance_type=place.instance.name,
@@ -175,6 +164,7 @@ def _estimate(workload: Workload, place: Place, made: _Made, alone: float, *, ch
         sequences_per_second=rate,
         sequences_per_second_per_device=rate / made.cluster.devices,
         predicted_sequences_per_second=made.model_rate.sequences_per_second,
+        predicted_band=find_band(made.known.predicted_word, device).within,
         efficiency=rate / nodes / alone,
         tokens_per_second=rate * workload.model.sequence_length,
         tokens_per_dollar=tokens_per_dollar(rate, workload.model.sequence_length, per_hour),
@@ -182,12 +172,16 @@ def _estimate(workload: Workload, place: Place, made: _Made, alone: float, *, ch
         usable_gib=made.fits.usable_bytes / _GIB,
         usd_per_hour=per_hour,
         unpriced=tuple(f"{item.name}: {item.note}" for item in paid if item.usd_per_hour is None),
+        steps=None if end is None else end.steps,
+        sequences_per_step=made.model_rate.sequences_per_step,
+        sequences=None if end is None else end.sequences,
         hours=hours,
         usd=None if hours is None or per_hour is None else hours * per_hour,
         mfu=made.model_rate.mfu * rate / made.model_rate.sequences_per_second,
         word=made.known.word,
-        band=made.known.band,
+        band=find_band(made.known.word, device).within,
         basis=made.known.basis,
+        time_basis="" if end is None else _time_basis(end, made),
         layout=workload.layout,
         changed=changed,
     )
@@ -201,16 +195,27 @@ def _usd_per_hour(place: Place, nodes: int, paid: Sequence[Item]) -> float | Non
     return nodes * place.rate.usd_per_hour + around
 
 
-def _hours(workload: Workload, made: _Made) -> float | None:
-    """Whole steps: the last one may be smaller, and takes as long."""
+def _end(workload: Workload, made: _Made) -> _End | None:
+    """Whole steps: the last one of an epoch may be smaller, and takes as long."""
     per_step = made.model_rate.sequences_per_step
-    steps = workload.steps
-    if steps is None and workload.sequences is None:
+    if workload.steps is not None:
+        return _End(steps=workload.steps, sequences=workload.steps * per_step)
+    if workload.sequences is None:
         return None
-    if steps is None:
-        assert workload.sequences is not None
-        steps = workload.epochs * math.ceil(workload.sequences / workload.epochs / per_step)
-    return (STARTUP_SECONDS + steps * per_step / made.rate) / _SECONDS_PER_HOUR
+    steps = workload.epochs * math.ceil(workload.sequences / workload.epochs / per_step)
+    return _End(steps=steps, sequences=workload.sequences)
+
+
+def _hours(end: _End, made: _Made) -> float:
+    trained = end.steps * made.model_rate.sequences_per_step
+    return (STARTUP_SECONDS + trained / made.rate) / _SECONDS_PER_HOUR
+
+
+def _time_basis(end: _End, made: _Made) -> str:
+    return (
+        f"derived: {end.steps:,} steps of {made.model_rate.sequences_per_step:,} sequences at this rate, "
+        f"and {STARTUP_SECONDS:g} s to start"
+    )
 
 
 def _base_rate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> float:

@@ -73,6 +73,22 @@ MODELS: Mapping[str, Model] = {
 }
 
 
+def length_name(name: str, sequence_length: int) -> str:
+    """The name under which a model of this sequence length is measured: bert-large at 512 is bert-large-512.
+
+    A model's rate at one length says little of another, so the two are not the same model to a calibration.
+    """
+    known = MODELS.get(name)
+    if known is not None and known.sequence_length == sequence_length:
+        return name
+    return f"{name}-{sequence_length}"
+
+
+def shape_of(name: str) -> Model | None:
+    """The model of that name, or the one of which it is another length; None: not ours."""
+    return MODELS.get(name) or MODELS.get(name.rpartition("-")[0])
+
+
 def find_model(name: str) -> Model:
     if name in MODELS:
         return MODELS[name]

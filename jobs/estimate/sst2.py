@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from jobs.core.accelerators import device_of
 from jobs.core.instances import instance_type
-from jobs.estimate.calibrations import BANDS
+from jobs.estimate.bands import find_band
 from jobs.estimate.duration import job_seconds, steps_of
 from jobs.estimate.hardware import cluster_of
 from jobs.estimate.rate import throughput
@@ -30,15 +31,18 @@ class Assumed:
 
 
 def epochs_by_length() -> Iterator[Assumed]:
-    """One epoch, with the class's prior and its band."""
-    own, cluster = WORKLOADS["gpt-j-6b-sst2"], cluster_of(instance_type(_INSTANCE), 1)
-    band = BANDS["predicted"]
+    """One epoch, predicted from the class's prior, with the times that such a prediction was off by."""
+    instance = instance_type(_INSTANCE)
+    own, cluster = WORKLOADS["gpt-j-6b-sst2"], cluster_of(instance, 1)
+    band = find_band("predicted", device_of(instance)).within
+    assert band is not None, "predictions on NVIDIA devices have a band"
+    assert band < 1, "a rate that may be off by all of itself gives no longest time"
     for length in LENGTHS:
         made = throughput(replace(own.model, sequence_length=length), cluster, own.layout)
         seconds = job_seconds(made, steps_of(SST2_EXAMPLES, 1, made.sequences_per_step))
         yield Assumed(
             sequence_length=length,
             seconds=seconds,
-            least_seconds=seconds / (1 + band),
-            most_seconds=seconds / (1 - band),
+            least_seconds=seconds * (1 - band),
+            most_seconds=seconds * (1 + band),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 
 from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.models import MODELS
+from jobs.estimate.models import MODELS, length_name
 from jobs.estimate.shapes import Layout, Model
 from jobs.estimate.tables import TABLES
 
@@ -84,7 +84,7 @@ WORKLOADS: Mapping[str, Workload] = {
         ),
         Workload(
             name="gpt-j-6b-sst2",
-            model_name="gpt-j-6b",
+            model_name=length_name("gpt-j-6b", SST2_LENGTH),
             model=replace(MODELS["gpt-j-6b"], sequence_length=SST2_LENGTH, head_share=0.0),
             layout=Layout(micro_batch=8, sharding="fsdp", checkpointing="full"),
             sequences=SST2_EXAMPLES,
@@ -126,9 +126,18 @@ def with_settings(workload: Workload, settings: Mapping[str, str]) -> Workload:
     return workload
 
 
+def at_length(workload: Workload, sequence_length: int) -> Workload:
+    """The same with sequences of this length, to calibrations another model."""
+    return replace(
+        workload,
+        model_name=length_name(workload.model_name, sequence_length),
+        model=replace(workload.model, sequence_length=sequence_length),
+    )
+
+
 def _with_setting(workload: Workload, name: str, text: str) -> Workload:
     if name == "sequence_length":
-        return replace(workload, model=replace(workload.model, sequence_length=_whole(name, text)))
+        return at_length(workload, _whole(name, text))
     if name == "sequences":
         return replace(workload, sequences=_whole(name, text), until="as asked")
     if name not in _OF_LAYOUT:

@@ -74,14 +74,14 @@ class CannotDraw(SlipwayError):
 
 
 def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *, unit: str = RATE) -> Chart:
-    """Each point: nodes, rate; of predicted ones also ideal, low and high."""
+    """Each point: nodes, rate; predicted ones have ideal, too, and low and high where a band is known."""
     x = _axis("nodes", "nodes", values=[each["nodes"] for each in predicted])
     y = _axis("rate", unit)
     lines = [_named(each, "predicted") for each in predicted]
     ideal = [{"nodes": each["nodes"], "rate": each["ideal"], "series": "ideal"} for each in predicted]
     shade = {"type": "area", "opacity": 0.18, "color": _FIRST}
     layers = [
-        _layer(lines, shade, x, _axis("low", unit), y2={"field": "high"}),
+        _layer([each for each in lines if "low" in each], shade, x, _axis("low", unit), y2={"field": "high"}),
         _series(ideal, {"type": "line"}, x, y),
         _series(lines, {"type": "line"}, x, y),
         _series(lines, _dot(36), x, y),

@@ -1,6 +1,6 @@
-"""What stands on a page: of a job estimated, of a run beside its estimate, of the published tables.
+"""What stands on the page of a job, and of a run beside its estimate.
 
-Pure: all numbers come in as estimates and measurements. A further kind of page is one function here.
+Pure: all numbers come in as estimates and measurements. A further section is one function here.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.curve import Point as Step
-from jobs.estimate.estimates import Estimate, Place, cost_of, time_of
-from jobs.estimate.published import LIMIT, TABLES, Checked, Table
+from jobs.estimate.estimates import Estimate, Place
+from jobs.estimate.pareto import scale_of
 from jobs.estimate.workloads import Workload
-from jobs.report.charts import RATE, cost_against_time, over_steps, scaling
+from jobs.report.charts import cost_against_time, over_steps, scaling
 from jobs.report.page import Fact, Page, Section
 from jobs.report.page import Table as Shown
 
 _HEADINGS = (
     *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
-    *("time", "USD", "tokens/USD", "basis"),
+    *("time", "USD", "tokens/USD", "seq/s is"),
 )
 _DRAWN_TIMES = 10
-_FRONT_HEADINGS = ("where", "nodes", "seq/s", "time", "USD", "basis", "price of")
+_FRONT_HEADINGS = ("where", "nodes", "seq/s", "time", "USD", "seq/s is", "price of")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Beside:
     curve: Sequence[Step]
     predicted: float
     word: str
-    band: float
+    band: float | None
     devices: int  # that it ran on
     instance_type: str
     is_of_the_yard: bool
@@ -66,17 +66,6 @@ def job_page(
     )
 
 
-def published_page(rows: Sequence[Checked]) -> Page:
-    passing = sum(each.passes for each in rows)
-    return Page(
-        title="Published tables, predicted",
-        lead="Points are what articles print; lines are predicted from the smallest row of each table.",
-        facts=(Fact(value=f"{passing} of {len(rows)}", what="rows within their limits"),),
-        sections=[_table_section(table, rows) for table in TABLES.values()],
-        notes=tuple(dict.fromkeys(f"{table.source}, {table.date}" for table in TABLES.values())),
-    )
-
-
 def _lead(workload: Workload, place: Place) -> str:
     until = f" to the end of {workload.until}" if workload.until else ", a job without a known end"
     kind = "" if place.name == place.instance.name else f" ({place.instance.name})"
@@ -85,12 +74,13 @@ def _lead(workload: Workload, place: Place) -> str:
 
 def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:
     best = [compared.estimates[index] for index in sorted(compared.front)]
+    scale = scale_of(compared.estimates)
     facts = []
     if best:
-        cheapest, fastest = min(best, key=_cost), min(best, key=time_of)
+        cheapest, fastest = min(best, key=scale.cost), min(best, key=scale.time)
         facts.append(Fact(value=_dollars(cheapest.usd), what=f"at the least: {_where(cheapest)}"))
         facts.append(Fact(value=_time(fastest.hours), what=f"at the fastest: {_where(fastest)}"))
-    here = min(sizes, key=_cost)
+    here = min(sizes, key=scale.cost)
     facts.append(
         Fact(value=_dollars(here.usd), what=f"at the least here: {_where(here)}, {_time(here.hours)}")
     )
@@ -105,8 +95,7 @@ def _scaling_section(
         measured.append({"nodes": run.nodes, "rate": run.measured})
     return Section(
         title=f"How {place.name} scales",
-        text="The shade is how far off nine of ten such rows are at most; the dashed line is the rate of the "
-        "smallest size for every node.",
+        text=_shade(sizes) + "The dashed line is the rate of the smallest size for every node.",
         chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
         table=Shown(caption="by size", headings=_HEADINGS, rows=[_row(each) for each in sizes]),
     )
@@ -119,32 +108,46 @@ def _line(sizes: Sequence[Estimate]) -> list[dict[str, object]]:
             "nodes": each.nodes,
             "rate": each.predicted_sequences_per_second,
             "ideal": first * each.nodes,
-            "low": each.predicted_sequences_per_second * (1 - each.band),
-            "high": each.predicted_sequences_per_second * (1 + each.band),
+            **_range(each),
         }
         for each in sizes
     ]
 
 
+def _range(own: Estimate) -> dict[str, object]:
+    """Return the rates that a band allows; nothing without a band, or with one as wide as the rate."""
+    rate, band = own.predicted_sequences_per_second, own.predicted_band
+    return {} if band is None or band >= 1 else {"low": rate / (1 + band), "high": rate / (1 - band)}
+
+
+def _shade(sizes: Sequence[Estimate]) -> str:
+    if any(_range(each) for each in sizes):
+        return "The shade holds nine of ten published rows of this kind. "
+    return "Too few published rows of this kind, or too far apart, to draw how far off this may be. "
+
+
 def _cost_section(place: Place, compared: Comparison) -> Section:
-    priced = [(i, each) for i, each in enumerate(compared.estimates) if cost_of(each) is not None]
+    scale = scale_of(compared.estimates)
+    priced = [(i, each) for i, each in enumerate(compared.estimates) if each.usd_per_hour is not None]
     if not priced:
         return Section(title="Cost against time", text="No price is known, so there is nothing to weigh.")
-    has_end = priced[0][1].hours is not None
-    units = ("hours", "USD") if has_end else ("seconds a sequence", "USD × hours a sequence")
-    front = sorted((each for i, each in priced if i in compared.front), key=time_of)
-    most = _DRAWN_TIMES * min(_cost(each) for _, each in priced)
+    front = sorted((each for i, each in priced if i in compared.front), key=scale.time)
+    most = _DRAWN_TIMES * min(scale.cost(each) for _, each in priced)
     points = [
-        _cost_point(each, place, i in compared.front, front)
+        {
+            **_cost_point(each, place, i in compared.front, front),
+            "time": scale.time(each),
+            "cost": scale.cost(each),
+        }
         for i, each in priced
-        if _cost(each) <= most or each.place == place.name
+        if scale.cost(each) <= most or each.place == place.name
     ]
     left_out = len(priced) - len(points)
     return Section(
         title="Cost against time",
         text="Each point is one type at one size; what lies on the line is beaten by none in both at once."
         + (f" {left_out} that cost over {_DRAWN_TIMES} times the least are not drawn." if left_out else ""),
-        chart=cost_against_time("Cost against time", points, units=units, chosen=place.name),
+        chart=cost_against_time("Cost against time", points, units=scale.units, chosen=place.name),
         table=Shown(
             caption="what none beats",
             headings=_FRONT_HEADINGS,
@@ -156,8 +159,6 @@ def _cost_section(place: Place, compared: Comparison) -> Section:
 def _cost_point(own: Estimate, place: Place, is_front: bool, front: Sequence[Estimate]) -> dict[str, object]:
     group = "front" if is_front else "chosen" if own.place == place.name else "other"
     return {
-        "time": time_of(own),
-        "cost": cost_of(own),
         "place": own.place,
         "nodes": own.nodes,
         "group": group,
@@ -177,7 +178,7 @@ def _run_section(run: Beside) -> Section:
     share = run.measured / run.predicted
     text = (
         f"{run.steps} steps on {run.nodes} nodes ({run.devices} devices) trained {run.measured:,.1f} "
-        f"sequences a second; the estimate is {run.predicted:,.1f} ({run.word}, ± {run.band:.0%}): the run "
+        f"sequences a second; the estimate is {run.predicted:,.1f} ({run.word}, {_band(run.band)}): the run "
         f"is at {share:.2%} of it."
     )
     if run.is_of_the_yard:
@@ -188,39 +189,6 @@ def _run_section(run: Beside) -> Section:
         text=text,
         chart=over_steps("Rate over the run", curve, run.predicted),
     )
-
-
-def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
-    own = [each for each in rows if each.table == table.name and each.basis in ("calibrated", "predicted")]
-    is_time = own[0].unit == "s"
-    unit = "jobs an hour" if is_time else RATE
-    made = [(each.nodes, _rate(each.predicted, is_time)) for each in own]
-    alone = made[0][1] / made[0][0]
-    predicted = [
-        {"nodes": n, "rate": rate, "ideal": alone * n, "low": rate * (1 - LIMIT), "high": rate * (1 + LIMIT)}
-        for n, rate in made
-    ]
-    printed = [{"nodes": each.nodes, "rate": _rate(each.published, is_time)} for each in own]
-    return Section(
-        title=table.name,
-        text=f"{table.source}, {table.date}" + ("; jobs an hour, from the printed times" if is_time else ""),
-        chart=scaling(f"{table.name}: rate by nodes", predicted, printed, unit=unit),
-        table=Shown(
-            caption=table.name,
-            headings=("nodes", "devices", "unit", "published", "predicted", "error", "basis"),
-            rows=[_checked_row(each) for each in own],
-        ),
-    )
-
-
-def _checked_row(own: Checked) -> tuple[str, ...]:
-    published, predicted = f"{own.published:,.2f}", f"{own.predicted:,.2f}"
-    return str(own.nodes), str(own.devices), own.unit, published, predicted, f"{own.error:+.1%}", own.basis
-
-
-def _rate(value: float, is_time: bool) -> float:
-    """Of a job's seconds: how many such jobs an hour."""
-    return 3600 / value if is_time else value
 
 
 def _row(own: Estimate) -> tuple[str, ...]:
@@ -234,7 +202,7 @@ def _row(own: Estimate) -> tuple[str, ...]:
         _time(own.hours),
         _dollars(own.usd),
         "unknown" if own.tokens_per_dollar is None else f"{own.tokens_per_dollar:,}",
-        f"{own.word} ± {own.band:.0%}",
+        f"{own.word}, {_band(own.band)}",
     )
 
 
@@ -245,7 +213,7 @@ def _front_row(own: Estimate, priced_at: dict[str, str]) -> tuple[str, ...]:
         f"{own.sequences_per_second:,.2f}",
         _time(own.hours),
         _dollars(own.usd),
-        f"{own.word} ± {own.band:.0%}",
+        f"{own.word}, {_band(own.band)}",
         priced_at.get(own.place, "unknown"),
     )
 
@@ -273,9 +241,8 @@ def _where(own: Estimate) -> str:
     return f"{own.nodes} × {own.place}"
 
 
-def _cost(own: Estimate) -> float:
-    cost = cost_of(own)
-    return float("inf") if cost is None else cost
+def _band(band: float | None) -> str:
+    return "no band" if band is None else f"± {band:.0%}"
 
 
 def _dollars(usd: float | None) -> str:

@@ -14,8 +14,9 @@ import pytest
 
 from jobs.core.instances import instance_type
 from jobs.curve import Point
-from jobs.estimate.estimates import Place, estimate, pareto_front
+from jobs.estimate.estimates import Place, estimate
 from jobs.estimate.measurements import our_measurements
+from jobs.estimate.pareto import pareto_front
 from jobs.estimate.prices import known_rates
 from jobs.estimate.workloads import find_workload
 from jobs.places import alone

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.core.instances import instance_type
 from jobs.estimate import CannotEstimate, Layout, throughput
-from jobs.estimate.calibrations import BANDS, Asked, find_calibration, fit_measurement, merged
+from jobs.estimate.calibrations import Asked, find_calibration, fit_measurement, merged
 from jobs.estimate.hardware import cluster_of
 from jobs.estimate.measurements import (
     Measurement,
@@ -18,6 +18,7 @@ from jobs.estimate.measurements import (
 )
 from jobs.estimate.models import MODELS
 from jobs.estimate.published import TABLES, calibrate, efficiency_of, rate_of
+from jobs.estimate.workloads import at_length, find_workload
 
 OURS = our_measurements()
 
@@ -61,7 +62,7 @@ def test_the_prior_of_a_class_is_rounded_from_its_tables() -> None:
 
 def test_what_was_measured_so_is_called_measured_and_brings_its_row() -> None:
     known = find_calibration(OURS, asked(nodes=8))
-    assert (known.word, known.band) == ("measured", 0.04)
+    assert (known.word, known.predicted_word) == ("measured", "calibrated")
     assert known.measured is not None
     assert known.measured.sequences_per_second == 9977.54
 
@@ -78,14 +79,14 @@ def test_what_was_measured_so_is_called_measured_and_brings_its_row() -> None:
 )
 def test_the_same_model_on_the_same_family_otherwise_is_calibrated(changed: Asked) -> None:
     known = find_calibration(OURS, changed)
-    assert (known.word, known.band, known.measured) == ("calibrated", 0.06, None)
+    assert (known.word, known.measured) == ("calibrated", None)
     assert known.calibration.utilisation == pytest.approx(OURS[0].utilisation)
 
 
 def test_another_model_of_the_family_predicts_by_the_one_that_is_most_like_it() -> None:
     layout = Layout(micro_batch=1)
     known = find_calibration(OURS, asked(instance="trn1.32xlarge", model="gpt-j-6b", layout=layout))
-    assert (known.word, known.band) == ("predicted", 0.17)
+    assert known.word == "predicted"
     assert "pythia-6.9b" in known.basis
 
 
@@ -169,6 +170,9 @@ def test_a_file_of_something_else_is_refused() -> None:
         decode_measurements("a,b\n1,2\n", "mine.csv")
 
 
-def test_every_word_has_a_band() -> None:
-    assert list(BANDS) == ["measured", "calibrated", "predicted"]
-    assert sorted(BANDS.values()) == list(BANDS.values())
+def test_another_sequence_length_is_another_model_to_a_calibration() -> None:
+    longer = at_length(find_workload("bert-large"), 256)
+    own = replace(asked(nodes=2), model_name=longer.model_name, model=longer.model)
+    assert find_calibration(OURS, own).word == "predicted"
+    same = at_length(find_workload("bert-large"), 128)
+    assert find_calibration(OURS, replace(own, model_name=same.model_name, model=same.model)).measured

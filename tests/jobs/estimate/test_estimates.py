@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from jobs.core.instances import instance_type
 from jobs.estimate import CannotEstimate
-from jobs.estimate.estimates import Estimate, Place, estimate, estimate_sizes, pareto_front
+from jobs.estimate.estimates import Estimate, Place, estimate, estimate_sizes
 from jobs.estimate.measurements import our_measurements
+from jobs.estimate.pareto import pareto_front
 from jobs.estimate.prices import Surroundings, find_rate, known_rates
 from jobs.estimate.workloads import find_workload, names, with_settings
 

@@ -1,0 +1,56 @@
+"""Which estimates none other beats: time and cost of the same work, of whole jobs or of one sequence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.estimate.estimates import Estimate
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """What rows are weighed by: whole jobs where all train as many sequences, else one sequence."""
+
+    per_sequence: bool
+
+    @property
+    def units(self) -> tuple[str, str]:
+        return ("seconds a sequence", "USD a sequence") if self.per_sequence else ("hours", "USD")
+
+    def time(self, own: Estimate) -> float:
+        if self.per_sequence:
+            return 1 / own.sequences_per_second
+        assert own.hours is not None, "jobs of the same work have an end"
+        return own.hours
+
+    def cost(self, own: Estimate) -> float:
+        """Infinite where no price is known: such a row is never the cheapest."""
+        if own.usd_per_hour is None:
+            return math.inf
+        if self.per_sequence:
+            return own.usd_per_hour / _SECONDS_PER_HOUR / own.sequences_per_second
+        assert own.usd is not None, "a job with an end and a price has a cost"
+        return own.usd
+
+
+def scale_of(estimates: Sequence[Estimate]) -> Scale:
+    """Steps of a batch that grows with the nodes train more sequences on more nodes."""
+    trained = {each.sequences for each in estimates}
+    return Scale(per_sequence=len(trained) != 1 or None in trained)
+
+
+def pareto_front(estimates: Sequence[Estimate]) -> set[int]:
+    """Return the indices of those that none other beats in time and cost at once."""
+    scale = scale_of(estimates)
+    known = [(scale.time(each), scale.cost(each), index) for index, each in enumerate(estimates)]
+    front: set[int] = set()
+    cheapest = math.inf
+    for _, usd, index in sorted(known):
+        if usd < cheapest:
+            front.add(index)
+            cheapest = usd
+    return front

@@ -1,0 +1,63 @@
+"""compare as a person types it: one order for the same work, and no job called cheap for doing less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.conftest import Slipway
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in ("SLIPWAY_CALIBRATION", "SLIPWAY_PRICES", "SLIPWAY_REFRESHED_PRICES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slipway) -> None:
+    settings = ("--set", "size=large", "--set", "global_batch=65536")  # the same work on every size
+    code, out, err = slipway("compare", "bert_pretrain", *settings, "--json")
+    assert code == 0
+    assert "different numbers of sequences" not in err
+    rows = json.loads(out)
+    costs = [row["usd"] for row in rows if row["usd"] is not None]
+    assert costs == sorted(costs)
+    assert [row["usd"] for row in rows[len(costs) :]] == [None] * (len(rows) - len(costs))
+    assert rows[0]["front"]
+    fastest = min((row for row in rows if row["usd"] is not None), key=lambda row: (row["hours"], row["usd"]))
+    assert fastest["front"]
+    assert {row["place"] for row in rows} >= {"dl1", "p4d.24xlarge", "c7i.48xlarge"}
+    assert max(row["nodes"] for row in rows if row["place"] == "dl1") == 16  # as many as are declared
+    assert "trn1.32xlarge" not in {row["place"] for row in rows}  # the recipe has no Neuron
+    assert all(row["memory_gib"] <= row["usable_gib"] for row in rows)
+
+
+def test_rows_that_train_different_numbers_of_sequences_are_compared_by_one(slipway: Slipway) -> None:
+    """A batch that grows with the nodes: the smallest cluster's job is the cheapest and does the least."""
+    code, out, err = slipway("compare", "bert_pretrain", "--set", "size=large", "--json")
+    assert code == 0
+    assert "the rows train different numbers of sequences" in err
+    rows = [row for row in json.loads(out) if row["usd"] is not None]
+    of_one = [row["usd_per_hour"] / row["sequences_per_second"] for row in rows]
+    assert of_one == sorted(of_one)
+    assert len({row["sequences"] for row in rows}) > 1
+
+
+def test_compare_by_time_puts_the_fastest_first_and_says_when_it_shows_less(slipway: Slipway) -> None:
+    code, out, err = slipway("compare", "gpt-neox-20b", "--by", "time", "--rows", "3")
+    assert code == 0
+    assert len(out.splitlines()) == 2 + 3
+    assert "more; --rows" in err
+    rows = json.loads(slipway("compare", "gpt-neox-20b", "--by", "time", "--json")[1])
+    times = [row["hours"] for row in rows if row["usd"] is not None]
+    assert times == sorted(times)
+
+
+def test_a_job_without_an_end_is_compared_by_its_rate(slipway: Slipway) -> None:
+    rows = json.loads(slipway("compare", "distilbert", "--json")[1])
+    assert {row["hours"] for row in rows} == {None}
+    tokens = [row["tokens_per_dollar"] for row in rows if row["tokens_per_dollar"]]
+    assert tokens == sorted(tokens, reverse=True)
