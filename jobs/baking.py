@@ -56,7 +56,9 @@ def find_bakery(image: str, region: str | None) -> Bakery:
     known = [bakery.name for bakery in find_bakeries(region)]
     raise SlipwayError(
         f"no pipeline that bakes '{image}' is deployed{f' in {region}' if region else ''}",
-        hint=f"deployed are {', '.join(known)}" if known else "deploy the pipelines first: cdk deploy --all",
+        hint=f"deployed are {', '.join(known)}"
+        if known
+        else f"deploy it first: cdk deploy slipway-bakery-{image} (cdk list names all)",
     )
 
 

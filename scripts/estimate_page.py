@@ -61,5 +61,12 @@ def _table_lines(found: Sequence[Trial]) -> Iterator[str]:
     for where, same in groupby(sorted(found, key=key), key):
         errors = sorted((each.error for each in same), key=abs)
         near = sum(abs(error) <= NEAR for error in errors)
-        cells = [*where, str(len(errors)), str(near), f"{median(errors):+.1%}", f"{errors[-1]:+.1%}"]
+        cells = [
+            where[0].replace(":", "/", 1),
+            *where[1:],
+            str(len(errors)),
+            str(near),
+            f"{median(errors):+.1%}",
+            f"{errors[-1]:+.1%}",
+        ]
         yield f"| {' | '.join(cells)} |\n"

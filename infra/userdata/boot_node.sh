@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# First boot of a node of AWS Batch: report idleness, stripe the local disks, mount the shared files. Batch
-# takes away a node whose job reaches the time limit of the queue, so one that stays out of ECS goes, too.
+# First boot of a node of AWS Batch: report idleness, stripe the local disks, mount the shared files. A node that
+# stays out of ECS is not taken away: its job waits in RUNNABLE for a reason that Batch calls UNDETERMINED, to
+# which a queue's time limit cannot be attached. It costs money until somebody cancels the job.
 set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
 
 # shellcheck source=infra/userdata/boot_steps.sh

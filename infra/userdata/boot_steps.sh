@@ -20,8 +20,10 @@ print("" if value is None else value)
 PYTHON
 }
 
-# refuse_jobs UNIT: a node that is not whole must not take a job, so what would bring it jobs stays down. It
-# is not shut down here, or one broken node would be started after another.
+# refuse_jobs UNIT: a node that is not whole must not take a job, so what would bring it jobs is masked. That
+# works for ecs, whose unit lies below /lib; systemd refuses to mask slipway-node, whose unit lies in
+# /etc/systemd/system, so an MPI node may take jobs all the same. The node is not shut down here, or one broken
+# node would be started after another.
 refuse_jobs() {
   echo "slipway: the boot failed at line ${BASH_LINENO[0]}; this node takes no jobs" >&2
   systemctl mask --now "$1"

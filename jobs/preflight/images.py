@@ -79,7 +79,9 @@ def _bake(cluster: DeclaredCluster) -> str:
     """How the parameter comes to name a machine image that fits."""
     image = image_of(cluster.ami_parameter)
     if image:
-        return f"slipway bake {image} --wait --region {cluster.region}"
+        return (
+            f"cdk deploy slipway-bakery-{image}, then slipway bake {image} --wait --region {cluster.region}"
+        )
     return (
         f"bake a machine image, then: aws ssm put-parameter --type String --overwrite "
         f"--name {cluster.ami_parameter} --value ami-… --region {cluster.region}"

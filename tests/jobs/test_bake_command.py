@@ -156,7 +156,10 @@ def test_an_image_that_nobody_deployed_is_told_with_those_that_are(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     code, _, err = slipway("bake", "cpu-mpj")
-    assert (code, "deploy the pipelines first" in err) == (1, True)
+    assert (code, "deploy it first: cdk deploy slipway-bakery-cpu-mpj (cdk list names all)" in err) == (
+        1,
+        True,
+    )
     deployed.deploy("true")
     code, _, err = slipway("bake", "cpu-mpj")
     assert (code, "deployed are cpu-mpi" in err) == (1, True)

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from containers.recipes.bert_pretrain.batch import plan_batch
-from containers.recipes.bert_pretrain.config import decode_arguments
 from jobs.estimate import published, tables
 from jobs.estimate.measurements import encode_measurements, our_measurements
 from jobs.estimate.prices import find_rate, known_rates
@@ -119,42 +117,6 @@ def test_a_recipe_is_estimated_as_its_settings_say(slipway: Slipway) -> None:
     )
     assert isinstance(steps["hours"], float)
     assert steps["hours"] * 3600 - 10 == pytest.approx(69 * 24_576 / 1883.63)
-
-
-@pytest.mark.parametrize("nodes", [1, 8, 16])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ("size=1.5b", "zero=1"),
-        ("size=1.5b", "steps=69"),
-        ("size=large", "global_batch=65536"),
-        ("phase=2",),
-        (),
-    ],
-    ids=" ".join,
-)
-def test_the_time_is_of_the_run_that_submit_starts_with_the_same_settings(
-    slipway: Slipway, settings: tuple[str, ...], nodes: int
-) -> None:
-    words = [word for setting in settings for word in ("--set", setting)]
-    (row,) = estimated(slipway, "bert_pretrain", "--on", "dl1", "--nodes", str(nodes), *words)
-    run = decode_arguments(settings)
-    batch = plan_batch(run, world=nodes * 8).global_batch
-    assert (row["steps"], row["sequences_per_step"]) == (run.steps, batch)
-    seconds = run.steps * batch / float(str(row["sequences_per_second"])) + 10
-    assert float(str(row["hours"])) * 3600 == pytest.approx(seconds)
-    assert row["time_basis"] == (
-        f"derived: {run.steps:,} steps of {batch:,} sequences at this rate, and 10 s to start"
-    )
-
-
-def test_a_time_says_that_it_is_derived_and_from_which_steps(slipway: Slipway) -> None:
-    on = ("bert_pretrain", "--on", "dl1", "--nodes", "16", "--set", "size=1.5b")
-    _, out, err = slipway("estimate", *on)
-    assert out.splitlines()[2].split()[-9:-4] == ["6,900", "×", "49,152", "25.7", "h"]
-    assert "time and cost: derived from the rate: 6,900 steps of phase 1, what size=1.5b trains" in err
-    _, _, err = slipway("estimate", *on, "--set", "steps=69")
-    assert "derived from the rate: 69 steps of phase 1, as asked" in err
 
 
 def test_fine_tuning_a_glue_task_is_the_article_s_minutes(slipway: Slipway) -> None:

@@ -23,7 +23,7 @@ DENIED = Unanswered(
 RESERVED = replace(CLUSTER, market="targeted-reservation", reservation_id="cr-0123456789abcdef0")
 RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
 
-BAKE = "slipway bake gaudi-ecs --wait --region us-east-1"
+BAKE = "cdk deploy slipway-bakery-gaudi-ecs, then slipway bake gaudi-ecs --wait --region us-east-1"
 READY = Facts(
     account="123456789012",
     region_status="opt-in-not-required",

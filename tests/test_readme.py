@@ -1,0 +1,106 @@
+"""README is true: its numbers are those of the code, and its commands come in an order that can work."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from infra.bakeries import bakery_stack_name
+from infra.clusters import CLUSTERS, MACHINE_IMAGES
+from jobs.cli import cli
+from jobs.core.instances import instance_type
+from jobs.estimate.bands import find_band
+from jobs.estimate.prices import our_fees
+from jobs.estimate.trials import trials
+from jobs.own_data import rates
+from jobs.places import declared_places
+from tests.architecture.tracked import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+WORDS = " ".join(README.split())
+HOURS_A_MONTH = 730
+# The machine image that each cluster's nodes start from.
+AMIS = {"dl1": "gaudi-ecs", "c6i": "cpu-mpi"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_my_own(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def test_the_estimate_is_what_the_command_prints() -> None:
+    command, shown = re.findall(r"^\$ slipway (estimate .*)\n((?:.+\n)*?)```", README, re.MULTILINE)[0]
+    assert CliRunner().invoke(cli, command.split()).stdout == shown
+
+
+@pytest.mark.parametrize("word", ["calibrated", "predicted"])
+def test_the_bands_are_those_that_the_estimate_prints(word: str) -> None:
+    band = find_band(word, "cuda").within
+    assert band is not None
+    assert f"± {band * 100:.0f} %" in WORDS
+
+
+def test_the_worst_band_is_told() -> None:
+    worst = find_band("calibrated", "gaudi").within
+    assert worst is not None
+    assert f"was off by up to {worst * 100:.0f} %" in WORDS
+
+
+@pytest.mark.parametrize(("families", "within"), [(("dl1/", "trn1/"), 5), (("c6i/",), 11)])
+def test_the_article_s_tables_are_as_near_as_it_says(families: tuple[str, ...], within: int) -> None:
+    errors = [abs(each.error) for each in trials() if each.table.startswith(families)]
+    assert within - 1 < max(errors) * 100 <= within
+    assert f"within {within} % for" in WORDS
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: cluster.name)
+def test_a_machine_image_is_baked_after_its_bakery_and_before_its_cluster_is_deployed(
+    cluster: object,
+) -> None:
+    name = str(getattr(cluster, "name"))  # noqa: B009 - the kinds of clusters share no type here
+    ami = AMIS[name]
+    assert ami in {image.name for image in MACHINE_IMAGES}
+    section = next(
+        part for part in re.split(r"^### ", README, flags=re.MULTILINE) if f"slipway bake {ami}" in part
+    )
+    order = (f"cdk deploy {bakery_stack_name(ami)}", f"slipway bake {ami} --wait", f"cdk deploy {name}")
+    places = [re.search(rf"^(?:.*&& )?{re.escape(line)}\b(?!-)", section, re.MULTILINE) for line in order]
+    assert all(places), order
+    starts = [place.end() for place in places if place]
+    assert starts == sorted(starts)
+
+
+def test_what_clusters_cost_at_most_and_while_idle_is_told() -> None:
+    (fee,) = [each.usd for each in our_fees() if each.item == "interface-endpoint"]
+    assert fee is not None
+    for place in declared_places(rates(), region=None, term="on-demand"):
+        price = instance_type(place.instance.name).price
+        assert price is not None
+        assert f"{price.usd_per_hour * place.most_nodes:.2f} USD an hour" in WORDS
+        idle = place.around.interface_endpoints * fee * HOURS_A_MONTH
+        assert re.search(rf"\b{idle:.0f}\b(?: USD a month)? \({place.name}\)", WORDS)
+
+
+def test_what_does_not_work_on_aws_stands_where_a_reader_looks_for_it() -> None:
+    limits = WORDS.partition("## What it is not")[2]
+    for told in (
+        "burn money silently",
+        "RUNNABLE",
+        "cost allocation tag",
+        "Amazon Linux only",
+        "stays RUNNABLE",
+    ):
+        assert told in limits
+    assert "Do not run them on AWS yet" in WORDS
+
+
+def test_nothing_promises_what_was_found_untrue() -> None:
+    for untrue in (
+        "nine of ten such rows are at most",
+        "tested image",
+        "each with its fix",
+        "only their role can read",
+    ):
+        assert untrue not in WORDS
