@@ -17,6 +17,7 @@ from jobs.core.text import words
 from jobs.estimate.bands import bands_of, encode_bands
 from jobs.estimate.trials import trials
 from scripts.estimate_page import estimate_page
+from scripts.list_pages import bad_inputs_page, faults_page
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "scripts/write_docs"
@@ -59,8 +60,10 @@ def instances_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/bad-inputs.md": bad_inputs_page,
     "docs/cli.md": cli_page,
     "docs/estimate.md": estimate_page,
+    "docs/faults.md": faults_page,
     "docs/instances.md": instances_page,
 }
 DATA: dict[str, Callable[[], str]] = {
