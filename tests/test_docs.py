@@ -13,7 +13,8 @@ from jobs.cli import COMMANDS, PROGRAM, cli
 from scripts.write_docs import COMMAND, stale_files
 from tests.architecture.tracked import ROOT, paths
 
-PAGES = sorted({path for path in paths(".md") if path.startswith("docs/")} | {"README.md", "docs/cli.md"})
+ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
+PAGES = sorted({path for path in paths(".md") if path.startswith("docs/")} | {"docs/cli.md", *ROOT_PAGES})
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")

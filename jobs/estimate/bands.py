@@ -13,11 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from jobs.core.accelerators import CPU, FAMILIES
 from jobs.estimate.calibrations import WORDS
 from jobs.estimate.csv_rows import read_rows
-from jobs.estimate.trials import Trial
+
+if TYPE_CHECKING:
+    from jobs.estimate.trials import Trial
 
 SHARE = 0.9  # "nine of ten"
 LEAST_ROWS, LEAST_TABLES = 10, 3  # nine rows are the fewest that a ninth decile can be told from

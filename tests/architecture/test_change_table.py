@@ -1,4 +1,4 @@
-"""README's table "I want, I touch, What fails until I am done" names real places."""
+"""CONTRIBUTING's table "I want, I touch, What fails until I am done" names real places."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ WANTED = (
 
 
 def rows() -> list[tuple[str, str, str]]:
-    text = tracked.text("README.md")
+    text = tracked.text("CONTRIBUTING.md")
     header = HEADER.search(text)
-    assert header, "README.md has no table that begins with '| I want |'"
+    assert header, "CONTRIBUTING.md has no table that begins with '| I want |'"
     lines = text[header.start() :].split("\n\n", 1)[0].splitlines()[2:]
     return [(want, touch, fails) for want, touch, fails in (_cells(line) for line in lines)]
 

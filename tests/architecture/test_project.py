@@ -1,0 +1,38 @@
+"""What people expect of a project is there, and asks for nothing from outside."""
+
+from __future__ import annotations
+
+import tomllib
+
+import yaml
+
+from tests.architecture import tracked
+
+PACKAGES = ("containers", "infra", "jobs")
+
+
+def test_the_licence_is_apache_s_and_the_package_says_so() -> None:
+    assert "Copyright 2026 The Slipway authors" in tracked.text("LICENSE")
+    assert "Version 2.0, January 2004" in tracked.text("LICENSE")
+    project = tomllib.loads(tracked.text("pyproject.toml"))["project"]
+    assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
+
+
+def test_every_package_tells_type_checkers_that_it_is_typed() -> None:
+    assert not [name for name in PACKAGES if f"{name}/py.typed" not in tracked.paths("py.typed")]
+    data = tomllib.loads(tracked.text("pyproject.toml"))["tool"]["setuptools"]["package-data"]
+    assert "py.typed" in data["*"]
+
+
+def test_committing_runs_hooks_of_this_checkout_only() -> None:
+    repos = yaml.safe_load(tracked.text(".pre-commit-config.yaml"))["repos"]
+    assert [each["repo"] for each in repos] == ["local"]
+    for hook in repos[0]["hooks"]:
+        assert hook["language"] == "system"
+        assert hook["entry"].startswith((".venv/bin/", "scripts/"))
+
+
+def test_a_forge_runs_what_everybody_can_run() -> None:
+    (job,) = yaml.safe_load(tracked.text(".github/workflows/ci.yml"))["jobs"].values()
+    assert job["container"]["image"].startswith("debian:")
+    assert job["steps"][-1] == {"run": ".ci/run"}
