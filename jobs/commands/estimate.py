@@ -115,7 +115,7 @@ def with_place_options(function: Any) -> Any:
 @click.option(
     "--check",
     is_flag=True,
-    help="Compare with published rows and count how near each kind of estimate came.",
+    help="Count how near each kind of estimate came to published rows; fail if an article's row is missed.",
 )
 @json_option
 def command(job: str | None, place: str | None, check: bool, as_json: bool, **asked: Any) -> None:
