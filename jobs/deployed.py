@@ -11,6 +11,7 @@ from typing import Any
 from jobs.aws import Unanswered, ask, ask_all, own_region, reader
 from jobs.core.errors import SlipwayError
 from jobs.core.names import CLUSTER_TAG, PARTS, stack_name
+from jobs.core.records import NewerRecord
 from jobs.core.targets import (
     PARAMETER_ROOT,
     BatchTarget,
@@ -31,17 +32,17 @@ class Stack:
     resources: Mapping[str, int] | None  # how many of each type; None where AWS did not say
 
 
-def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget]]:
+def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget | NewerRecord]]:
     found: list[Target] = []
-    damaged: list[DamagedTarget] = []
+    unread: list[DamagedTarget | NewerRecord] = []
     for each in [region] if region else _regions():
         pages = reader("ssm", each).get_paginator("get_parameters_by_path").paginate(Path=PARAMETER_ROOT)
         for parameter in (parameter for page in pages for parameter in page["Parameters"]):
             try:
                 found.append(decode_target(parameter["Value"], parameter=parameter["Name"]))
-            except DamagedTarget as error:
-                damaged.append(error)
-    return found, damaged
+            except (DamagedTarget, NewerRecord) as error:
+                unread.append(error)
+    return found, unread
 
 
 def find_target_by_name(cluster: str, region: str | None) -> Target:

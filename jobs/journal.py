@@ -16,9 +16,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from jobs.core.errors import SlipwayError
-from jobs.core.records import wrong_fields
+from jobs.core.records import refuse_newer, wrong_fields
 from jobs.core.targets import Target
 
+SCHEMA_VERSION = 1
 _PRIVATE = 0o700
 _AWS = "aws"
 
@@ -73,12 +74,13 @@ class Journal:
         return self._decode(name, text)
 
     def write(self, entry: Entry) -> None:
-        """Whole or not at all, and on the disk when this returns."""
+        """Whole or not at all, and on the disk when this returns; a newer Slipway's entry is left alone."""
+        self.read(entry.name)
         path = self._path(entry.name)
         new = path.with_suffix(".new")
         with _explained(self.folder):
             with new.open("w", encoding="utf-8") as file:
-                json.dump(asdict(entry), file)
+                json.dump({"schema": SCHEMA_VERSION, **asdict(entry)}, file)
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(path)
@@ -99,7 +101,10 @@ class Journal:
             record = json.loads(text)
         except ValueError:
             return None
-        if not isinstance(record, dict) or wrong_fields(Entry, record) or record["name"] != name:
+        if not isinstance(record, dict):
+            return None
+        refuse_newer(record.get("schema"), SCHEMA_VERSION, str(self._path(name)))
+        if wrong_fields(Entry, record) or record["name"] != name:
             return None
         return Entry(**{key: record[key] for key in Entry.__dataclass_fields__})
 

@@ -17,6 +17,7 @@ from jobs.confirming import Confirm, refuse_unconfirmed
 from jobs.core.cost import AGREED_UNSAID, Agreed
 from jobs.core.instances import instance_type
 from jobs.core.job import Job
+from jobs.core.records import NewerRecord
 from jobs.core.targets import Target
 from jobs.deployed import find_target_by_name
 from jobs.journal import Entry, Journal, NoJournal, journal_folder
@@ -135,7 +136,7 @@ def _note(journal: Journal, prepared: Prepared, job_id: str, say: Say) -> None:
     """The job runs now whatever becomes of the note: the next look finds it by its name."""
     try:
         journal.write(_entry(prepared, job_id))
-    except NoJournal as error:
+    except (NoJournal, NewerRecord) as error:
         say(f"{prepared.name} was submitted as {job_id}, but {error.message}")
 
 

@@ -22,6 +22,10 @@ FORMAT = 1
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
+class NewerDataset(DataError):
+    """A newer Slipway prepared it: sound, and not for this one to read, mend or write over."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that decides what the rows are. Two runs into one folder must agree on it."""
@@ -135,8 +139,26 @@ def as_json(manifest: Manifest) -> dict[str, object]:
     return {**content, "sha256": digest_of(content)}
 
 
+def read_plan(folder: Path) -> Plan:
+    path = folder / "plan.json"
+    content = read_json(path)
+    refuse_newer(content, path)
+    return decoded(Plan, content, folder)
+
+
+def refuse_newer(plan: object, path: Path) -> None:
+    """Before anything else of it is judged: a later format may have other fields."""
+    found = plan.get("format") if isinstance(plan, dict) else None
+    if type(found) is int and found > FORMAT:
+        raise NewerDataset(
+            f"{path} has format {found}, and this Slipway reads {FORMAT}",
+            hint="use the Slipway that prepared it or a newer one, or prepare the text in another folder",
+        )
+
+
 def read_manifest(folder: Path) -> Manifest:
     content = read_json(folder / "manifest.json")
+    refuse_newer(content.get("plan"), folder / "manifest.json")
     shards = content.get("shards")
     plan = decoded(Plan, content.get("plan"), folder)
     if not isinstance(shards, list) or plan.format != FORMAT:

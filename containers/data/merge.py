@@ -12,7 +12,7 @@ from pathlib import Path
 
 from containers.data.documents import decoded, read_json, write_json
 from containers.data.errors import DataError
-from containers.data.manifest import Manifest, Plan, ShardRecord, as_json, check_shards, record_path
+from containers.data.manifest import Manifest, ShardRecord, as_json, check_shards, read_plan, record_path
 from containers.data.origin import Origin, read_origin
 from containers.data.shards import chunk_rows
 from containers.data.work import is_whole
@@ -21,7 +21,7 @@ MOST_NAMED = 12
 
 
 def merge(folder: Path, with_digests: bool = False) -> Manifest:
-    plan = decoded(Plan, read_json(folder / "plan.json"), folder)
+    plan = read_plan(folder)
     records = [_record(folder, number) for number in range(plan.shards)]
     missing = [
         number

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from containers.data.documents import read_json, write_json
 from containers.data.errors import DataError
-from containers.data.manifest import Manifest, Plan, plan_of
+from containers.data.manifest import Manifest, Plan, plan_of, refuse_newer
 from containers.data.merge import merge
 from containers.data.origin import NAME as ORIGIN
 from containers.data.origin import origin_of, write_origin
@@ -99,6 +99,7 @@ def claim(folder: Path, plan: Plan) -> None:
     path = folder / "plan.json"
     if path.exists():
         theirs, ours = read_json(path), asdict(plan)
+        refuse_newer(theirs, path)
         differing = [name for name in ours if theirs.get(name) != ours[name]]
         if differing:
             name = differing[0]

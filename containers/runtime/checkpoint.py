@@ -21,7 +21,7 @@ from containers.runtime.beat import SAVING, WAITING, Beat
 from containers.runtime.collective import ALONE, Collective, Json
 from containers.runtime.errors import Refusal
 from containers.runtime.lease import DEFAULT_SECONDS, Fenced, FolderInUse, Lease, this_process
-from containers.runtime.manifest import DamagedCheckpoint, Manifest, RankFile
+from containers.runtime.manifest import DamagedCheckpoint, Manifest, NewerCheckpoint, RankFile
 from containers.runtime.resume import LARGEST_STEP, Mode, Resumed, Search, Training, published, step_folder
 from containers.runtime.tensor_file import TensorData, write_tensors
 
@@ -36,7 +36,7 @@ class SaveFailed(Refusal):
 
 
 # Raised by rank 0 and so, alike, by all.
-_KINDS = {kind.__name__: kind for kind in (SaveFailed, Fenced, FolderInUse)}
+_KINDS = {kind.__name__: kind for kind in (SaveFailed, Fenced, FolderInUse, NewerCheckpoint)}
 
 
 def _say(line: str) -> None:
@@ -160,9 +160,9 @@ class Checkpoints:
         self._beat.at(f"{SAVING}{target}")
         try:
             self._publish(temporary, target, self._manifest(step, reports, cursor))
-        except (OSError, SaveFailed, Fenced, DamagedCheckpoint) as error:
+        except (OSError, SaveFailed, Fenced, DamagedCheckpoint, NewerCheckpoint) as error:
             disk.discard_folder(temporary, self._trash(temporary))
-            if isinstance(error, Fenced):
+            if isinstance(error, (Fenced, NewerCheckpoint)):
                 raise
             why = _reason(error) if isinstance(error, OSError) else str(error)
             raise SaveFailed(
@@ -206,6 +206,7 @@ class Checkpoints:
         disk.sync_folder(self.folder)
 
     def _is_good(self, target: Path) -> bool:
+        """Raises NewerCheckpoint: what is not understood is not written over."""
         try:
             for file in manifest.read_manifest(target).ranks:
                 manifest.check_content(target, file)
@@ -215,13 +216,16 @@ class Checkpoints:
         return True
 
     def _prune(self) -> None:
-        """Counts those whose manifest and sizes are right: to read all bytes at every save is dear."""
+        """Discard all but the newest good ones, and what a newer Slipway saved.
+
+        Good are those whose manifest and sizes are right: to read all bytes at every save is dear.
+        """
         good = [path for path in published(self.folder).values() if self._looks_good(path)]
         if len(good) <= self._keep:
             return
         oldest_kept = good[self._keep - 1].name
         for path in published(self.folder).values():
-            if path.name < oldest_kept:
+            if path.name < oldest_kept and not manifest.is_newer(path):
                 self._beat.again()
                 disk.discard_folder(path, self._trash(path))
 
@@ -229,7 +233,7 @@ class Checkpoints:
         try:
             for file in manifest.read_manifest(folder).ranks:
                 manifest.check_size(folder, file)
-        except DamagedCheckpoint:
+        except (DamagedCheckpoint, NewerCheckpoint):
             return False
         return folder.name not in self._known_bad
 

@@ -32,6 +32,10 @@ class DamagedCheckpoint(Refusal):
     """A folder that looks like a checkpoint and cannot be trusted."""
 
 
+class NewerCheckpoint(Refusal):
+    """A newer Slipway saved it: to pass it over loses its steps, and to write over it loses all of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankFile:
     name: str
@@ -80,15 +84,20 @@ def encode(manifest: Manifest) -> bytes:
     return json.dumps({**body, "sha256": digest_of(body)}, indent=1, ensure_ascii=True).encode() + b"\n"
 
 
-def decode(content: bytes) -> Manifest:
+def decode(content: bytes, *, where: str = NAME) -> Manifest:
     try:
         record = json.loads(content)
     except (ValueError, RecursionError):
         raise DamagedCheckpoint(f"{NAME} is not JSON") from None
-    if not isinstance(record, dict) or record.pop("sha256", None) != digest_of(record):
+    if not isinstance(record, dict):
+        raise DamagedCheckpoint(f"{NAME} is no object")
+    digest = record.pop("sha256", None)
+    _refuse_newer(record, digest, where)
+    if digest != digest_of(record):
         raise DamagedCheckpoint(f"{NAME} does not match its own digest")
-    if record.pop("schema", None) != SCHEMA:
-        raise DamagedCheckpoint(f"{NAME} is of another schema than {SCHEMA}")
+    schema = record.pop("schema", None)
+    if type(schema) is not int or schema != SCHEMA:
+        raise DamagedCheckpoint(f"{NAME} has schema {schema!r}, which no Slipway writes")
     if record.keys() != _FIELDS.keys() or not all(
         isinstance(record[name], wanted) for name, wanted in _FIELDS.items()
     ):
@@ -100,15 +109,26 @@ def decode(content: bytes) -> Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Of a published folder; raises DamagedCheckpoint with the reason, whatever is wrong."""
+    """Read a published folder; raises NewerCheckpoint, or DamagedCheckpoint with the reason."""
     try:
         if not disk.is_real_folder(folder):
             raise DamagedCheckpoint("it is no folder of its own but a link or a file")
-        return decode(disk.read_bounded(folder / NAME, MOST_BYTES))
+        return decode(disk.read_bounded(folder / NAME, MOST_BYTES), where=f"{folder}/{NAME}")
     except FileNotFoundError:
         raise DamagedCheckpoint(f"it has no {NAME}") from None
     except OSError as error:
         raise DamagedCheckpoint(f"{NAME} cannot be read: {os.strerror(error.errno or 0)}") from None
+
+
+def is_newer(folder: Path) -> bool:
+    """Return True if a newer Slipway saved this checkpoint, so that nothing here may discard it."""
+    try:
+        read_manifest(folder)
+    except NewerCheckpoint:
+        return True
+    except DamagedCheckpoint:
+        return False
+    return False
 
 
 def check_size(folder: Path, file: RankFile) -> None:
@@ -130,6 +150,20 @@ def check_content(folder: Path, file: RankFile) -> None:
         raise DamagedCheckpoint(f"{file.name} cannot be read: {os.strerror(error.errno or 0)}") from None
     if found != file.digest:
         raise DamagedCheckpoint(f"{file.name} does not hold what was saved (its sha256 differs)")
+
+
+def _refuse_newer(record: Mapping[str, object], digest: object, where: str) -> None:
+    """Refuse whatever its digest says, as another format may count it in another way.
+
+    A manifest that is right under our own schema is ours, with a flipped bit in that number.
+    """
+    schema = record.get("schema")
+    if type(schema) is not int or schema <= SCHEMA or digest == digest_of({**record, "schema": SCHEMA}):
+        return
+    raise NewerCheckpoint(
+        f"{where} has schema {schema}, and this Slipway reads {SCHEMA}",
+        hint="resume with the Slipway that saved it or a newer one, or name another checkpoint folder",
+    )
 
 
 def _rank_file(rank: int, entry: object) -> RankFile:

@@ -12,7 +12,7 @@ from containers.runtime import manifest
 from containers.runtime.collective import Collective, Json
 from containers.runtime.contract import LaunchContract
 from containers.runtime.errors import Refusal
-from containers.runtime.manifest import DamagedCheckpoint, Manifest
+from containers.runtime.manifest import DamagedCheckpoint, Manifest, NewerCheckpoint
 from containers.runtime.tensor_file import TensorData, read_tensors
 from containers.runtime.values import shown
 
@@ -110,14 +110,23 @@ class Search:
         rejected: dict[str, str] = {}
         limit = LARGEST_STEP if look else _NOTHING
         while True:
-            mine = self._newest_good(limit, rejected)
-            own: Json = {"step": mine, "seen": len(published(self.folder)), "rejected": dict(rejected)}
-            answers = self.collective.gather(own)
+            answers = self.collective.gather(self._own_answer(limit, rejected))
+            _refuse_newer(answers)
             steps = [_number(answer, "step") for answer in answers]
             if min(steps) == max(steps):
                 seen = max(_number(answer, "seen") for answer in answers)
                 return steps[0], _all_rejections(answers), seen
             limit = min(steps)
+
+    def _own_answer(self, limit: int, rejected: dict[str, str]) -> Json:
+        """A refusal is an answer like any other: a rank that raised here would leave the others waiting."""
+        newer = ""
+        try:
+            step = self._newest_good(limit, rejected)
+        except NewerCheckpoint as refusal:
+            step, newer = _NOTHING, str(refusal)
+        seen = len(published(self.folder))
+        return {"step": step, "seen": seen, "rejected": dict(rejected), "newer": newer}
 
     def _newest_good(self, limit: int, rejected: dict[str, str]) -> int:
         for step, folder in published(self.folder).items():
@@ -169,6 +178,12 @@ def published(folder: Path) -> dict[int, Path]:
 
 def step_folder(folder: Path, step: int) -> Path:
     return folder / f"step-{step:010d}"
+
+
+def _refuse_newer(answers: list[Json]) -> None:
+    for answer in answers:
+        if isinstance(answer, dict) and (refusal := answer.get("newer")):
+            raise NewerCheckpoint(str(refusal))
 
 
 def _all_rejections(answers: list[Json]) -> dict[str, str]:

@@ -70,7 +70,7 @@ def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """
     from jobs.deployed import find_targets
 
-    found, damaged = find_targets(region)
+    found, unread = find_targets(region)
     chosen = [target for target in found if not names or target.name in names]
     missing = set(names) - {target.name for target in found}
     rows = [{"kind": target.kind, **asdict(target)} for target in chosen]
@@ -78,11 +78,11 @@ def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
         print_record("", (*IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
     elif not missing:
         print_table("targets", LISTED, rows, as_json=as_json)
-    for error in damaged:
+    for error in unread:
         complain(error.message, error.hint)
     if missing:
         raise SlipwayError(_missing(sorted(missing)), hint=_known([target.name for target in found]))
-    if damaged:
+    if unread:
         raise click.exceptions.Exit(SlipwayError.exit_code)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from jobs.core.errors import SlipwayError
-from jobs.core.records import wrong_fields
+from jobs.core.records import refuse_newer, wrong_fields
 
 SCHEMA_VERSION = 1
 BAKERIES = "/slipway/bakeries"
@@ -89,6 +89,7 @@ def decode_bakery(text: str, *, parameter: str) -> Bakery:
     """`parameter` is where the text was read; what is wrong is said with it."""
     record = _object(text, parameter)
     schema = record.pop("schema", None)
+    refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:
         raise _damaged(parameter, f"has schema {schema!r}, and this Slipway reads {SCHEMA_VERSION}")
     known = [each.name for each in fields(Bakery)]

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from jobs.core.errors import SlipwayError
+from jobs.core.records import refuse_newer
 
 SCHEMA_VERSION = 1
 # Of a job, where it becomes part of a command: infra/patterns/run_documents.py.
@@ -61,7 +62,9 @@ def decode(text: str, *, where: str) -> MpiJob:
         record = json.loads(text)
     except ValueError as error:
         raise _damaged(where, f"is not JSON ({error})") from None
-    if not isinstance(record, dict) or record.pop("schema", None) != SCHEMA_VERSION:
+    schema = record.pop("schema", None) if isinstance(record, dict) else None
+    refuse_newer(schema, SCHEMA_VERSION, where)
+    if schema != SCHEMA_VERSION:
         raise _damaged(where, f"is not of schema {SCHEMA_VERSION}")
     wrong = [name for name, fits in _FITS.items() if not fits(record.get(name))]
     wrong += [name for name in record if name not in _FITS]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jobs.core.records import wrong_fields
+from jobs.core.records import refuse_newer, wrong_fields
 
 READY_KEY = "cluster/ready.json"  # of the cluster's bucket; the main node writes it
 SCHEMA_VERSION = 1
@@ -64,12 +64,14 @@ def encode_readiness(readiness: Readiness) -> str:
 
 
 def decode_readiness(text: str) -> Readiness | None:
-    """None: it is not one that this Slipway reads, and the main node writes another soon."""
+    """Return None if the record is damaged: the main node writes another soon."""
     try:
         record = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA_VERSION:
+    schema = record.get("schema") if isinstance(record, dict) else None
+    refuse_newer(schema, SCHEMA_VERSION, READY_KEY)
+    if schema != SCHEMA_VERSION:
         return None
     nodes, ready, at = record.get("nodes"), record.get("ready"), record.get("at")
     if not isinstance(nodes, list) or type(ready) is not bool or type(at) is not int:

@@ -7,7 +7,22 @@ from dataclasses import fields
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from jobs.core.errors import SlipwayError
+
 _IN_WORDS = {str: "a text", int: "a whole number", bool: "true or false", NoneType: "null"}
+
+
+class NewerRecord(SlipwayError):
+    """A record that a newer Slipway wrote: sound, and not for this one to judge or to write over."""
+
+
+def refuse_newer(schema: object, known: int, where: str) -> None:
+    """Call it before the record's fields are judged: a later schema may have others."""
+    if type(schema) is int and schema > known:
+        raise NewerRecord(
+            f"{where} has schema {schema}, and this Slipway reads {known}",
+            hint="a newer Slipway wrote it: use that one, or a newer one still",
+        )
 
 
 def wrong_fields(record_type: type[Any], record: Mapping[str, object]) -> list[str]:

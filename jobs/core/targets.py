@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from jobs.core.errors import SlipwayError
-from jobs.core.records import wrong_fields
+from jobs.core.records import refuse_newer, wrong_fields
 
 SCHEMA_VERSION = 1
 PARAMETER_ROOT = "/slipway/targets"
@@ -110,6 +110,7 @@ def decode_target(text: str, *, parameter: str) -> Target:
 def _target_type(record: dict[str, Any], parameter: str) -> type[Target]:
     """Takes `schema` and `kind` out of the record; what remains are the target's fields."""
     schema, kind = record.pop("schema", None), record.pop("kind", None)
+    refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:
         raise _damaged(parameter, f"has schema {schema!r}, and this Slipway reads {SCHEMA_VERSION}")
     if not isinstance(kind, str) or kind not in KINDS:

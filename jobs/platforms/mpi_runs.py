@@ -15,6 +15,7 @@ from jobs.backends.mpi import STATES
 from jobs.core import mpi_job
 from jobs.core.cost import cost
 from jobs.core.mpi_job import NAME, DamagedRequest, MpiJob, request_key
+from jobs.core.records import NewerRecord
 from jobs.core.states import JobState, translate
 from jobs.core.targets import MpiTarget
 from jobs.platforms.mpi_main import Loss, find_loss
@@ -164,7 +165,7 @@ def _request(name: str, target: MpiTarget) -> MpiJob | None:
         return None
     try:
         return mpi_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
-    except DamagedRequest:
+    except (DamagedRequest, NewerRecord):
         return None
 
 

@@ -14,6 +14,7 @@ from jobs.core.images import image_names, image_tag
 from jobs.core.locks import Lock, manifest_parameter, read_lock
 from jobs.core.machine_images import image_of
 from jobs.core.machine_locks import lock_digest, machine_image_names
+from jobs.core.records import NewerRecord
 from jobs.core.targets import BatchTarget, DamagedTarget, Target
 from jobs.declared import DeclaredCluster
 from jobs.deployed import find_digest, find_target
@@ -57,7 +58,7 @@ class Facts:
     manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
     reservation: Reservation | Unanswered | None
     bootstrap_version: str | Unanswered | None
-    target: Target | DamagedTarget | Unanswered | None
+    target: Target | DamagedTarget | NewerRecord | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
     lock: Lock | None
     machine_lock_digest: str | None  # of the lock of the machine image here; None: it has none of its own
@@ -178,14 +179,16 @@ def ask_reservation(reservation_id: str | None, region: str) -> Reservation | Un
     return next(map(_reservation, answer["CapacityReservations"]), None)
 
 
-def ask_target(cluster: DeclaredCluster) -> Target | DamagedTarget | Unanswered | None:
+def ask_target(cluster: DeclaredCluster) -> Target | DamagedTarget | NewerRecord | Unanswered | None:
     try:
         return find_target(cluster.name, cluster.region)
-    except DamagedTarget as error:
+    except (DamagedTarget, NewerRecord) as error:
         return error
 
 
-def ask_pushed(target: Target | DamagedTarget | Unanswered | None) -> bool | Unanswered | None:
+def ask_pushed(
+    target: Target | DamagedTarget | NewerRecord | Unanswered | None,
+) -> bool | Unanswered | None:
     """None too where machines bring what runs and nothing is pushed."""
     if isinstance(target, Unanswered):
         return target

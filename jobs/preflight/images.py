@@ -8,6 +8,7 @@ from jobs.aws import Unanswered
 from jobs.core.instances import instance_type
 from jobs.core.locks import Lock, manifest_parameter, mismatches, unsupported
 from jobs.core.machine_images import image_of
+from jobs.core.records import NewerRecord
 from jobs.core.targets import BatchTarget, DamagedTarget
 from jobs.declared import DeclaredCluster
 from jobs.preflight.facts import Facts
@@ -53,7 +54,7 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if cluster.image is None:
         return ok("needs none: jobs run on the machines themselves")
     build = f"slipway build {cluster.image} --on {cluster.name}"
-    if isinstance(facts.target, DamagedTarget):
+    if isinstance(facts.target, DamagedTarget | NewerRecord):
         return failed(facts.target.message, facts.target.hint)
     if isinstance(facts.pushed, Unanswered):
         return unanswered(facts.pushed)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.core.records import NewerRecord
 from jobs.journal import Entry, Journal, NoJournal, journal_folder
 from tests.jobs.core.test_targets import TARGET
 
@@ -114,3 +115,24 @@ def test_endpoints_accounts_and_regions_have_journals_of_their_own(
 def test_a_relative_state_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "state")
     assert journal_folder(TARGET, None).is_relative_to(Path.home() / ".local" / "state")
+
+
+def test_an_entry_of_a_newer_slipway_is_refused_and_left_as_it_is(journal: Journal) -> None:
+    journal.write(replace(ENTRY, job_id="b0c1"))
+    path = journal.folder / f"{ENTRY.name}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 2, "job_id": ["b0c1"]}))
+    before = path.read_bytes()
+    with pytest.raises(NewerRecord, match="has schema 2, and this Slipway reads 1"):
+        journal.read(ENTRY.name)
+    with pytest.raises(NewerRecord, match="has schema 2"):
+        journal.write(ENTRY)
+    assert path.read_bytes() == before
+
+
+def test_an_entry_from_before_schemas_were_written_is_read(journal: Journal) -> None:
+    journal.write(ENTRY)
+    path = journal.folder / f"{ENTRY.name}.json"
+    path.write_text(
+        json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "schema"})
+    )
+    assert journal.read(ENTRY.name) == ENTRY

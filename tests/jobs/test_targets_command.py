@@ -56,12 +56,15 @@ def test_a_damaged_record_is_told_and_the_others_are_listed(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     deploy(yard_shell, "dl1", encode_target(TARGET))
-    deploy(yard_shell, "other", '{"schema": 99}')
+    deploy(yard_shell, "other", '{"schema": 0}')
+    deploy(yard_shell, "later", '{"schema": 99}')
     code, out, err = slipway("targets", "--json")
     assert code == 1
     assert [target["name"] for target in json.loads(out)] == ["dl1"]
-    assert "error: the SSM parameter /slipway/targets/other has schema 99" in err
+    assert "error: the SSM parameter /slipway/targets/other has schema 0" in err
     assert "hint: deploy the cluster again" in err
+    assert "error: the SSM parameter /slipway/targets/later has schema 99, and this Slipway reads 1" in err
+    assert "hint: a newer Slipway wrote it" in err
 
 
 def test_an_unknown_target_is_refused_with_those_that_are_there(

@@ -20,7 +20,7 @@ from containers.data.documents import decoded, read_json
 from containers.data.errors import DataError
 from containers.data.inputs import open_source
 from containers.data.locations import is_remote, public
-from containers.data.manifest import Plan, ShardRecord, record_path
+from containers.data.manifest import ShardRecord, read_plan, record_path
 from containers.data.merge import merge
 from containers.data.origin import Origin, origin_of, read_origin
 from containers.data.prepare import Share, prepare
@@ -138,7 +138,7 @@ def _wait_for_claim(output: Path, origin: Origin) -> None:
 
 
 def merge_when_all_are_made(output: Path, origin: Origin) -> None:
-    shards = decoded(Plan, read_json(output / "plan.json"), output).shards
+    shards = read_plan(output).shards
     _wait(
         lambda: all(_is_made(output, number, origin) for number in range(shards)),
         f"shards of {output} are missing",

@@ -42,7 +42,8 @@ def test_every_field_is_checked_when_it_is_read() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"schema": 2},
+        {"schema": 0},
+        {"schema": "2"},
         {"nodes": "4"},
         {"nodes": True},
         {"arguments": "--set"},
