@@ -18,6 +18,12 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def flush_c_streams() -> None:
+    """Write what libraries in C and C++ have printed and hold back: os._exit does not."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
+
+
 def adopt_orphans() -> None:
     """What a rank leaves behind becomes our child, as if we were process 1, and can be found and reaped."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

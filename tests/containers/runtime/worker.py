@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +85,23 @@ def refuse(word: str) -> None:
 
 def explode(word: str) -> None:
     raise ZeroDivisionError(word)
+
+
+def library(word: str) -> None:
+    ctypes.CDLL(word)
+
+
+def leave_open(word: str) -> None:
+    """Ends with work that only the interpreter's end does: nothing of it may be lost."""
+
+    def late() -> None:
+        threading.main_thread().join(0.2)
+        (Path(word) / "thread").write_text("done")
+
+    atexit.register(lambda: (Path(word) / "atexit").write_text("done"))
+    threading.Thread(target=late).start()
+    ctypes.CDLL(None).printf(b"of C\n")
+    print("of Python")
 
 
 def children(word: str) -> None:
@@ -160,6 +180,8 @@ DOES: dict[str, Callable[[str], None]] = {
         memory,
         refuse,
         explode,
+        library,
+        leave_open,
         children,
         beat,
         steps,
