@@ -30,6 +30,11 @@ REASONS: tuple[Reason, ...] = (
         fix=_CAPACITY,
     ),
     Reason(
+        pattern=r"CAPACITY:YARD_MEMORY",
+        means="this machine has too little memory free for it beside the jobs that run in the yard",
+        fix="it starts when others have ended; with --processes-per-node 1 it takes less memory",
+    ),
+    Reason(
         pattern=r"VcpuLimitExceeded|more vCPU capacity than your current vCPU limit",
         means="the account's quota of vCPUs is smaller than what the job needs",
         fix="`slipway preflight {target}` prints the request for a larger quota",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from jobs.core.errors import SlipwayError
 from jobs.yard.endpoint import DEFAULT_PORT, is_answering
+from jobs.yard.memory import limit_of
 from jobs.yard.state import (
     LOG_FILE,
     MACHINE_IMAGES,
@@ -50,6 +51,7 @@ def up(port: int | None = None, *, folder: Path | None = None) -> Up:
         state = read_state(folder)
         if state and state.is_running():
             return Up(state=_checked(state, port), was_up=True)
+        limit_of(os.environ)  # refuses a bad value here, where a person sees it
         for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
             _remove(folder / leftover)
         return Up(state=_start(folder, port), was_up=False)

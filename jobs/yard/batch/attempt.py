@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from jobs.yard import memory
 from jobs.yard.batch import api_door, book, capacity, log_stream, plan, storage
 from jobs.yard.batch.gang import Event, Gang
 from jobs.yard.batch.records import Attempt, Job, NodeRun
@@ -45,6 +46,7 @@ def _run(job: Job, attempt: Attempt, environment: Any) -> None:
         log.exception("attempt %s of job %s crashed", attempt.number, job.id)
         ending = Ending(status_reason=NOT_STARTED, exit_code=None, reason=f"{type(error).__name__}: {error}")
     shutil.rmtree(folder, ignore_errors=True)
+    memory.promises.release(job.id)
     with book.changed:
         _finish(job, attempt, ending)
 

@@ -14,7 +14,9 @@ from jobs.yard import faults
 from jobs.yard.batch import book, overrides
 from jobs.yard.batch.records import Job
 from jobs.yard.endpoint import ACCOUNT
+from jobs.yard.memory import Need
 
+PROCESSES_VARIABLE = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells containers
 INVALID = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
 TOO_LARGE = (
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - "
@@ -69,11 +71,22 @@ def vcpus(job: Job) -> int:
     return sum(overrides.resource(each, "VCPU", "vcpus") for each in containers(job))
 
 
+def memory_need(job: Job) -> Need:
+    """What it takes of this machine. What runs without a launcher counts as its node alone."""
+    return Need(nodes=job.nodes, ranks=sum(map(_ranks, containers(job))))
+
+
 def containers(job: Job) -> list[Mapping[str, Any]]:
     """One for each node."""
     if job.node_properties is None:
         return [job.container or {}]
     return [overrides.container_of_node(job.node_properties, job.submit, node) for node in range(job.nodes)]
+
+
+def _ranks(container: Mapping[str, Any]) -> int:
+    given = {each["name"]: each.get("value", "") for each in container.get("environment", ())}
+    processes = given.get(PROCESSES_VARIABLE, "")
+    return int(processes) if processes.isdecimal() else 0
 
 
 def _most(environment: Any) -> int:

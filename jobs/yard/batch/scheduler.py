@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from jobs.yard import memory
 from jobs.yard.batch import attempt, book, capacity
 from jobs.yard.batch.records import WAITING, Job
 from jobs.yard.batch.settings import real_seconds
@@ -116,8 +117,10 @@ def _place(job: Job) -> bool:
     """Whether it was started, or cancelled; else it waits with the reason for it."""
     verdict = capacity.place(job)
     if verdict.environment is not None:
-        attempt.start(job, verdict.environment)
-        return True
+        if memory.promises.admit(job.id, capacity.memory_need(job)):
+            attempt.start(job, verdict.environment)
+            return True
+        verdict = capacity.Verdict(reason=memory.WAITS)
     if verdict.reason != job.status_reason:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from jobs.yard.batch import book, overrides, scheduler
+from jobs.yard import memory
+from jobs.yard.batch import book, capacity, overrides, scheduler
 from jobs.yard.batch.records import Job
 from jobs.yard.endpoint import ACCOUNT
 from jobs.yard.errors import ApiError
@@ -20,6 +21,8 @@ def submit(parameters: Parameters, region: str) -> Job:
     _refuse_mismatch(parameters, definition)
     job = _job(parameters, definition, _queue(parameters["jobQueue"], region), region)
     _refuse_unknown_dependencies(parameters)
+    if problem := memory.promises.refusal(capacity.memory_need(job)):
+        raise ApiError("ClientException", problem)
     if size := (parameters.get("arrayProperties") or {}).get("size"):
         job.children = [_child(job, index) for index in range(size)]
     _tag(job)
