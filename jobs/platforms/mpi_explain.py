@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from jobs.aws import Unanswered, ask, reader
 from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget
-from jobs.explain.reasons import EXIT_CODES
+from jobs.explain.reasons import EXIT_CODES, known_reason
 from jobs.explain.sentence import Explanation
 from jobs.platforms.mpi_runs import MAIN_NODE_LOST
 from jobs.runs import Found, Run
@@ -103,6 +103,8 @@ def _failed(run: Run, errors: Sequence[str]) -> Told:
 
 
 def _waiting(run: Run, errors: Sequence[str]) -> Told:
+    if reason := known_reason(run.reason or ""):
+        return f"waits: {reason.means}", reason.fix
     return "waits for the agent of its main node to take it", "slipway status --on {target} --nodes"
 
 

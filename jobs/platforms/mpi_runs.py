@@ -24,7 +24,8 @@ from jobs.runs import Attempt, Found, Run, catalogued
 
 MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16
-_PLAIN = ("Success", "Failed", "InProgress", "Pending", "Delayed")  # they say no more than the state does
+_DELAYED = "Delayed"
+_PLAIN = ("Success", "Failed", "InProgress", "Pending", _DELAYED)  # they say no more than the state does
 _RANK = re.compile(r"\[[0-9]+\] ")
 _LOST = " was lost"  # as jobs/node/run.py ends a log
 
@@ -184,6 +185,8 @@ def _attempts(
 
 def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str | None:
     """What the node said last of it, as far as the invocation holds that."""
+    if state is JobState.WAITING and details == _DELAYED:
+        return str(invocation.get("StandardErrorContent", "")) or None
     if state is not JobState.FAILED:
         return None
     if details not in _PLAIN:

@@ -58,7 +58,11 @@ def command() -> None:
     "--port", type=click.IntRange(1, 65535), help="Take this port or none  [default: 5566 or the next]"
 )
 def up(port: int | None) -> None:
-    """Start the yard, or find it up already."""
+    """Start the yard, or find it up already.
+
+    A job starts when this machine has enough memory free for it. SLIPWAY_YARD_MEMORY_MIB, set when the yard
+    starts, is what all jobs may take together instead of what is free.
+    """
     from jobs.yard import process
 
     found = process.up(port)

@@ -8,7 +8,7 @@ from jobs.yard.isolation.tiers import best_tier
 LEFT_OUT = (
     "the image: `python` is this machine's interpreter and the code is this checkout",
     "devices, EFA, GPUs and their drivers: none of linuxParameters.devices is there, and none is counted",
-    "limits: vCPUs and memory are counted in the queue and not enforced, nor are ulimits",
+    "limits: vCPUs and memory are counted before a job starts and not enforced, nor are ulimits",
     "instances: none are started, so nodes come within a second, and never in the wrong zone",
     "roles, secrets and users: every node acts with the yard's own key",
     "file systems: a shared folder each, as fast as this machine; the rest of / is this machine's, writable",

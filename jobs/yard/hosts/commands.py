@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from jobs.yard import memory
 from jobs.yard.batch import log_stream
 from jobs.yard.batch.settings import real_seconds
 from jobs.yard.endpoint import ACCOUNT
@@ -30,6 +31,8 @@ KILLED_CODE = 137  # 128 + SIGKILL
 END_S = 6.0  # in which a killed step is gone
 DRAIN_S = 2.0  # for what a command left running to let go of its output
 READ_BYTES = 1 << 16
+LOOK_AGAIN_S = 0.5  # at a machine that has too little memory free
+DELAYED = "Delayed"  # the status detail of what could not be given to its instance yet
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class Command:
     steps: Sequence[Step]
     version: str
     log_group: str  # empty: no output goes to CloudWatch
+    need: memory.Need | None = None  # of memory; it is promised to the command before it begins
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     requested_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     invocations: dict[str, Invocation] = field(default_factory=dict)
@@ -132,6 +136,28 @@ def reset() -> None:
 
 
 def _run(invocation: Invocation) -> None:
+    _await_memory(invocation)
+    try:
+        _run_steps(invocation)
+    finally:
+        memory.promises.release(_holder(invocation))
+
+
+def _holder(invocation: Invocation) -> str:
+    return f"{invocation.command.id}/{invocation.instance}"
+
+
+def _await_memory(invocation: Invocation) -> None:
+    """Until the machine can hold it, or it is cancelled; who asks is told what it waits for."""
+    command, output = invocation.command, invocation.outcomes[0].output
+    while command.need and not memory.promises.admit(_holder(invocation), command.need):
+        invocation.details, output["stderr"] = DELAYED, memory.WAITS.encode()
+        if invocation.cancelled.wait(LOOK_AGAIN_S) or command.id not in commands:
+            break
+    output["stderr"] = b""
+
+
+def _run_steps(invocation: Invocation) -> None:
     invocation.status = invocation.details = "InProgress"
     for step, outcome in zip(invocation.command.steps, invocation.outcomes, strict=True):
         status = _run_step(invocation, step, outcome)

@@ -12,6 +12,8 @@ from jobs.yard.errors import ApiError
 from jobs.yard.hosts import book, commands, documents
 from jobs.yard.hosts.book import Host
 from jobs.yard.hosts.commands import Command
+from jobs.yard.hosts.memory_need import need_of
+from jobs.yard.memory import promises
 from jobs.yard.services import ssm_views as views
 from jobs.yard.services.recorded import page
 
@@ -38,6 +40,9 @@ def _send(parameters: Parameters, region: str) -> Answer:
     name, version, document = _document(parameters, region)
     steps = documents.steps(document, parameters.get("Parameters") or {})
     instances = _instances(parameters, region)
+    need = need_of(name, parameters.get("Parameters") or {}, region)
+    if need and (problem := promises.refusal(need)):
+        raise ApiError("InvalidParameters", problem)
     wanted = parameters.get("CloudWatchOutputConfig") or {}
     group = wanted.get("CloudWatchLogGroupName") or LOG_GROUP.format(name)
     command = Command(
@@ -46,6 +51,7 @@ def _send(parameters: Parameters, region: str) -> Answer:
         steps=steps,
         version=version,
         log_group=group if wanted.get("CloudWatchOutputEnabled") else "",
+        need=need,
     )
     commands.send(command, instances)
     return {"Command": views.command(command)}

@@ -12,6 +12,7 @@ from jobs.explain.facts import Environment, Facts
 from jobs.explain.reasons import EXIT_CODES, REASONS
 from jobs.explain.sentence import explain
 from jobs.platforms.batch_runs import read_run
+from jobs.yard.memory import WAITS
 from tests.jobs.core.test_targets import TARGET
 
 WELL = Environment(
@@ -56,6 +57,7 @@ def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> Facts:
             "not enough machines of this type free",
             "another zone",
         ),
+        (WAITS, "this machine has too little memory free", "--processes-per-node 1"),
         (
             (
                 "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue "

@@ -12,9 +12,10 @@ from botocore.stub import Stubber
 
 from jobs.core.states import JobState
 from jobs.platforms import mpi_runs
-from jobs.platforms.mpi_explain import _DETAILS, _failed
+from jobs.platforms.mpi_explain import _DETAILS, _failed, _waiting
 from jobs.platforms.mpi_runs import read_run
 from jobs.runs import Run
+from jobs.yard.memory import WAITS
 from tests.jobs.core.test_mpi_job import JOB
 from tests.jobs.core.test_targets import MPI_TARGET
 
@@ -47,6 +48,16 @@ def test_a_run_that_ended_costs_what_it_took() -> None:
 def test_a_command_that_no_node_took_yet_waits_and_costs_nothing() -> None:
     run = run_of(Status="Pending", ExecutionStartDateTime="")
     assert (run.state, run.started_at, run.cost.usd) == (JobState.WAITING, None, 0.0)
+
+
+def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
+    run = run_of(Status="Pending", StatusDetails="Delayed", StandardErrorContent=WAITS)
+    assert (run.state, run.reason) == (JobState.WAITING, WAITS)
+    means, fix = _waiting(run, [])
+    assert (
+        means == "waits: this machine has too little memory free for it beside the jobs that run in the yard"
+    )
+    assert "--processes-per-node 1" in fix
 
 
 def test_a_command_that_somebody_sent_by_hand_is_listed_with_what_is_known() -> None:
