@@ -14,6 +14,7 @@ from tempfile import NamedTemporaryFile
 
 import click
 
+from containers.runtime.errors import Refusal
 from jobs.commands.output import complain, say
 from jobs.core.errors import InvalidConfig, SlipwayError
 
@@ -89,7 +90,7 @@ def flush_output() -> int:
     return 0
 
 
-def _end_mistake(error: SlipwayError) -> int:
+def _end_mistake(error: SlipwayError | Refusal) -> int:
     complain(error.message, error.hint)
     return error.exit_code
 
@@ -193,6 +194,7 @@ def _discard(*streams: int) -> None:
 ENDINGS: tuple[tuple[type[BaseException], Callable[..., int]], ...] = (
     (InvalidConfig, _end_invalid_config),
     (SlipwayError, _end_mistake),
+    (Refusal, _end_mistake),
     (click.exceptions.Exit, _end_exit),
     (click.exceptions.NoArgsIsHelpError, _end_no_arguments),
     (click.UsageError, _end_usage),

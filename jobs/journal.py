@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from jobs.core.errors import SlipwayError
 from jobs.core.records import refuse_newer, wrong_fields
 from jobs.core.targets import Target
@@ -22,6 +23,7 @@ from jobs.core.targets import Target
 SCHEMA_VERSION = 1
 _PRIVATE = 0o700
 _AWS = "aws"
+_MOST_BYTES = 1 << 20
 
 
 class NoJournal(SlipwayError):
@@ -68,8 +70,8 @@ class Journal:
     def read(self, name: str) -> Entry | None:
         with _explained(self.folder):
             try:
-                text = self._path(name).read_text(encoding="utf-8")
-            except FileNotFoundError:
+                text = read_text(self._path(name), _MOST_BYTES)
+            except MissingFile:
                 return None
         return self._decode(name, text)
 
@@ -99,7 +101,7 @@ class Journal:
         """A damaged file says only that something was meant, which asking the platform settles too."""
         try:
             record = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if not isinstance(record, dict):
             return None
@@ -126,8 +128,9 @@ def _state_home() -> Path:
 def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except (OSError, UnusableFile) as error:
+        reason = error.message if isinstance(error, UnusableFile) else error.strerror or error
         raise NoJournal(
-            f"the journal of submissions in {folder} cannot be used: {error.strerror or error}",
+            f"the journal of submissions in {folder} cannot be used: {reason}",
             hint="make room or set XDG_STATE_HOME to a folder you may write; nothing was sent",
         ) from None

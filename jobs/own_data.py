@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from jobs.core.errors import SlipwayError
 from jobs.estimate.measurements import Measurement, decode_measurements, our_measurements
 from jobs.estimate.prices import Rate, decode_rates, known_rates
@@ -76,23 +77,17 @@ def update(file: OwnFile, change: Callable[[str], str]) -> Path:
 
 def _read(file: OwnFile) -> str:
     path = own_path(file)
-    with _explained(path):
-        try:
-            with path.open("rb") as opened:
-                data = opened.read(_MOST_BYTES + 1)
-        except FileNotFoundError:
-            if os.environ.get(file.variable):
-                raise Unreadable(
-                    f"{file.variable} names {path}, which is not there",
-                    hint=f"correct or unset {file.variable}",
-                ) from None
-            return ""
-    if len(data) > _MOST_BYTES:
-        raise Unreadable(f"{path} is larger than {_MOST_BYTES >> 20} MiB", hint="is it the right file?")
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"{path} is no UTF-8 text (byte {error.start})", hint="save it as UTF-8") from None
+        return read_text(path, _MOST_BYTES)
+    except MissingFile:
+        if os.environ.get(file.variable):
+            raise Unreadable(
+                f"{file.variable} names {path}, which is not there",
+                hint=f"correct or unset {file.variable}",
+            ) from None
+        return ""
+    except UnusableFile as error:
+        raise Unreadable(error.message, hint=error.hint) from None
 
 
 def _replace(path: Path, text: str) -> None:

@@ -10,6 +10,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
+from containers.runtime.named_files import open_regular
 from jobs.aws import client
 from jobs.core.errors import SlipwayError
 from jobs.core.inputs import JOB_PREFIXES
@@ -85,7 +86,7 @@ def _file(path: Path, key: str) -> File:
 
 
 def _send_if_other(s3: Any, owner: Mapping[str, str], file: File) -> bool:
-    with file.path.open("rb") as content:
+    with open_regular(file.path, follow_links=False) as content:
         digest = file_digest(content, _DIGEST).hexdigest()
     there = find_object(s3, "HeadObject", **owner, Key=file.key)
     if there is not None and there.get("Metadata", {}).get(_DIGEST) == digest:

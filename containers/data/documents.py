@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from containers.data.errors import DataError
+from containers.runtime.named_files import UnusableFile, read_text
 
 Decoded = TypeVar("Decoded")
+MOST_BYTES = 256 << 20  # a manifest has some 300 bytes a shard
 TYPES: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
 
 
@@ -33,10 +35,10 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", hint="is it a prepared dataset?") from error
-    except ValueError as error:
+        content = json.loads(read_text(path, MOST_BYTES))
+    except UnusableFile as error:
+        raise DataError(error.message, hint="is it a prepared dataset?") from error
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: {error}", hint="run the same preparation again") from error
     if not isinstance(content, dict):
         raise DataError(f"{path} is damaged: it holds no object", hint="run the same preparation again")

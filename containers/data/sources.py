@@ -11,10 +11,12 @@ import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
 from containers.data.errors import DataError
+from containers.runtime.named_files import UnusableFile, open_regular
 
 LONGEST_NAME_BYTES = 1024  # Amazon S3 user guide, "Naming Amazon S3 objects"
 
@@ -61,11 +63,12 @@ class LocalSource:
 
     def read(self, name: str, start: int, length: int) -> bytes:
         try:
-            # What was a file when it was listed may be a link by now.
-            handle = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with os.fdopen(handle, "rb") as file:
+            # What was a file when it was listed may be a link or a FIFO by now.
+            with BufferedReader(open_regular(self.root / name, follow_links=False)) as file:
                 file.seek(start)
                 found = file.read(length)
+        except UnusableFile as error:
+            raise DataError(error.message, hint=error.hint) from error
         except OSError as error:
             raise DataError(f"cannot read {self.root / name}: {error.strerror}") from error
         return whole(name, start, length, found)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from containers.data.errors import DataError
+from containers.runtime.named_files import UnusableFile, read_bytes
 
 PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL = (PAD, UNKNOWN, CLS, SEP, MASK)
 MOST_ENTRIES = 1_000_000
+MOST_BYTES = 64 << 20  # BERT's has 232 kB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +51,9 @@ class Vocabulary:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     try:
-        return parse_vocabulary(str(path), path.read_bytes())
-    except OSError as error:
-        raise DataError(f"cannot read the vocabulary {path}: {error.strerror}") from error
+        return parse_vocabulary(str(path), read_bytes(path, MOST_BYTES))
+    except UnusableFile as error:
+        raise DataError(f"the vocabulary {error.message}", hint=error.hint) from error
 
 
 def parse_vocabulary(name: str, content: bytes) -> Vocabulary:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 
 from containers.data.documents import decoded, read_json, write_json
@@ -18,6 +19,7 @@ from containers.data.settings import Settings
 from containers.data.shards import ShardWriter
 from containers.data.sources import Source
 from containers.data.units import Text, units_of
+from containers.runtime.named_files import open_regular
 
 READ_BYTES = 8 << 20
 Report = Callable[[int], None]
@@ -150,7 +152,7 @@ def text_digest(work: Work, number: int) -> str:
 def file_digest(path: Path) -> str:
     """Not hashlib.file_digest, which Python has from 3.11 on: Gaudi's image has 3.10."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with BufferedReader(open_regular(path)) as file:
         while block := file.read(READ_BYTES):
             digest.update(block)
     return digest.hexdigest()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+from containers.runtime import named_files
 from containers.runtime.errors import Refusal
 from containers.runtime.values import shown
 
@@ -22,7 +23,6 @@ CHUNK_BYTES = 8 << 20
 # Else all of a checkpoint waits in memory for one long last sync, in which nobody sees that anything moves.
 _SYNCED_BYTES = 512 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-_OLD = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,25 +85,16 @@ def create_whole(path: Path, content: bytes, *, token: str) -> None:
 
 def digest(path: Path) -> Digest:
     running, total = hashlib.sha256(), 0
-    descriptor = os.open(path, _OLD)
-    try:
-        while part := os.read(descriptor, CHUNK_BYTES):
+    with open_existing(path) as file:
+        while part := file.read(CHUNK_BYTES):
             running.update(part)
             total += len(part)
-    finally:
-        os.close(descriptor)
     return Digest(bytes=total, sha256=running.hexdigest())
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
-    descriptor = os.open(path, _OLD)
-    try:
-        size = os.fstat(descriptor).st_size
-        if size > most_bytes:
-            raise Refusal(f"{path} has {size} bytes, and at most {most_bytes} are read")
-        return b"".join(iter(lambda: os.read(descriptor, CHUNK_BYTES), b""))
-    finally:
-        os.close(descriptor)
+    with open_existing(path) as file:
+        return named_files.read_open(file, path, most_bytes)
 
 
 def sync_folder(path: Path) -> None:
@@ -117,7 +108,7 @@ def sync_folder(path: Path) -> None:
 
 def open_existing(path: Path) -> FileIO:
     """Follows no link: a name in our folder is that file and no other."""
-    return FileIO(os.open(path, _OLD))
+    return named_files.open_regular(path, follow_links=False)
 
 
 def is_real_folder(path: Path) -> bool:

@@ -18,6 +18,7 @@ from containers.runtime import disk
 from containers.runtime.collective import Json
 from containers.runtime.disk import Digest
 from containers.runtime.errors import Refusal
+from containers.runtime.named_files import UnusableFile
 from containers.runtime.values import shown
 
 NAME = "MANIFEST.json"
@@ -116,6 +117,8 @@ def read_manifest(folder: Path) -> Manifest:
         return decode(disk.read_bounded(folder / NAME, MOST_BYTES), where=f"{folder}/{NAME}")
     except FileNotFoundError:
         raise DamagedCheckpoint(f"it has no {NAME}") from None
+    except UnusableFile as error:
+        raise DamagedCheckpoint(error.message) from None
     except OSError as error:
         raise DamagedCheckpoint(f"{NAME} cannot be read: {os.strerror(error.errno or 0)}") from None
 

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from containers.runtime import values
+from containers.runtime.named_files import UnusableFile, read_text
 from containers.runtime.values import InvalidContract, shown
 
 _RESOURCES = "opt/ml/input/config/resourceconfig.json"
 _MOST_HOSTS = 10_000
+_MOST_BYTES = 16 << 20
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _TASKS = re.compile(r"(?P<tasks>[0-9]{1,6})(\(x(?P<times>[0-9]{1,6})\))?", re.ASCII)
 
@@ -81,10 +83,10 @@ def _natural(host: str) -> list[tuple[int, int, str]]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_text(path, _MOST_BYTES)
+    except UnusableFile as error:
         raise InvalidContract(
-            f"{path} cannot be read: {error}", hint="SageMaker writes it before it starts a container"
+            error.message, hint="SageMaker writes it before it starts a container"
         ) from None
 
 

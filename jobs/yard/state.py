@@ -15,10 +15,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from containers.runtime.named_files import MissingFile, read_bytes
+
 STATE_FILE = "state.json"
 LOG_FILE = "server.log"
 LOCK_FILE = "lock"
 SCRATCH_FOLDER = "tmp"
+_MOST_BYTES = 1 << 20
 MACHINE_IMAGES = "machine-images"
 MADE = (
     STATE_FILE,
@@ -53,8 +56,8 @@ def home() -> Path:
 def read_state(folder: Path) -> YardState | None:
     """None where no yard was started, or where its record cannot be one that we wrote."""
     try:
-        return YardState(**json.loads((folder / STATE_FILE).read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
+        return YardState(**json.loads(read_bytes(folder / STATE_FILE, _MOST_BYTES)))
+    except (MissingFile, ValueError, TypeError):
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,11 +57,24 @@ def test_what_cannot_be_read_is_told(home: Path, data: bytes) -> None:
     path = own_path(CALIBRATION)
     path.parent.mkdir()
     path.write_bytes(data)
-    with pytest.raises(Unreadable, match=r"calibration\.csv is"):
+    with pytest.raises(Unreadable, match=r"calibration\.csv (is not UTF-8|has 40000000 bytes)"):
         own_measurements()
 
 
 def test_a_folder_in_its_place_is_told(home: Path) -> None:
     own_path(PRICES).mkdir(parents=True)
-    with pytest.raises(Unreadable, match="Is a directory"):
+    with pytest.raises(Unreadable, match="is a folder, and must be a regular file"):
         own_rates()
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_a_variable_that_names_no_regular_file_is_told_at_once(
+    kind: str, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    os.mkfifo(home / "FIFO")
+    (home / "device").symlink_to("/dev/zero")
+    monkeypatch.setenv("SLIPWAY_PRICES", str(home / kind))
+    monkeypatch.setenv("SLIPWAY_CALIBRATION", str(home / kind))
+    for read in (own_rates, own_measurements):
+        with pytest.raises(Unreadable, match=f"{kind} is a {kind}, and must be a regular file"):
+            read()

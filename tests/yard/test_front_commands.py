@@ -146,6 +146,15 @@ def test_a_fault_that_could_never_strike_is_refused_without_a_traceback(
     assert "Traceback" not in err
 
 
+def test_a_fifo_or_a_missing_file_of_answers_is_refused_at_once(slipway: Slipway, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for name, said in (("fifo", "is a FIFO, and must be a regular file"), ("none", "does not exist")):
+        given = ("batch", "SubmitJob", "respond", "--body", str(tmp_path / name))
+        code, _, err = slipway("fault", "add", *given)
+        assert code == 2
+        assert said in err
+
+
 def test_the_log_names_every_call_and_its_status(slipway: Slipway, yard: RunningYard) -> None:
     yard.client("ecs").list_clusters()
     code, out, _ = slipway("logs")

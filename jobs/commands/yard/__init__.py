@@ -6,15 +6,19 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from io import BufferedReader, TextIOWrapper
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from containers.runtime.named_files import open_regular, read_text
 from jobs.commands.output import Column, json_option, print_json, print_record, print_table, print_text, say
 from jobs.commands.yard import hosts
 from jobs.core.errors import SlipwayError
 
 FOLLOW_POLL_S = 0.3
+MOST_BODY_BYTES = 16 << 20
 # Of jobs.yard.faults and jobs.yard.environment, which help and completion do not load; a test compares them.
 FAULT_KINDS = ("throttle", "server-error", "drop-response", "insufficient-capacity", "respond")
 SHELLS = ("sh", "fish")
@@ -111,7 +115,7 @@ def logs(follow: bool) -> None:
     from jobs.yard.state import LOG_FILE, home
 
     try:
-        with (home() / LOG_FILE).open(encoding="utf-8", errors="replace") as log:
+        with _opened_log(home() / LOG_FILE) as log:
             for text in _log_texts(log, follow):
                 print_text(text)
     except FileNotFoundError:
@@ -167,9 +171,11 @@ def fault() -> None:
 )
 @click.option("--always", is_flag=True, help="Strike every call until cleared.")
 @click.option(
-    "--body", type=click.File(encoding="utf-8"), help="respond: a JSON list of the results, in order."
+    "--body",
+    type=click.Path(path_type=Path),
+    help="respond: a file with a JSON list of the results, in order.",
 )
-def add_fault(service: str, operation: str, kind: str, times: int, always: bool, body: TextIO | None) -> None:
+def add_fault(service: str, operation: str, kind: str, times: int, always: bool, body: Path | None) -> None:
     """Strike OPERATION of SERVICE ("*": all of its operations), named as boto3 and AWS name them.
 
     \b
@@ -219,11 +225,15 @@ def _named(names: list[str]) -> list[Mapping[str, object]]:
     return [{"name": name} for name in names]
 
 
-def _results(body: TextIO | None) -> list[Any]:
-    found = json.load(body) if body else []
+def _results(body: Path | None) -> list[Any]:
+    found = json.loads(read_text(body, MOST_BODY_BYTES)) if body else []
     if not isinstance(found, list) or not all(isinstance(result, dict) for result in found):
         raise ValueError("--body is a JSON list of objects, each the result of one call")
     return found
+
+
+def _opened_log(path: Path) -> TextIO:
+    return TextIOWrapper(BufferedReader(open_regular(path)), encoding="utf-8", errors="replace")
 
 
 def _log_texts(log: TextIO, follow: bool) -> Iterator[str]:
