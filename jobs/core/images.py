@@ -56,6 +56,8 @@ def _walk(folder: Path) -> list[Path]:
                 f"{path} is a symbolic link, and an image is built only from the files of its own tree",
                 hint="put the file itself there",
             )
+        if not (path.is_dir() or path.is_file()):
+            raise SlipwayError(f"{path} is no regular file", hint="remove it: an image is built from files")
         found += _walk(path) if path.is_dir() else [path]
     return found
 

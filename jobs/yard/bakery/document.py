@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from jobs.core.machine_images import FROM_VENDOR, ON_HARDWARE
+from jobs.yard import bounded_yaml
 
 PHASES = ("build", "validate", "test")
 TIMEOUT_SECONDS = 7200
@@ -58,9 +59,9 @@ class Document:
 
 def parse(text: str) -> Document:
     try:
-        found = yaml.safe_load(text)
+        found = bounded_yaml.load(text)
     except yaml.YAMLError as error:
-        raise BadDocument(f"the document is no YAML: {error}") from None
+        raise BadDocument(f"the document cannot be read as YAML: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("phases"), list):
         raise BadDocument("the document has no list of phases")
     _refuse_unknown(found, _DOCUMENT, "the document")

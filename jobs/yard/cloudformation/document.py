@@ -38,11 +38,15 @@ MAX_BODY_BYTES = (
     51_200  # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
 )
 MAX_OBJECT_BYTES = 1_000_000
+MAX_DEPTH = 100  # of the yard: deeper values end Python's stack elsewhere
 
 
 def parse(text: str) -> dict[str, Any]:
     """The template as a mapping; ValidationError in CloudFormation's words where it is none."""
-    body = _decode(text)
+    try:
+        body = _plain(_decode(text), 1)
+    except RecursionError:
+        raise _too_deep() from None
     if not isinstance(body, dict):
         raise ApiError("ValidationError", "Template format error: unsupported structure.")
     return body
@@ -64,26 +68,39 @@ def _decode(text: str) -> Any:
 def _decode_yaml(text: str, failure: str) -> Any:
     try:
         # _Loader is a SafeLoader: tags make lists, mappings and strings, nothing else
-        return _plain(yaml.load(text, Loader=_Loader))  # noqa: S506
+        return yaml.load(text, Loader=_Loader)  # noqa: S506
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark and "JSON" not in failure else ""
         raise ApiError("ValidationError", failure + where) from error
-    except RecursionError as error:
-        raise ApiError("ValidationError", "Template format error: an alias contains itself.") from error
+    except ValueError as error:  # a number that Python cannot hold
+        raise ApiError("ValidationError", failure) from error
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int) -> Any:
     """Keys as strings: YAML reads the account number of a mapping as an integer."""
+    if depth > MAX_DEPTH:
+        raise _too_deep()
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(item, depth + 1) for item in value]
     return value
 
 
+def _too_deep() -> ApiError:
+    return ApiError("ValidationError", f"Template format error: it is nested deeper than {MAX_DEPTH} levels.")
+
+
 class _Loader(yaml.SafeLoader):
-    pass
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Refuse aliases as CloudFormation does: a few nested ones would stand for billions of values."""
+        if self.check_event(yaml.AliasEvent):
+            raise ApiError(
+                "ValidationError",
+                "Template error: YAML aliases are not allowed in CloudFormation templates",
+            )
+        return super().compose_node(parent, index)
 
 
 # "2010-09-09" stays a string, as CloudFormation reads it.

@@ -83,8 +83,17 @@ def _script(text: str, found: UserData) -> None:
 def _config(text: str, found: UserData) -> None:
     import yaml
 
-    given = yaml.safe_load(text) or {}
-    found.left_out += [f"#cloud-config {key}" for key in sorted(set(given) - _CONFIG_KEYS)]
+    from jobs.yard import bounded_yaml
+
+    try:
+        given = bounded_yaml.load(text) or {}
+    except yaml.YAMLError as error:
+        found.left_out.append(f"#cloud-config, which cannot be read as YAML: {error}")
+        return
+    if not isinstance(given, dict):
+        found.left_out.append("#cloud-config, which is no mapping")
+        return
+    found.left_out += [f"#cloud-config {key}" for key in sorted(map(str, set(given) - _CONFIG_KEYS))]
     for file in given.get("write_files", ()):
         mode = int(str(file.get("permissions", "0644")), 8)
         found.files[file["path"]] = {"text": file.get("content", ""), "mode": mode}

@@ -140,6 +140,10 @@ def test_a_resource_is_made_after_everything_it_speaks_of() -> None:
     assert list(drawn.resources) == ["D", "C", "B", "A"]
 
 
+# BI-129: 324 bytes that stand for 4 billion values.
+NESTED_ALIASES = "\n".join(
+    ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))]
+)
 REF_B = {**TOPIC, "Properties": {"DisplayName": {"Ref": "B"}}}
 REF_A = {**TOPIC, "Properties": {"DisplayName": {"Fn::Sub": "${A.TopicName}"}}}
 
@@ -149,7 +153,12 @@ REF_A = {**TOPIC, "Properties": {"DisplayName": {"Fn::Sub": "${A.TopicName}"}}}
     [
         ("{", "Template format error: JSON not well-formed. (line 1, column 2)"),
         ("[]", "Template format error: unsupported structure."),
-        ("a: &x [*x]", "Template format error: an alias contains itself."),
+        ("a: &x [*x]", "Template error: YAML aliases are not allowed in CloudFormation templates"),
+        (NESTED_ALIASES, "Template error: YAML aliases are not allowed in CloudFormation templates"),
+        ("a: " + "[" * 5000, "Template format error: it is nested deeper than 100 levels."),
+        ('{"a": ' + "[" * 5000, "Template format error: it is nested deeper than 100 levels."),
+        ('{"a": ' + "[" * 200 + "]" * 200 + "}", "Template format error: it is nested deeper than 100"),
+        ("a: " + "[" * 200 + "]" * 200, "Template format error: it is nested deeper than 100 levels."),
         ({}, "Template format error: At least one Resources member must be defined."),
         ({"Resources": {"T": TOPIC}, "Outputz": {}}, "Invalid template property or properties [Outputz]"),
         ({"Resources": {"T": {}}}, "[/Resources/T] Every Resources object must contain a Type member."),

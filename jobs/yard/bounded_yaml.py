@@ -1,0 +1,102 @@
+"""Loads YAML that a user wrote, in bounded memory: a few nested aliases can stand for billions of values.
+
+Unlike PyYAML alone it refuses a key that stands twice, of which PyYAML would keep the last without a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+MOST_VALUES = 100_000  # with every alias written out
+MOST_CHARACTERS = 4_000_000  # likewise
+MOST_DEPTH = 100
+
+
+class UnfitYaml(yaml.YAMLError):
+    """Well-formed YAML that is not loaded, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Size:
+    """What one node stands for, its aliases written out."""
+
+    values: int
+    characters: int
+    height: int
+
+
+def load(text: str) -> Any:
+    """Return the value of one YAML document; raise yaml.YAMLError if it is malformed or too large."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is None:
+            return None
+        _Measure().of(node, 1)
+        return yaml.SafeLoader("").construct_document(node)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:  # a date or a number that Python cannot hold
+        raise UnfitYaml(f"a value cannot be read: {error}") from None
+
+
+class _Measure:
+    """Measures each node once: an alias is the very node that it names."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, _Size] = {}
+        self._open: set[int] = set()
+
+    def of(self, node: yaml.Node, depth: int) -> _Size:
+        if id(node) in self._open:
+            raise UnfitYaml("an alias contains itself")
+        if id(node) not in self._found:
+            if depth > MOST_DEPTH:
+                raise _too_deep()
+            self._open.add(id(node))
+            self._found[id(node)] = self._measured(node, depth)
+            self._open.remove(id(node))
+        return self._found[id(node)]
+
+    def _measured(self, node: yaml.Node, depth: int) -> _Size:
+        below = [self.of(child, depth + 1) for child in _children(node)]
+        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        size = _Size(
+            values=1 + sum(each.values for each in below),
+            characters=own + sum(each.characters for each in below),
+            height=1 + max((each.height for each in below), default=0),
+        )
+        if size.height > MOST_DEPTH:
+            raise _too_deep()
+        if size.values > MOST_VALUES or size.characters > MOST_CHARACTERS:
+            raise UnfitYaml(
+                f"with its aliases written out it holds more than {MOST_VALUES} values or "
+                f"{MOST_CHARACTERS} characters; write fewer aliases"
+            )
+        return size
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        _refuse_repeats(node)
+        return [each for pair in node.value for each in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _refuse_repeats(node: yaml.MappingNode) -> None:
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name, line = (key.tag, key.value), key.start_mark.line + 1
+        if name in lines:
+            raise UnfitYaml(
+                f"the key {key.value[:60]!r} stands twice, in lines {lines[name]} and {line}; keep one"
+            )
+        lines[name] = line
+
+
+def _too_deep() -> UnfitYaml:
+    return UnfitYaml(f"it is nested deeper than {MOST_DEPTH} levels")
