@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
+from containers.data.addresses import refuse_private_host
 from containers.data.errors import DataError
 from containers.data.sources import check_name
 
-REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# Some programs read file:/etc/passwd and http:host as addresses, too.
+REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(file|ftp|https?|s3):", re.IGNORECASE)
 # Amazon S3 user guide, "General purpose bucket naming rules".
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -37,7 +39,9 @@ def public(text: str) -> str:
     """Without user, password, query and fragment; a local path as it is."""
     if not is_remote(text):
         return text
-    scheme, _, rest = text.partition("://")
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return re.split(r"[?#]", text, maxsplit=1)[0]
     # A key may hold a question mark.
     place = rest if scheme == "s3" else re.split(r"[?#]", rest, maxsplit=1)[0]
     host, slash, path = place.partition("/")
@@ -50,10 +54,11 @@ def has_secrets(text: str) -> bool:
 
 def check_address(text: str) -> None:
     """A remote place that inputs.py may open, as far as its spelling tells."""
-    scheme = text.partition("://")[0]
-    if scheme not in CHECKS:
+    scheme, separator, _ = text.partition("://")
+    if scheme not in CHECKS or not separator:
+        begins = f"{scheme}://" if separator else text.partition(":")[0] + ":"
         raise DataError(
-            f"{public(text)[:200]!r} begins with {scheme}://",
+            f"{public(text)[:200]!r} begins with {begins}",
             hint=f"give a path, or an address with {', '.join(CHECKS)}",
         )
     CHECKS[scheme](text)
@@ -74,7 +79,7 @@ def bucket_and_key(text: str) -> tuple[str, str]:
 
 
 def split_url(text: str) -> SplitResult:
-    """An address that may be read: https, or http on this machine."""
+    """Split an address that may be read: https to a public host, or http here where that is allowed."""
     try:
         parts = urlsplit(text)
         origin = origin_of(parts)
@@ -88,6 +93,7 @@ def split_url(text: str) -> SplitResult:
         raise DataError(
             f"{public(text)} is read without encryption", hint="write https://; http is for this machine only"
         )
+    refuse_private_host(origin.host)
     return parts
 
 

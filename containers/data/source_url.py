@@ -11,12 +11,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from ipaddress import ip_address
+from socket import socket
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, MaxRetryError, SSLError
 
+from containers.data.addresses import refuse_private_address
 from containers.data.errors import DataError
 from containers.data.locations import Origin, origin_of, public, split_url
 from containers.data.sources import FetchSource, SourceFile
@@ -179,7 +183,38 @@ def connections(origin: Origin, _process: int) -> urllib3.HTTPConnectionPool:
         pools: urllib3.PoolManager = urllib3.ProxyManager(proxy, **settings)  # type: ignore[arg-type]  # by name
     else:
         pools = urllib3.PoolManager(**settings)  # type: ignore[arg-type]  # likewise
-    return pools.connection_from_host(origin.host, origin.port, origin.scheme)
+    pool = pools.connection_from_host(origin.host, origin.port, origin.scheme)
+    if not isinstance(pools, urllib3.ProxyManager):
+        # A name may lead anywhere, and elsewhere the next time: what counts is who answers. Behind a proxy
+        # that is the proxy's to decide.
+        pool.ConnectionCls = CONNECTIONS[origin.scheme]  # type: ignore[assignment]  # of the pool's own scheme
+    return pool
+
+
+class PublicHTTPConnection(HTTPConnection):
+    def _new_conn(self) -> socket:
+        return of_public_peer(self.host, super()._new_conn())
+
+
+class PublicHTTPSConnection(HTTPSConnection):
+    def _new_conn(self) -> socket:
+        return of_public_peer(self.host, super()._new_conn())
+
+
+CONNECTIONS: Mapping[str, type[HTTPConnection]] = {
+    "http": PublicHTTPConnection,
+    "https": PublicHTTPSConnection,
+}
+
+
+def of_public_peer(host: str, connection: socket) -> socket:
+    """Return the connection if its peer may be asked; close it before anything is sent if not."""
+    try:
+        refuse_private_address(host, ip_address(connection.getpeername()[0].partition("%")[0]))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def version_of(headers: Mapping[str, str]) -> str:

@@ -29,8 +29,8 @@ class Text:
     """Where text lies. What a job was asked for can be read by all who may see the job: no secrets."""
 
     wanted: str = (
-        "a path below the data folder, s3://bucket/prefix, or https://host/file; user, password and ?… in it "
-        "would be seen by all who may see the job"
+        "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "
+        "password and ?… in it would be seen by all who may see the job"
     )
 
     def read(self, text: str) -> str | None:

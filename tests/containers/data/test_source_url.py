@@ -30,6 +30,7 @@ def served(corpus: Path) -> Iterator[Served]:
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_url, "RETRIES", source_url.RETRIES.new(backoff_factor=0))
+    monkeypatch.setenv("SLIPWAY_PRIVATE_HOSTS", "127.0.0.1, localhost")
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     source_url.connections.cache_clear()
