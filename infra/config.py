@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from infra.checks.values import between, cluster_name, fsx_capacity, known_instance_type, matching, one_of
+from infra.checks.values import (
+    between,
+    cluster_name,
+    fsx_capacity,
+    known_instance_type,
+    known_region,
+    matching,
+    one_of,
+)
 
 
 class ClusterKind(StrEnum):
@@ -58,7 +66,6 @@ _RETENTION_DAYS = (
 )
 # fmt: on
 
-_REGION = matching(r"[a-z]{2}(-[a-z]+)+-[0-9]", "a region such as us-east-1", longest=32)
 _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
 _RESERVATION = matching(
     r"cr-([0-9a-f]{8}|[0-9a-f]{17})", "a capacity reservation such as cr-0123456789abcdef0", longest=20
@@ -86,7 +93,7 @@ class Cluster:
     name: Annotated[str, cluster_name]
     instance_type: Annotated[str, known_instance_type]
     max_nodes: Annotated[int, between(1, 1000)]
-    region: Annotated[str, _REGION]
+    region: Annotated[str, known_region]
     zone: str
     account: Annotated[str, _ACCOUNT] | None = None  # None: whichever account the credentials belong to
     efa_interfaces: int | None = None  # None: one per network card, as many as the type has

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from infra.checks.values import between, known_instance_type, matching
+from infra.checks.values import between, known_instance_type, known_region, matching
 
 _NAME = matching(r"[a-z0-9]+(-[a-z0-9]+)*", "the name of a folder of containers/images", longest=64)
-_REGION = matching(r"[a-z]{2}(-[a-z]+)+-[0-9]", "a region such as us-east-1", longest=32)
 _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
 _PARENT = matching(
     r"ami-([0-9a-f]{8}|[0-9a-f]{17})|ssm:(/[A-Za-z0-9_.-]+)+",
@@ -29,7 +28,7 @@ class MachineImage:
     name: Annotated[str, _NAME]
     runs_on: Annotated[str, known_instance_type]  # what the AMI is for
     instance_type: Annotated[str, known_instance_type]  # what it is built and tested on
-    region: Annotated[str, _REGION]
+    region: Annotated[str, known_region]
     zone: str
     parent: Annotated[str, _PARENT]
     parent_moves_because: str | None = None  # why a parent that names the newest image is taken all the same

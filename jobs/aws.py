@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlparse
 
+from jobs.core.regions import checked_region
+
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: of what has no body, as an answer to HeadObject
 _DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
@@ -42,7 +44,7 @@ def own_region() -> str | None:
     import boto3
 
     named = _region(None) or boto3.Session().region_name
-    return str(named) if named else None
+    return checked_region(str(named)) if named else None
 
 
 def is_loopback(url: str) -> bool:
@@ -116,8 +118,9 @@ def _answered(client: Any, operation: str, call: Callable[[str], Any]) -> Any:
 
 
 def _region(region: str | None) -> str | None:
-    """boto3 reads AWS_DEFAULT_REGION only, and every other tool of AWS reads this one first."""
-    return region or os.environ.get("AWS_REGION") or None
+    """boto3 reads AWS_DEFAULT_REGION only, and every other tool of AWS reads AWS_REGION first."""
+    named = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return checked_region(named) if named else None
 
 
 def _only_read(model: Any, **_: Any) -> None:

@@ -187,7 +187,7 @@ def connections(origin: Origin, _process: int) -> urllib3.HTTPConnectionPool:
     if not isinstance(pools, urllib3.ProxyManager):
         # A name may lead anywhere, and elsewhere the next time: what counts is who answers. Behind a proxy
         # that is the proxy's to decide.
-        pool.ConnectionCls = CONNECTIONS[origin.scheme]  # type: ignore[assignment]  # of the pool's own scheme
+        pool.ConnectionCls = CONNECTIONS[origin.scheme]
     return pool
 
 

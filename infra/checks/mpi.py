@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from ipaddress import IPv4Network, collapse_addresses
+from ipaddress import collapse_addresses
 
+from infra.checks.cidrs import ipv4_network, no_ipv4_network
 from infra.checks.secret_values import shown
-from infra.config import Cluster, Market, MpiCluster
+from infra.config import Cluster, FileSystem, Market, MpiCluster
 from jobs.core.errors import Problem
 from jobs.core.instances import instance_type
 
@@ -20,11 +21,10 @@ _CRON_LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 def ssh_from_named_networks(cluster: Cluster) -> Iterator[Problem]:
     """Together, too: 0.0.0.0/1 and 128.0.0.0/1 are the internet."""
     assert isinstance(cluster, MpiCluster)
-    networks = [network for text in cluster.ssh_cidrs if (network := _network(text)) is not None]
+    networks = [network for text in cluster.ssh_cidrs if (network := ipv4_network(text)) is not None]
     for text in cluster.ssh_cidrs:
-        if _network(text) is None:
-            message = f"is {shown(text)}, not an IPv4 network such as 10.0.0.0/16; the VPC has no IPv6"
-            yield Problem(where="ssh_cidrs", message=message, hint=_SESSION_MANAGER)
+        if ipv4_network(text) is None:
+            yield no_ipv4_network("ssh_cidrs", text, otherwise=_SESSION_MANAGER)
     addresses = sum(network.num_addresses for network in collapse_addresses(networks))
     if addresses > 2 ** (32 - _WIDEST_PREFIX):
         yield Problem(
@@ -44,6 +44,16 @@ def no_accelerators(cluster: Cluster) -> Iterator[Problem]:
             where="instance_type",
             message=f"is {cluster.instance_type}, and machines of this kind drive no {accelerator.name}",
             hint="use a type without accelerators such as c6i.32xlarge, or a BatchCluster",
+        )
+
+
+def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
+    """AWS takes a Spot machine back with two minutes' notice; a job resumes from what it saved elsewhere."""
+    if cluster.market is Market.SPOT and cluster.file_system is FileSystem.NONE:
+        yield Problem(
+            where="market",
+            message="is spot, and without a file system checkpoints are lost with their machine",
+            hint="use FileSystem.EFS, or Market.ON_DEMAND",
         )
 
 
@@ -71,10 +81,3 @@ def times_of_the_clock(cluster: Cluster) -> Iterator[Problem]:
             message="has no effect: neither start_at nor stop_at is set",
             hint="leave it out",
         )
-
-
-def _network(text: str) -> IPv4Network | None:
-    try:
-        return IPv4Network(text)
-    except ValueError:
-        return None

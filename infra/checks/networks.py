@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from infra.checks.secret_values import shown
+from infra.checks.cidrs import ipv4_network, no_ipv4_network
 from infra.config import Cluster
 from jobs.core.errors import Problem
 from jobs.core.instances import instance_type
@@ -19,9 +19,9 @@ _DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
 
 def vpc_cidr(cluster: Cluster) -> Iterator[Problem]:
     where = "vpc_cidr"
-    network = _network(cluster.vpc_cidr)
+    network = ipv4_network(cluster.vpc_cidr)
     if network is None:
-        yield _not_a_network(where, cluster.vpc_cidr)
+        yield no_ipv4_network(where, cluster.vpc_cidr)
         return
     if not 16 <= network.prefixlen <= 28:
         message = f"is {network}, a /{network.prefixlen}; a VPC is a /16 to a /28"
@@ -38,11 +38,11 @@ def vpc_cidr(cluster: Cluster) -> Iterator[Problem]:
 
 
 def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
-    own = _network(cluster.vpc_cidr)
+    own = ipv4_network(cluster.vpc_cidr)
     for peer in cluster.peer_cidrs:
-        other = _network(peer)
+        other = ipv4_network(peer)
         if other is None:
-            yield _not_a_network("peer_cidrs", peer)
+            yield no_ipv4_network("peer_cidrs", peer)
         elif own is not None and own.overlaps(other):
             yield Problem(
                 where="vpc_cidr",
@@ -53,7 +53,7 @@ def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
 
 def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
     """Nodes share the private half of the VPC: an address for each interface and one for the container."""
-    network, type_ = _network(cluster.vpc_cidr), instance_type(cluster.instance_type)
+    network, type_ = ipv4_network(cluster.vpc_cidr), instance_type(cluster.instance_type)
     if network is None:
         return
     interfaces = type_.efa_interfaces if cluster.efa_interfaces is None else cluster.efa_interfaces
@@ -68,15 +68,3 @@ def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
         if prefix >= 16
         else "no VPC is large enough: lower max_nodes or efa_interfaces",
     )
-
-
-def _network(text: str) -> IPv4Network | None:
-    try:
-        return IPv4Network(text)
-    except ValueError:
-        return None
-
-
-def _not_a_network(where: str, text: str) -> Problem:
-    """A network with host bits set is refused too: it may be a slip in either half."""
-    return Problem(where=where, message=f"is {shown(text)}, not an IPv4 network such as 10.20.0.0/16")

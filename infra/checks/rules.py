@@ -13,6 +13,7 @@ from dataclasses import fields
 from infra.checks.mpi import (
     no_accelerators,
     no_capacity_block,
+    spot_with_files_that_outlive_it,
     ssh_from_named_networks,
     times_of_the_clock,
 )
@@ -69,7 +70,8 @@ def efa_that_the_type_has(cluster: Cluster) -> Iterator[Problem]:
         return
     where = "efa_interfaces"
     if type_.has_efa:
-        yield Problem(where=where, message=f"is {asked}; {type_.name} takes 0 to {type_.efa_interfaces}")
+        message = f"is {asked}; {type_.name} takes 0 to {type_.efa_interfaces}"
+        yield Problem(where=where, message=message, hint=_with_as_many_efa(type_, asked))
     else:
         yield Problem(where=where, message=f"is {asked}, and {type_.name} has no EFA", hint=_with_efa(type_))
 
@@ -91,6 +93,17 @@ def _with_efa(type_: InstanceType) -> str:
     family = type_.name.partition(".")[0]
     names = [each.name for each in instance_types() if each.has_efa and each.name.startswith(f"{family}.")]
     return f"use {' or '.join(names)}" if names else "`slipway instances` lists types that have it"
+
+
+def _with_as_many_efa(type_: InstanceType, asked: int) -> str:
+    """Types with the same accelerator, or with none as well, that take as many."""
+    device = type_.accelerator and type_.accelerator.name
+    names = [
+        f"{each.name} takes {each.efa_interfaces}"
+        for each in instance_types()
+        if each.efa_interfaces >= asked > 0 and (each.accelerator and each.accelerator.name) == device
+    ]
+    return ", ".join(names[:3])
 
 
 def no_spot_with_batch(cluster: Cluster) -> Iterator[Problem]:
@@ -157,6 +170,7 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         lustre_of_the_machine_image: ("machine_image", "ami_parameter", "file_system"),
         no_accelerators: ("instance_type",),
         no_capacity_block: ("market",),
+        spot_with_files_that_outlive_it: ("market", "file_system"),
         times_of_the_clock: ("start_at", "stop_at", "time_zone"),
     },
 }

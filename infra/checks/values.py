@@ -15,6 +15,7 @@ from infra.checks.secret_values import shown
 from jobs.core.errors import SlipwayError
 from jobs.core.instances import instance_type
 from jobs.core.names import PARTS
+from jobs.core.regions import REGIONS, nearest_region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,12 @@ def cluster_name(value: str) -> Objection | None:
         message = f"is {shown(value)}, and the {last} of another cluster may be called so"
         return Objection(message=message, hint=f"end it in another word than {', '.join(sorted(PARTS))}")
     return _NAME(value)
+
+
+def known_region(value: str) -> Objection | None:
+    if value in REGIONS:
+        return None
+    return Objection(message=f"is {shown(value)}, which is no region of AWS", hint=nearest_region(value))
 
 
 def known_instance_type(value: str) -> Objection | None:

@@ -74,10 +74,11 @@ def refresh(regions: tuple[str, ...], names: tuple[str, ...]) -> None:
     slipway prices refresh --region us-east-1 --region us-west-2
     """
     from jobs.core.instances import instance_type, instance_types
+    from jobs.core.regions import checked_region
     from jobs.price_list import ask_rates
 
     wanted = [instance_type(name).name for name in names] or [known.name for known in instance_types()]
-    asked = list(dict.fromkeys(regions)) or ["us-east-1"]
+    asked = [checked_region(region) for region in dict.fromkeys(regions)] or ["us-east-1"]
     with progress("asking the price list") as now:
         found, missing = ask_rates(wanted, asked, now)
     for name in missing:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from jobs.core.instances import InstanceType, instance_types
+from jobs.core.regions import checked_region
 from jobs.estimate.csv_rows import read_rows
 from jobs.estimate.errors import CannotEstimate
 
@@ -106,7 +107,7 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
     rate = find_rate(rates, instance.name, region, term)
     if rate is not None:
         return rate
-    where = f" in {region}" if region else ""
+    where = f" in {checked_region(region)}" if region else ""
     known = sorted({f"{each.term} in {each.region}" for each in rates if each.instance_type == instance.name})
     raise CannotEstimate(
         f"no {term} price of {instance.name}{where} is known; known are {', '.join(known) or 'none'}",

@@ -6,6 +6,7 @@ import logging
 import socket
 from typing import Any
 
+from jobs.core.regions import REGIONS
 from jobs.yard import faults, keys, moto_door, stand_ins, strict
 from jobs.yard.errors import ApiError
 from jobs.yard.hosts import keeper
@@ -37,6 +38,7 @@ def answer(environ: dict[str, Any]) -> Reply:
 def _answer(environ: dict[str, Any], call: Call) -> Reply:
     try:
         keys.check(call.access_key_id)
+        _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
         fault = faults.next_for(call.service, call.operation)
@@ -69,6 +71,16 @@ def _serve(environ: dict[str, Any], call: Call) -> Reply:
     if call.service == "sts":
         keys.remember(reply.body)
     return reply
+
+
+def _refuse_unknown_region(call: Call) -> None:
+    """AWS has no endpoint there, and its others refuse such a scope in these words."""
+    if call.region not in REGIONS:
+        raise ApiError(
+            "InvalidSignatureException",
+            f"Credential should be scoped to a valid region, and AWS has no region {call.region[:60]!r}.",
+            status=403,
+        )
 
 
 def _hang_up(environ: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from infra.checks.clusters import all_problems
-from infra.config import Market
+from infra.config import FileSystem, Market
 from infra.overrides import apply
 from jobs.core.errors import InvalidConfig
 from jobs.core.names import stack_name
@@ -22,8 +22,8 @@ SECRET = "AKIA" + "Q" * 16
 
 # All known rows about declarations, context and network.
 ROWS = """
-    001 002 004 005 007 008 010 011 013 014 016 019 020 025 026 028 029 031 032 034 035
-    070 076 077 080 082 083 085 091 094 095 097 098 100 103 104 106 107 130 131 133 134
+    001 002 003 004 005 007 008 010 011 013 014 015 016 019 020 024 025 026 028 029 031 032 034 035
+    070 076 077 080 082 083 085 091 094 095 096 097 098 100 103 104 106 107 130 131 133 134
     136 137 139 140 149
 """
 
@@ -40,6 +40,11 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
         "trn1.2xlarge has no EFA; use trn1.32xlarge",
     ),
     ("BI-002", {"instance_type": "trn1.2xlarge"}, "cannot train together without EFA; use trn1.32xlarge"),
+    (
+        "BI-003",
+        {"instance_type": "trn1.32xlarge", "efa_interfaces": 16},
+        "is 16; trn1.32xlarge takes 0 to 8; trn1n.32xlarge takes 16",
+    ),
     ("BI-004", {"efa_interfaces": 5}, "is 5; dl1.24xlarge takes 0 to 4"),
     ("BI-005", {"instance_type": "c6i.32xlarge", "efa_interfaces": 2}, "is 2; c6i.32xlarge takes 0 to 1"),
     ("BI-007", {"instance_type": "dl1.24xlage"}, "did you mean dl1.24xlarge"),
@@ -49,6 +54,15 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
         "dl1.24xlarge is offered in us-east-1, us-west-2",
     ),
     ("BI-010", {"zone": "us-west-2a"}, "zone: is 'us-west-2a', not an Availability Zone of us-east-1"),
+    ("BI-015", {"region": "xx-fake-9"}, "region: is 'xx-fake-9', which is no region of AWS"),
+    ("BI-015", {"region": "us-fake-9"}, "region: is 'us-fake-9', which is no region of AWS"),
+    ("BI-015", {"region": "US-EAST-1"}, "is 'US-EAST-1', which is no region of AWS; did you mean us-east-1"),
+    (
+        "BI-015",
+        {"region": " us-east-1"},
+        "which is no region of AWS; did you mean us-east-1",
+    ),
+    ("BI-015", {"region": ""}, "region: is '', which is no region of AWS"),
     ("BI-016", {"region": False}, "region: is False, not text in quotes"),
     (
         "BI-022",
@@ -79,6 +93,17 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-085", {"tags": {"k": "v" * 257}}, "a value of 257 characters"),
     ("BI-085", {"tags": {"Team": "a", "team": "b"}}, "has 'Team' and 'team', which IAM takes for one key"),
     ("BI-091", {"account": 12345670123}, "is 12345670123, not text in quotes; put it in quotes"),
+    ("BI-096", {"vpc_cidr": "10.0.0.1"}, "its prefix is missing; write 10.0.0.1/32"),
+    ("BI-096", {"vpc_cidr": "10.0.0.1/24"}, "it has host bits set; write 10.0.0.0/24"),
+    (
+        "BI-096",
+        {"vpc_cidr": "10.0.0.0/255.255.0.0"},
+        "10.0.0.0/16; write 10.0.0.0/16",
+    ),
+    ("BI-096", {"vpc_cidr": "10.0.0.0/016"}, "not an IPv4 network such as 10.0.0.0/16; write 10.0.0.0/16"),
+    ("BI-096", {"peer_cidrs": ("10.9.0.1",)}, "peer_cidrs: is '10.9.0.1', not an IPv4 network"),
+    ("BI-096", {"peer_cidrs": ("10.9.0.1/16",)}, "it has host bits set; write 10.9.0.0/16"),
+    ("BI-096", {"peer_cidrs": (" 10.9.0.0/16",)}, "write 10.9.0.0/16"),
     ("BI-097", {"peer_cidrs": ("10.20.4.0/22",)}, "overlaps the peer network 10.20.4.0/22"),
     ("BI-097", {"vpc_cidr": "172.17.0.0/16"}, "Docker's bridge on every node is 172.17.0.0/16"),
     ("BI-098", {"vpc_cidr": "10.0.0.0/8"}, "a /8; a VPC is a /16 to a /28"),
@@ -106,6 +131,11 @@ DECLARED_MPI: tuple[tuple[str, dict[str, Any], str], ...] = (
     ),
     ("BI-001", {"efa_interfaces": 1}, "c6i.16xlarge has no EFA; use c6i.32xlarge or c6i.metal"),
     ("BI-005", {"instance_type": "c6i.32xlarge", "efa_interfaces": 2}, "is 2; c6i.32xlarge takes 0 to 1"),
+    (
+        "BI-024",
+        {"market": Market.SPOT, "file_system": FileSystem.NONE},
+        "is spot, and without a file system checkpoints are lost",
+    ),
     ("BI-026", {"max_nodes": 0}, "is 0, not a whole number from 1 to 50"),
     ("BI-076", {"name": "a" * 129}, "longer than 64 characters"),
     (
@@ -116,6 +146,16 @@ DECLARED_MPI: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-094", {"ssh_cidrs": ("::/0",)}, "is '::/0', not an IPv4 network such as 10.0.0.0/16"),
     ("BI-095", {"ssh_cidrs": ("0.0.0.0/1", "128.0.0.0/1")}, "opens port 22 to 4294967296 addresses"),
     ("BI-095", {"ssh_cidrs": ("10.0.0.0/7",)}, "opens port 22 to 33554432 addresses"),
+    (
+        "BI-096",
+        {"ssh_cidrs": ("10.0.0.1",)},
+        "its prefix is missing; write 10.0.0.1/32",
+    ),
+    ("BI-096", {"ssh_cidrs": ("10.0.0.1/24",)}, "it has host bits set; write 10.0.0.0/24"),
+    ("BI-096", {"ssh_cidrs": ("300.0.0.0/8",)}, "each number of an address is 0 to 255; name the network"),
+    ("BI-096", {"ssh_cidrs": ("10.0.0.0/33",)}, "a prefix is 0 to 32; name the network"),
+    ("BI-096", {"ssh_cidrs": ("10.0.0.0/0.0.255.255",)}, "write 10.0.0.0/16"),
+    ("BI-096", {"ssh_cidrs": ("",)}, "is '', not an IPv4 network"),
     ("BI-097", {"vpc_cidr": "172.17.0.0/16"}, "Docker's bridge on every node is 172.17.0.0/16"),
     ("BI-149", {"name": "c6i; rm -rf /"}, "is 'c6i; rm -rf /', not small letters"),
     ("BI-149", {"machine_image": "cpu-mpi$(id)"}, "not the name of a folder of containers/images"),
@@ -124,7 +164,7 @@ DECLARED_MPI: tuple[tuple[str, dict[str, Any], str], ...] = (
 # Row, the context as `-c` or cdk.json gives it, what its refusal says.
 CONTEXT: tuple[tuple[str, dict[str, object], str], ...] = (
     ("BI-016", {"dl1.region": False}, "is false, not text; put it in quotes"),
-    ("BI-016", {"dl1.region": "no"}, "is 'no', not a region such as us-east-1"),
+    ("BI-016", {"dl1.region": "no"}, "is 'no', which is no region of AWS"),
     ("BI-026", {"dl1.max_nodes": "0"}, "is 0, not a whole number from 1 to 1000"),
     ("BI-028", {"dl1.max_nodes": "1.5"}, "is '1.5', not a whole number"),
     ("BI-031", {"dl1.max_nodes": "NaN"}, "is 'NaN', not a whole number"),
