@@ -9,6 +9,8 @@ from typing import Protocol
 # [0-9] and not \d: that takes the digits of every script.
 _WHOLE = re.compile(r"[0-9]{1,12}", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,20})?([eE]-?[0-9]{1,2})?", re.ASCII)
+# Slower than any training: at 0, or near it, one trains for hours and learns nothing.
+_SLOWEST_RATE = 1e-9
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"
 _PATH = re.compile(rf"{_NAME}(/{_NAME}){{0,8}}", re.ASCII)
 
@@ -45,6 +47,9 @@ class Number:
 
     def read(self, text: str) -> float | None:
         return float(text) if _DECIMAL.fullmatch(text) and self.low <= float(text) <= self.high else None
+
+
+LEARNING_RATE = Number(_SLOWEST_RATE, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from containers.recipes.bert_pretrain.defaults import (
     EVERY_SIZE,
     SECOND_PHASE,
 )
-from containers.training.kinds import Choice, Kind, Number, RelativePath, Whole
+from containers.training.kinds import LEARNING_RATE, Choice, Kind, Number, RelativePath, Whole
 from containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
@@ -94,7 +94,7 @@ SETTINGS: Mapping[str, Kind] = {
     "global_batch": _BATCH,
     "steps": Whole(1, 100_000_000),
     "optimizer": Choice(("lamb", "adamw")),
-    "learning_rate": Number(0.0, 1.0),
+    "learning_rate": LEARNING_RATE,
     "warmup_share": Number(0.0, 1.0),
     "decay_power": Number(0.0, 4.0),
     "weight_decay": Number(0.0, 1.0),

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from containers.data.errors import DataError
 from containers.data.glue_tasks import TASKS, find_task
 from containers.data.locations import check_address, is_remote
-from containers.training.kinds import Choice, Kind, Number, RelativePath, Whole
+from containers.training.kinds import LEARNING_RATE, Choice, Kind, Number, RelativePath, Whole
 from containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
@@ -116,7 +116,7 @@ SETTINGS: Mapping[str, Kind] = {
     "pool_batches": Whole(1, 100_000),
     "max_length": Whole(8, 512),
     "optimizer": Choice(("adamw", "lamb")),
-    "learning_rate": Number(0.0, 1.0),
+    "learning_rate": LEARNING_RATE,
     "warmup_share": Number(0.0, 1.0),
     "weight_decay": Number(0.0, 1.0),
     "clip_norm": Number(1e-6, 1e6),

@@ -45,9 +45,18 @@ def test_a_number_is_digits_and_nothing_else(value: str) -> None:
         decode({"micro_batch": value})
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1_0", "1e999", "1,5", "٠.١", "0x1p-2"])
+@pytest.mark.parametrize(
+    "value", ["nan", ".nan", ".inf", "-inf", "inf", "-1", "1_0", "1e999", "1,5", "٠.١", "0x1p-2", "2"]
+)
 def test_a_rate_is_a_plain_decimal(value: str) -> None:
     with pytest.raises(InvalidSettings, match="learning_rate is"):
+        decode({"learning_rate": value})
+
+
+# BI-069
+@pytest.mark.parametrize("value", ["0", "0.0", "0e5", "1e-99", "0.00000000001"])
+def test_a_rate_that_would_train_for_hours_and_learn_nothing_is_refused(value: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"learning_rate is .*, and must be a number from 1e-09 to 1"):
         decode({"learning_rate": value})
 
 

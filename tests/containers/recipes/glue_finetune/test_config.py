@@ -49,6 +49,13 @@ def test_a_place_stays_below_its_root_or_is_in_s3(key: str, place: str) -> None:
     assert getattr(decode_arguments([f"{key}=s3://bucket/prefix"]), key) == "s3://bucket/prefix"
 
 
+# BI-069
+@pytest.mark.parametrize("value", ["0", "0.0", "1e-99", "nan", "inf", "-1", "2"])
+def test_a_rate_that_would_learn_nothing_or_everything_is_refused(value: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"learning_rate is .*, and must be a number from 1e-09 to 1"):
+        decode_arguments([f"learning_rate={value}"])
+
+
 def test_a_published_name_is_the_same_task() -> None:
     assert decode_arguments(["task=SST-2"]).identity() == decode_arguments(["task=sst2"]).identity()
 
