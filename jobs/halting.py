@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from jobs.aws import client, reader
 from jobs.core.errors import SlipwayError
-from jobs.core.targets import MpiTarget
+from jobs.core.targets import BatchTarget, MpiTarget, Target
 from jobs.members import find_members
+from jobs.platforms.batch_runs import has_queue
 from jobs.platforms.mpi_nodes import Clock
 from jobs.platforms.mpi_runs import find_running
+from jobs.platforms.registry import platform_of
 
 WAIT_SECONDS = 600.0
 HELD_SECONDS = 120.0  # by a job that was cancelled: its main node looks at that every ten seconds
@@ -19,6 +21,19 @@ _POLL_SECONDS = 2.0
 
 class StillRuns(SlipwayError):
     """Nothing was deleted."""
+
+
+def refuse_running(target: Target) -> None:
+    """Refuse while a job of the cluster has not ended: its machines, its files and its queue would go."""
+    if isinstance(target, BatchTarget) and not has_queue(target):
+        return
+    left = [run for run in platform_of(target).list_runs(target) if not run.state.is_final]
+    if left:
+        name, others = left[0].name, f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise StillRuns(
+            f"{name}{others} of {target.name} {'have' if others else 'has'} not ended",
+            hint=f"wait for it: slipway logs {name} --follow; or end it: slipway cancel {name}",
+        )
 
 
 def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:

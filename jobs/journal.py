@@ -43,8 +43,20 @@ class Entry:
 
 
 def journal_folder(target: Target, endpoint: str | None) -> Path:
+    return _folder_of(endpoint) / target.account / target.region
+
+
+def submitted_entries(endpoint: str | None) -> Iterator[Entry]:
+    """Yield every sound entry of this machine, of all accounts and regions."""
+    for path in sorted(_folder_of(endpoint).glob("*/*/*.json")):
+        with suppress(NoJournal):
+            if entry := Journal(folder=path.parent).read(path.stem):
+                yield entry
+
+
+def _folder_of(endpoint: str | None) -> Path:
     where = urlsplit(endpoint).netloc.replace(":", "-") if endpoint else _AWS
-    return _state_home() / "slipway" / "submissions" / where / target.account / target.region
+    return _state_home() / "slipway" / "submissions" / where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from jobs import aws
 from jobs.aws import own_region
 from jobs.core.cost import Cost
 from jobs.core.errors import SlipwayError
@@ -17,6 +18,7 @@ from jobs.core.instances import InstanceType, instance_types
 from jobs.core.states import JobState
 from jobs.core.targets import Target
 from jobs.deployed import find_target_by_name, find_targets
+from jobs.journal import submitted_entries
 from jobs.platforms.registry import Listed, platform_of
 
 _SHOWN_CANDIDATES = 5
@@ -94,6 +96,8 @@ def find_run(text: str, targets: Sequence[Target]) -> Found:
         pair for pair in every if text and (pair[0].id.startswith(text) or pair[0].name.startswith(text))
     ]
     chosen = exact or begin
+    if not chosen and (forgotten := _forgotten(text)):
+        raise forgotten
     if len(chosen) != 1:
         raise _not_one(text, [listed for listed, _ in chosen], [listed for listed, _ in every])
     listed, target = chosen[0]
@@ -124,3 +128,15 @@ def _not_one(text: str, chosen: Sequence[Listed], every: Sequence[Listed]) -> Un
     if names:
         return UnknownJob(f"no job is called '{text}' or begins so", hint=f"there are {', '.join(names)} …")
     return UnknownJob(f"no job is called '{text}': there is none", hint="slipway submit")
+
+
+def _forgotten(text: str) -> UnknownJob | None:
+    """A job whose cluster was destroyed: nobody lists it any more, and this machine's journal knows it."""
+    for entry in submitted_entries(aws.endpoint()):
+        if entry.job_id and text and text in (entry.name, entry.job_id):
+            return UnknownJob(
+                f"{entry.name} was submitted to {entry.target} as {entry.job_id}, and no deployed cluster "
+                "lists it: a job ends with its queue when its cluster is destroyed",
+                hint=f"AWS Batch knows it for some days: aws batch describe-jobs --jobs {entry.job_id}",
+            )
+    return None

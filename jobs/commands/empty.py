@@ -15,7 +15,8 @@ def command(cluster: str, yes: bool) -> None:
     """Delete every object in the bucket of a deployed CLUSTER, old versions too.
 
     Only of one that was deployed with keep_data=false: `cdk destroy` takes its bucket with it, and S3 deletes
-    no bucket that holds anything. Machines that stay between jobs write there, so they are stopped first.
+    no bucket that holds anything. Machines that stay between jobs write there, so they are stopped first. It
+    refuses while a job runs: `cdk destroy` would delete the job's queue, and AWS would end the job.
 
     \b
     slipway empty dl1 --yes
@@ -23,12 +24,13 @@ def command(cluster: str, yes: bool) -> None:
     from jobs.core.targets import MpiTarget
     from jobs.deployed import find_targets
     from jobs.emptying import empty, refuse_kept
-    from jobs.halting import halt
+    from jobs.halting import halt, refuse_running
 
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
         raise SlipwayError(f"no deployed cluster is called '{cluster}'", hint="slipway targets lists them")
     refuse_kept(target)
+    refuse_running(target)
     if not yes:
         click.confirm(f"Delete everything in {target.bucket} for ever?", abort=True, err=True)
     if isinstance(target, MpiTarget):

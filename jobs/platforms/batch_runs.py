@@ -35,6 +35,12 @@ def list_jobs(target: BatchTarget) -> list[Listed]:
     ]
 
 
+def has_queue(target: BatchTarget) -> bool:
+    """Return False where a destroy that stopped half-way has deleted the queue already."""
+    queues = reader("batch", target.region).describe_job_queues(jobQueues=[target.queue_arn])
+    return bool(queues["jobQueues"])
+
+
 def list_runs(target: BatchTarget) -> list[Run]:
     ids = [str(each["jobId"]) for each in _summaries(target)]
     return [read_run(detail, target) for detail in describe_jobs(target, ids)]

@@ -10,6 +10,7 @@ import pytest
 from jobs import halting
 from jobs.core.targets import MpiTarget, encode_target, parameter_name
 from jobs.platforms.mpi_nodes import Clock
+from jobs.yard.faults import Fault, Kind, script, unscript
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import MPI_TARGET, TARGET
 from tests.yard.conftest import RunningYard
@@ -55,6 +56,26 @@ def test_data_that_is_kept_is_not_touched(yard_shell: RunningYard, slipway: Slip
     assert code == 1
     assert "error: the data of dl1 is kept" in err
     assert "-c dl1.keep_data=false" in err
+    assert versions(yard_shell) == 2
+
+
+def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, slipway: Slipway) -> None:
+    """BI-180."""
+    deploy(yard_shell, "Delete")
+    summaries = [{"jobId": f"{number}a1b", "jobName": f"bert-{number}"} for number in (1, 2)]
+    details = [{**each, "status": "RUNNING"} for each in summaries]
+    for operation, body in (
+        ("DescribeJobQueues", {"jobQueues": [{"jobQueueName": "dl1", "state": "ENABLED"}]}),
+        ("ListJobs", {"jobSummaryList": summaries}),
+        ("DescribeJobs", {"jobs": details}),
+    ):
+        rule = Fault(service="batch", operation=operation, kind=Kind.RESPOND, body=[body], times=None)
+        script(yard_shell.endpoint, rule)
+    code, _, err = slipway("empty", "dl1", "--yes")
+    unscript(yard_shell.endpoint)
+    assert code == 1
+    assert "error: bert-1 and 1 more of dl1 have not ended" in err
+    assert "slipway cancel bert-1" in err
     assert versions(yard_shell) == 2
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from jobs import job_logs
-from jobs.core.targets import BatchTarget
+from jobs.core.targets import BatchTarget, parameter_name
 from jobs.yard.faults import Fault, Kind, script, scripted, unscript
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names
-from tests.yard.conftest import RunningYard
+from tests.yard.conftest import REGION, RunningYard
 
 pytestmark = pytest.mark.usefixtures("target")
 
@@ -212,6 +212,19 @@ def test_explain_says_in_a_sentence_why_a_job_waits(yard_shell: RunningYard, sli
     assert told["sentence"].startswith("bert-012345678901 waits: AWS has not enough machines")
     assert told["fix"]
     assert reason in told["evidence"]
+
+
+def test_a_job_whose_cluster_was_destroyed_is_told_where_it_ran(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    """BI-180."""
+    job = json.loads(slipway(*SUBMIT, "--json")[1])
+    yard_shell.client("ssm").delete_parameter(Name=parameter_name("dl1"))
+    for text in (job["name"], job["id"]):
+        code, _, err = slipway("explain", text, "--region", REGION)
+        assert code == 1
+        assert f"error: {job['name']} was submitted to dl1 as {job['id']}, and no deployed cluster" in err
+        assert f"aws batch describe-jobs --jobs {job['id']}" in err
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "cancel", "explain"])

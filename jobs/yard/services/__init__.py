@@ -38,6 +38,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("batch", "CreateJobQueue"): "jobs.yard.services.batch_queues",
     ("batch", "DeregisterJobDefinition"): "jobs.yard.services.batch_job_definitions",
     ("batch", "DescribeJobDefinitions"): "jobs.yard.services.batch_job_definitions",
+    ("batch", "DeleteJobQueue"): "jobs.yard.services.batch_queues",
     ("batch", "DescribeJobQueues"): "jobs.yard.services.batch_queues",
     ("batch", "DescribeJobs"): "jobs.yard.services.batch_jobs",
     ("batch", "ListJobs"): "jobs.yard.services.batch_jobs",

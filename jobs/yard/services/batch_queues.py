@@ -64,6 +64,17 @@ def _update(parameters: Parameters, backend: Any) -> dict[str, Any]:
     return {"jobQueueName": queue.name, "jobQueueArn": queue.arn}
 
 
+def _delete(parameters: Parameters, backend: Any) -> dict[str, Any]:
+    """Delete a disabled queue. As on AWS its jobs are terminated, and DescribeJobs goes on knowing them."""
+    queue = backend.get_job_queue(parameters["jobQueue"])
+    if queue is not None and queue.state != "DISABLED":
+        raise ApiError(
+            "ClientException", f"Cannot delete, job queue {queue.name} is {queue.state}: disable it first"
+        )
+    backend.delete_job_queue(parameters["jobQueue"])
+    return {}
+
+
 def _describe(parameters: Parameters, backend: Any) -> dict[str, Any]:
     asked = parameters.get("jobQueues")
     queues = [backend.get_job_queue(name) for name in asked] if asked else backend._job_queues.values()
@@ -85,6 +96,7 @@ def _by_arn(item: Mapping[str, Any], backend: Any) -> Mapping[str, Any]:
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, Any], dict[str, Any]]] = {
     "CreateJobQueue": _create,
+    "DeleteJobQueue": _delete,
     "DescribeJobQueues": _describe,
     "UpdateJobQueue": _update,
 }

@@ -167,9 +167,15 @@ def test_what_batch_refuses_is_refused(cluster: Cluster, change: dict[str, Any],
     assert words in said["Message"]
 
 
-def test_jobs_of_a_deleted_queue_end(cluster: Cluster) -> None:
+def test_jobs_of_a_deleted_queue_end_and_are_not_forgotten(cluster: Cluster) -> None:
     job = cluster.submit(FOREVER)
     cluster.says(job, "ready")
+    refused = refusal(cluster.batch.delete_job_queue, jobQueue="queue")
+    assert (refused["Code"], "queue is ENABLED: disable it first" in refused["Message"]) == (
+        "ClientException",
+        True,
+    )
     cluster.batch.update_job_queue(jobQueue="queue", state="DISABLED")
     cluster.batch.delete_job_queue(jobQueue="queue")
-    assert cluster.ended(job)["status"] == "FAILED"
+    ended = cluster.ended(job)
+    assert (ended["status"], ended["statusReason"]) == ("FAILED", "The job queue was deleted")
