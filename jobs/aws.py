@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from jobs.core.regions import checked_region
+from jobs.throttling import be_patient
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: of what has no body, as an answer to HeadObject
@@ -73,9 +74,8 @@ def client(service: str, region: str | None = None) -> Any:
     import boto3
     from botocore.config import Config
 
-    return boto3.client(
-        service, region_name=_region(region), config=Config(retries={"total_max_attempts": 1})
-    )
+    config = Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
+    return boto3.client(service, region_name=_region(region), config=config)
 
 
 @lru_cache(maxsize=64)
@@ -87,6 +87,7 @@ def reader(service: str, region: str | None = None) -> Any:
     config = Config(retries={"mode": "standard"}, connect_timeout=5, read_timeout=30)
     asking = boto3.client(service, region_name=_region(region), config=config)
     asking.meta.events.register("before-call", _only_read)
+    be_patient(asking, _say)
     return asking
 
 
@@ -121,6 +122,12 @@ def _region(region: str | None) -> str | None:
     """boto3 reads AWS_DEFAULT_REGION only, and every other tool of AWS reads AWS_REGION first."""
     named = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     return checked_region(named) if named else None
+
+
+def _say(text: str) -> None:
+    from jobs.commands.output import say
+
+    say(text)
 
 
 def _only_read(model: Any, **_: Any) -> None:

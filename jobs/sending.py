@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from jobs.core.errors import SlipwayError
+from jobs.throttling import is_throttled, throttled
 
 DEADLINE_SECONDS = 120.0
 FIRST_PAUSE_SECONDS = 1.0
@@ -19,16 +20,6 @@ LONGEST_PAUSE_SECONDS = 20.0
 LOOKS = 3
 LOOK_PAUSE_SECONDS = 2.0
 
-_THROTTLED = frozenset(
-    {
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-    }
-)
-_TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
 
 
@@ -70,6 +61,7 @@ def send_once(
     find: Callable[[], str | None],
     refused: Callable[[], None],
     waiting: Waiting,
+    say: Callable[[str], None] = lambda _: None,
 ) -> str:
     """The id of the job. `find` asks the platform for it by name; `refused` is told when there is none."""
     deadline = waiting.now() + DEADLINE_SECONDS
@@ -90,6 +82,8 @@ def send_once(
             raise answer
         if is_late:
             raise _given_up(call, answer, is_uncertain) from answer
+        if outcome is Outcome.THROTTLED:
+            say(throttled(f"the submission of {call.name}", deadline - waiting.now()))
         waiting.pause(due * waiting.share())
         due = min(due * 2, LONGEST_PAUSE_SECONDS)
 
@@ -103,7 +97,7 @@ def outcome_of(error: Exception) -> Outcome:
     if not isinstance(error, ClientError):
         return Outcome.REFUSED  # before it left this machine: no credentials, no connection
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if error.response.get("Error", {}).get("Code") in _THROTTLED or status == _TOO_MANY_REQUESTS:
+    if is_throttled(error.response):
         return Outcome.THROTTLED
     return Outcome.UNCERTAIN if status >= _SERVER_ERROR else Outcome.REFUSED
 

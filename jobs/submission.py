@@ -89,7 +89,7 @@ def submit_prepared(
         if job_id is None:
             confirm(prepared.name, prepared.ceiling)
             prepared = platform.make_ready(prepared, say)
-            sent = _send(prepared, journal, waiting or _REAL_TIME)
+            sent = _send(prepared, journal, waiting or _REAL_TIME, say)
             job_id = platform.keep_first(sent, prepared.name, target, waiting or _REAL_TIME, say)
         _note(journal, prepared, job_id, say)
     return Submitted(prepared=prepared, job_id=job_id, existed=job_id != sent)
@@ -121,7 +121,7 @@ def _noted(journal: Journal, prepared: Prepared) -> str | None:
     return entry.job_id if is_known or (is_fresh and not aws.is_in_yard()) else None
 
 
-def _send(prepared: Prepared, journal: Journal, waiting: Waiting) -> str:
+def _send(prepared: Prepared, journal: Journal, waiting: Waiting, say: Say) -> str:
     platform = platform_of(prepared.target)
     journal.write(_entry(prepared, None))
     return send_once(
@@ -129,6 +129,7 @@ def _send(prepared: Prepared, journal: Journal, waiting: Waiting) -> str:
         find=lambda: find_job_id(prepared.name, prepared.target),
         refused=lambda: journal.remove(prepared.name),
         waiting=waiting,
+        say=say,
     )
 
 

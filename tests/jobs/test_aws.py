@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
 
+from jobs import throttling
 from jobs.aws import Unanswered, ask, ask_all, client, reader
 from jobs.yard.faults import Fault, Kind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
@@ -25,6 +27,32 @@ def test_a_reader_asks_again_when_it_is_throttled(yard_shell: RunningYard) -> No
     yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
     throttle(yard_shell, 1)
     assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
+
+
+def test_a_minute_of_throttling_is_waited_out_with_a_word_of_it(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """BI-177."""
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
+    throttle(yard_shell, 8)  # of 0.5, 1, 2, 4, 8, 16, 20 and 20 seconds at most
+    assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 6
+    assert said[0].startswith("AWS throttles SSM GetParameter: it is tried again, for at most 1")
+
+
+def test_throttling_without_end_ends_at_the_deadline(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count(step=15)
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    monkeypatch.setattr(throttling, "now", lambda: float(next(seconds)))
+    throttle(yard_shell, 1000)
+    answer = ask(reader("ssm", REGION), "GetParameter", Name="/a")
+    assert isinstance(answer, Unanswered)
+    assert answer.code == "ThrottlingException"
+    assert scripted(yard_shell.endpoint)[0]["struck"] < 20
 
 
 def test_a_client_that_may_change_things_never_sends_twice(yard_shell: RunningYard) -> None:

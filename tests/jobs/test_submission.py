@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs import aws, submission
+from jobs import aws, submission, throttling
 from jobs.backends.batch import BatchRequest
 from jobs.core.job import Job
 from jobs.core.targets import BatchTarget
@@ -115,11 +115,15 @@ def test_a_server_error_is_looked_into_before_the_job_is_sent_again(
 
 
 def test_throttling_is_waited_out_longer_each_time(
-    yard_shell: RunningYard, target: BatchTarget, submit: Submit, clock: Clock
+    yard_shell: RunningYard, target: BatchTarget, clock: Clock
 ) -> None:
     fail(yard_shell, Kind.THROTTLE, times=6)
-    submit()
+    said: list[str] = []
+    submit_prepared(prepare(JOB, "dl1"), waiting=clock.waiting(), say=said.append)
     assert clock.pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 20.0]
+    assert len(said) == 6
+    assert "it is tried again, for at most 120 more seconds" in said[0]
+    assert "for at most 89 more seconds" in said[5]
     assert len(job_names(yard_shell, target)) == 1
 
 
@@ -151,6 +155,7 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(submission, "find_job_id", find)
+        patched.setattr(throttling, "DEADLINE_SECONDS", 0.0)
         with pytest.raises(Unsettled, match="it is not known whether AWS Batch took job"):
             submit_prepared(prepared)
     unscript(yard_shell.endpoint)
