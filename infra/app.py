@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 
 from infra.bakeries import build_bakeries
 from infra.batch_cluster import build_batch_cluster
+from infra.cdk_json import refuse_repeated_keys
 from infra.config import BatchCluster, Cluster, MpiCluster
 from infra.declared import load, load_machine_images
 from infra.guardrails import guard
@@ -32,6 +34,7 @@ BUILDERS: Mapping[type[Cluster], Callable[[cdk.App, Any], None]] = {
 def main() -> int:
     app = cdk.App()
     try:
+        refuse_repeated_keys(Path.cwd())
         build(app, load(app.node.get_all_context()), load_machine_images())
     except SlipwayError as error:
         print(in_lines(error), file=sys.stderr)
