@@ -38,6 +38,8 @@ AWS_HINTS = {
     "NoRegionError": "set AWS_REGION",
     "EndpointConnectionError": _REACH,
     "ConnectTimeoutError": _REACH,
+    "ProxyConnectionError": "check HTTPS_PROXY and NO_PROXY: the proxy that they name does not answer",
+    "SSLError": "a proxy may replace certificates: name its own authority in AWS_CA_BUNDLE",
     "ReadTimeoutError": _REACH,
     "ConnectionClosedError": _REACH,
     "UnauthorizedSSOTokenError": _SIGN_IN,
@@ -62,11 +64,11 @@ def end(error: BaseException, *, debug: bool) -> int:
     """Tell the person, and return the exit code."""
     if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
         traceback.print_exception(error)
+    if _is_from_aws(error):  # before the rest: some of these are OSErrors too
+        return _end_aws(error)
     for kind, ending in ENDINGS:
         if isinstance(error, kind):
             return ending(error)
-    if _is_from_aws(error):
-        return _end_aws(error)
     return _end_fault(error, debug=debug)
 
 

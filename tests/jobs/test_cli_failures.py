@@ -10,7 +10,13 @@ from types import SimpleNamespace
 
 import click
 import pytest
-from botocore.exceptions import ClientError, NoCredentialsError
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ProxyConnectionError,
+    SSLError,
+)
 
 from jobs import cli
 from jobs.core.errors import InvalidConfig, Problem, SlipwayError
@@ -106,6 +112,9 @@ def test_a_full_or_unreadable_disk_is_no_fault_of_ours(
             ClientError({"Error": {"Code": "OptInRequired", "Message": "x"}}, "ListStacks"),
             "enable this region",
         ),
+        (EndpointConnectionError(endpoint_url="https://batch.us-east-1.amazonaws.com/"), "check the network"),
+        (ProxyConnectionError(proxy_url="http://proxy:3128"), "check HTTPS_PROXY and NO_PROXY"),
+        (SSLError(endpoint_url="https://a/", error="self-signed certificate in chain"), "AWS_CA_BUNDLE"),
     ],
 )
 def test_what_aws_refuses_is_told_with_what_to_do(
