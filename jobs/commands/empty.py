@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from jobs.commands.output import progress, say
+from jobs.commands.output import is_terminal, progress, say
 from jobs.core.errors import SlipwayError
 
 
@@ -31,6 +33,11 @@ def command(cluster: str, yes: bool) -> None:
         raise SlipwayError(f"no deployed cluster is called '{cluster}'", hint="slipway targets lists them")
     refuse_kept(target)
     refuse_running(target)
+    if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise SlipwayError(
+            f"everything in {target.bucket} would be deleted, and there is no terminal to ask at",
+            hint=f"slipway empty {cluster} --yes",
+        )
     if not yes:
         click.confirm(f"Delete everything in {target.bucket} for ever?", abort=True, err=True)
     if isinstance(target, MpiTarget):

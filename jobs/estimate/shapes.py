@@ -146,6 +146,12 @@ class Calibration:
 
 def replicas(model: Model, cluster: Cluster, layout: Layout) -> int:
     """How many copies of the model work side by side; refuses what cannot be split so."""
+    if layout.pipeline > 1 and layout.sharding in ("zero2", "zero3"):
+        raise CannotEstimate(
+            f"sharding is {layout.sharding} with {layout.pipeline} pipeline stages, and DeepSpeed runs no "
+            "pipeline with ZeRO 2 or 3",
+            hint="use zero1, or pipeline=1",
+        )
     if model.heads % layout.tensor:
         raise CannotEstimate(
             f"tensor degree {layout.tensor} does not divide {model.heads} heads",

@@ -133,6 +133,15 @@ def _problems_of_nodes(properties: Mapping[str, Any] | None) -> Iterator[str]:
     if missing and len(known) == len(ranges):
         yield f"no range of nodeRangeProperties holds node {min(missing)}; all of 0 to {count - 1} are wanted"
     yield from _crossings(known)
+    yield from _other_types(properties["nodeRangeProperties"])
+
+
+def _other_types(groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """API reference, ContainerProperties: all node groups of a multi-node job use the same instance type."""
+    types = {group.get("container", {}).get("instanceType") for group in groups}
+    types |= {name for group in groups for name in group.get("instanceTypes", ())}
+    if len(named := sorted(types - {None})) > 1:
+        yield f"node groups use the instance types {', '.join(named)}; all groups of a job must use one"
 
 
 def _range(text: str, count: int) -> range | None:

@@ -81,8 +81,10 @@ def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, 
 
 def test_nobody_is_taken_to_have_said_yes(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Delete")
-    code, _, _ = slipway("empty", "dl1")
-    assert code != 0
+    code, _, err = slipway("empty", "dl1")
+    assert code == 1
+    assert "there is no terminal to ask at" in err  # BI-183
+    assert "slipway empty dl1 --yes" in err
     assert versions(yard_shell) == 2
 
 

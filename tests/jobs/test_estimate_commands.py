@@ -142,11 +142,6 @@ def test_fine_tuning_a_glue_task_is_the_article_s_minutes(slipway: Slipway) -> N
             "does not fit 1 × trn1.32xlarge",
             "--set checkpointing=full",
         ),
-        (
-            ("bert-large", "--on", "dl1", "--region", "eu-west-9"),
-            "AWS has no region 'eu-west-9'",
-            "did you mean eu-",
-        ),
         (("bert-large", "--on", "dl1", "--region", "eu-west-3"), "no on-demand price", "prices refresh"),
         (("bert-large", "--on", "dl1", "--term", "1-year"), "no 1-year price", "prices refresh"),
         (("bert-large", "--on", "dl1", "--nodes", "0"), "0 nodes cannot be", "--nodes 1,2,4,8"),

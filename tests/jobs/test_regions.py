@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import boto3
 import pytest
+from botocore.session import get_session
 
 from jobs.core.regions import REGIONS, UnknownRegion, checked_region
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.jobs.conftest import Slipway
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
@@ -26,7 +25,7 @@ UNKNOWN = [
 
 
 def test_the_regions_are_those_that_botocore_knows() -> None:
-    session = boto3.Session()
+    session = get_session()
     known = {
         region
         for partition in session.get_available_partitions()
@@ -66,10 +65,7 @@ def test_an_unknown_region_of_the_environment_is_refused_too(
 
 
 def test_the_yard_tells_another_tool_of_the_region_and_not_of_a_fault_of_its_own(yard: RunningYard) -> None:
-    session = boto3.Session(
-        aws_access_key_id=ACCESS_KEY_ID, aws_secret_access_key=SECRET_ACCESS_KEY, region_name="xx-fake-9"
-    )
     for service, operation in (("ecs", "list_clusters"), ("batch", "describe_job_queues")):
-        refused = refusal(getattr(session.client(service, endpoint_url=yard.endpoint), operation))
+        refused = refusal(getattr(yard.client(service, "xx-fake-9"), operation))
         assert (refused["status"], refused["Code"]) == (403, "InvalidSignatureException")
         assert "AWS has no region 'xx-fake-9'" in refused["Message"]

@@ -63,6 +63,13 @@ def exits(count: int) -> dict[str, Any]:
     }
 
 
+def of_types(*types: str) -> dict[str, Any]:
+    given = multinode(len(types), *map(str, range(len(types))))
+    for group, name in zip(given["nodeProperties"]["nodeRangeProperties"], types, strict=True):
+        group["container"] = {**group["container"], "instanceType": name}
+    return given
+
+
 REFUSED = {
     "a job name with a space": ("submit_job", job(jobName="two words"), "'two words' at 'jobName'"),
     "a job name of 129": ("submit_job", job(jobName="n" * 129), "at 'jobName'"),
@@ -105,6 +112,12 @@ REFUSED = {
         "register_job_definition",
         multinode(4, "0:4"),
         "'0:4' is no range within nodes 0",
+    ),
+    # BI-039
+    "groups of two instance types": (
+        "register_job_definition",
+        of_types("dl1.24xlarge", "trn1.32xlarge"),
+        "instance types dl1.24xlarge, trn1.32xlarge; all groups of a job must use one",
     ),
     "a range in words": ("register_job_definition", multinode(4, "all"), "'all' is no range"),
     "ranges that cross": ("register_job_definition", multinode(4, "0:2", "2:3"), "share node 2"),

@@ -54,10 +54,10 @@ def test_every_rate_and_every_priced_fee_has_a_day_and_a_source() -> None:
 
 
 def test_a_region_without_a_price_is_refused_with_those_that_have_one() -> None:
-    with pytest.raises(CannotEstimate, match=r"no on-demand price of dl1\.24xlarge in eu-west-9") as refused:
-        require_rate(RATES, instance_type("dl1.24xlarge"), "eu-west-9", "on-demand")
+    with pytest.raises(CannotEstimate, match=r"no on-demand price of dl1\.24xlarge in eu-west-3") as refused:
+        require_rate(RATES, instance_type("dl1.24xlarge"), "eu-west-3", "on-demand")
     assert "on-demand in us-east-1" in refused.value.message
-    assert "slipway prices refresh --region eu-west-9" in refused.value.hint
+    assert "slipway prices refresh --region eu-west-3" in refused.value.hint
 
 
 def test_what_stands_around_the_nodes_is_paid_by_the_hour() -> None:

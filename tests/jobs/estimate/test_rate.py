@@ -57,6 +57,7 @@ def test_more_nodes_never_lower_the_total_on_an_ideal_network(
 ) -> None:
     assume(few < more)
     tensor, pipeline = split
+    assume(pipeline == 1 or sharding not in ("zero2", "zero3"))
     ideal = replace(NODE, inter_node_bytes_per_second=1e20, latency_seconds=0.0)
     layout = Layout(micro_batch=1, accumulation_steps=4, tensor=tensor, pipeline=pipeline, sharding=sharding)
     assume(few * 8 % (tensor * pipeline) == 0)
@@ -81,12 +82,21 @@ def test_the_row_that_gave_utilisation_is_met_exactly(
     many: int, sharding: str, split: tuple[int, int], utilisation: float
 ) -> None:
     tensor, pipeline = split
+    assume(pipeline == 1 or sharding not in ("zero2", "zero3"))
     assume(many * 8 % (tensor * pipeline) == 0)
     cluster = replace(NODE, nodes=many)
     layout = Layout(micro_batch=1, accumulation_steps=8, tensor=tensor, pipeline=pipeline, sharding=sharding)
     rate = throughput(DECODER, cluster, layout, Calibration(utilisation=utilisation)).sequences_per_second
     fitted = fit_utilisation(DECODER, cluster, layout, sequences_per_second=rate)
     assert fitted.utilisation == pytest.approx(utilisation, rel=1e-6)
+
+
+@pytest.mark.parametrize("sharding", ["zero2", "zero3"])
+def test_a_split_that_deepspeed_does_not_run_is_refused(sharding: str) -> None:
+    """BI-063."""
+    layout = Layout(micro_batch=1, pipeline=2, sharding=sharding)
+    with pytest.raises(CannotEstimate, match="DeepSpeed runs no pipeline with ZeRO 2 or 3"):
+        throughput(DECODER, NODE, layout)
 
 
 def test_network_efficiency_is_found_again_from_the_row_it_made() -> None:
