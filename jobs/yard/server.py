@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_ACCESS_KEY
+from jobs.yard.lifetime import end_with_owner
 from jobs.yard.state import YardState, process_identity, write_state
 
 log = logging.getLogger("yard")
@@ -58,6 +59,7 @@ def main(arguments: list[str]) -> None:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")  # moto warns of every error code that a model does not name
     signal.signal(signal.SIGTERM, _end)
+    end_with_owner(Path(options.home))
     listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
     port = listener.getsockname()[1]
     _set_environment(port, options.home)

@@ -66,6 +66,8 @@ def up(port: int | None) -> None:
 
     A job starts when this machine has enough memory free for it. SLIPWAY_YARD_MEMORY_MIB, set when the yard
     starts, is what all jobs may take together instead of what is free.
+
+    A script can have it end with a process: SLIPWAY_YARD_UNTIL_EXIT_OF=$$ slipway yard up
     """
     from jobs.yard import process
 
