@@ -94,8 +94,12 @@ def print_json(value: object) -> None:
 
 
 def print_text(text: str) -> None:
-    """Text that is itself the data (a script, a log line, a rendered file), as it is, to stdout."""
+    """Text that is itself the data (a script, a log line, a rendered file), as it is, to stdout.
+
+    At once: who follows a log through a pipe would otherwise read it in pieces of 8 KiB.
+    """
     _write(text if text.endswith("\n") else text + "\n")
+    sys.stdout.flush()
 
 
 def say(text: str) -> None:

@@ -162,11 +162,11 @@ def test_the_log_names_every_call_and_its_status(slipway: Slipway, yard: Running
     assert "ecs:ListClusters us-east-1 -> 200" in out
 
 
-def test_a_log_that_is_followed_ends_with_its_yard(tmp_path: Path) -> None:
+def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_yard(tmp_path: Path) -> None:
     up = process.up(folder=tmp_path / "home")
     following = subprocess.Popen(
         [sys.executable, "-c", "from jobs.cli import main; main()", "yard", "logs", "--follow"],
-        env={**os.environ, "SLIPWAY_YARD_HOME": str(tmp_path / "home"), "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "SLIPWAY_YARD_HOME": str(tmp_path / "home"), "PYTHONUNBUFFERED": ""},
         stdout=subprocess.PIPE,
         text=True,
     )
