@@ -28,6 +28,12 @@ def test_that_hangs(tmp_path):
 
 
 @pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "home"
+    process.down(folder=tmp_path / "home")
+
+
+@pytest.fixture
 def owner() -> Iterator[subprocess.Popen[bytes]]:
     started = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     with started:
@@ -40,32 +46,30 @@ def wait_for_end(pid: int) -> None:
 
 
 def test_a_yard_ends_when_its_owner_is_killed_and_leaves_nothing(
-    tmp_path: Path, owner: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    folder: Path, owner: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(OWNER_VARIABLE, str(owner.pid))
-    found = process.up(folder=tmp_path / "home").state
+    found = process.up(folder=folder).state
     owner.kill()
     wait_for_end(found.pid)
-    assert not (tmp_path / "home").exists()
+    assert not folder.exists()
 
 
 def test_a_yard_whose_owner_has_gone_before_it_came_up_ends_too(
-    tmp_path: Path, owner: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    folder: Path, owner: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner.kill()
     owner.wait()
     monkeypatch.setenv(OWNER_VARIABLE, str(owner.pid))
     with pytest.raises(SlipwayError, match="did not start"):
-        process.up(folder=tmp_path / "home")
-    assert not (tmp_path / "home").exists()
+        process.up(folder=folder)
+    assert not folder.exists()
 
 
-def test_an_owner_that_is_no_process_number_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_that_is_no_process_number_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(OWNER_VARIABLE, "me")
     with pytest.raises(SlipwayError, match="SLIPWAY_YARD_UNTIL_EXIT_OF is 'me', not the number of a process"):
-        process.up(folder=tmp_path / "home")
+        process.up(folder=folder)
 
 
 def test_the_yards_of_tests_end_when_pytest_is_killed(tmp_path: Path) -> None:
@@ -74,18 +78,7 @@ def test_the_yards_of_tests_end_when_pytest_is_killed(tmp_path: Path) -> None:
     tests.mkdir()
     (tests / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (tests / "test_it.py").write_text(A_PYTEST)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-s",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        tests,
-        tests,
-    ]
+    command = [sys.executable, "-m", "pytest", "-qsp", "no:cacheprovider", str(tests)]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as pytest_run:
