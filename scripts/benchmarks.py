@@ -201,4 +201,7 @@ def cdk_context() -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit("\nerror: interrupted; only the rows above were measured")

@@ -2,7 +2,7 @@
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
 run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training), or `machine`:
-the Debian packages of what the yard runs for real.
+the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those not installed.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import List, Mapping, Sequence, Union
+from typing import Iterable, List, Mapping, Sequence, Union
 
 Command = Sequence[Union[str, Path]]
 
@@ -34,7 +34,7 @@ GROUPS = {
 }
 MACHINE = "machine"
 # What the yard and its tests run for real: Debian's package, and a program that tells that it is there.
-# A test that misses one is skipped and says so.
+# A test that misses one is skipped and says so; the demo leaves out the chapters that need one.
 DEBIAN = {
     "buildah": "buildah",  # container images
     "debootstrap": "debootstrap",  # the Debian that machine images begin with
@@ -54,6 +54,9 @@ class CannotSetUp(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
+    if arguments[:1] == ["--missing"]:
+        print(*missing_packages(arguments[1:]))
+        return
     groups = list(arguments) or ["develop"]
     unknown = [group for group in groups if group not in GROUPS and group != MACHINE]
     if unknown:
@@ -79,6 +82,7 @@ def main(arguments: Sequence[str]) -> None:
 def make_environment() -> None:
     if runs([PYTHON, "-m", "pip", "--version"]):
         return
+    refuse_where_not_writable()
     say("creating a virtual environment in .venv")
     if not runs([sys.executable, "-c", "import ensurepip"]):
         install_venv_module()
@@ -99,12 +103,11 @@ def install_venv_module() -> None:
 
 def install_debian_packages() -> None:
     """Nothing else needs them: where they cannot be installed, the rest of the set-up goes on."""
-    missing = [package for package, program in DEBIAN.items() if not is_installed(program)]
+    missing = missing_packages(DEBIAN)
     if not missing:
         return
-    by_hand = f"apt-get install {' '.join(missing)}"
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        say(f"not on this machine: {', '.join(missing)}; tests of them are skipped. As root: {by_hand}")
+        say(f"{without(missing)} To install them: sudo apt-get install {' '.join(missing)}")
         return
     say(f"installing {', '.join(missing)}: what the yard runs for real")
     try:
@@ -115,7 +118,15 @@ def install_debian_packages() -> None:
             more={"DEBIAN_FRONTEND": "noninteractive", "SYSTEMD_OFFLINE": "1"},  # nothing is started, no sshd
         )
     except CannotSetUp as problem:
-        say(f"{problem}; tests of {', '.join(missing)} are skipped")
+        say(f"{problem}. {without(missing)}")
+
+
+def missing_packages(packages: Iterable[str]) -> List[str]:
+    return [package for package in packages if not is_installed(DEBIAN[package])]
+
+
+def without(packages: Sequence[str]) -> str:
+    return f"not on this machine: {', '.join(packages)}. What needs them is left out of tests and demo."
 
 
 def is_installed(program: str) -> bool:
@@ -129,14 +140,8 @@ def install_lock(group: str, reason: str, *, with_pip: bool = False) -> None:
         return
     say(f"installing {group}: {reason}")
     if with_pip:
-        command: List[Union[str, Path]] = [
-            PYTHON,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]
+        command: List[Union[str, Path]] = [PYTHON, "-m", "pip", "install", "--quiet"]
+        command += ["--disable-pip-version-check"]
     else:
         # A lock names all that its packages need, but torch: that is there already, and has no hash.
         # Compiled now: without bytecode `import aws_cdk.aws_ec2` parses 8 MB of Python at every start.
@@ -263,6 +268,7 @@ def run(
     cwd: "Path | None" = None,
     more: "Mapping[str, str] | None" = None,
 ) -> None:
+    refuse_where_not_writable()
     path = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {**os.environ, "PATH": path, **(more or {})}
     finished = subprocess.run(command, cwd=cwd, env=environment, stdout=sys.stderr, check=False)
@@ -270,6 +276,12 @@ def run(
         raise CannotSetUp(
             f"{complaint}: {Path(command[0]).name} ended with {finished.returncode}; mend it and run again"
         )
+
+
+def refuse_where_not_writable() -> None:
+    for folder in (ROOT, VENV):
+        if folder.exists() and not os.access(folder, os.W_OK):
+            raise CannotSetUp(f"you may not write in {folder}; clone the repository to a folder of your own")
 
 
 def say(text: str) -> None:

@@ -91,7 +91,10 @@ def command(check: bool) -> None:
     if check and stale:
         raise click.ClickException(f"stale: {', '.join(stale)}; run {COMMAND}")
     for name in stale:
-        (ROOT / name).write_text(text_of(name), "utf-8")
+        try:
+            (ROOT / name).write_text(text_of(name), "utf-8")
+        except OSError as error:
+            raise click.ClickException(f"cannot write {name}: {error.strerror}") from error
         click.echo(f"wrote {name}", err=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +83,8 @@ def test_root_gets_the_debian_packages_that_are_missing_and_nothing_is_started(t
 def test_another_user_is_told_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     said, told = set_up_machine(tmp_path, only_apt_get_is_installed(1000))
     assert told == []
-    assert "tests of them are skipped. As root: apt-get install buildah debootstrap" in said
+    assert said.startswith("set-up: not on this machine: buildah, debootstrap, ")
+    assert "left out of tests and demo. To install them: sudo apt-get install buildah debootstrap" in said
     assert said.count("\n") == 1
 
 
@@ -90,6 +92,22 @@ def test_packages_that_cannot_be_installed_do_not_stop_the_rest(tmp_path: Path) 
     said, told = set_up_machine(tmp_path, only_apt_get_is_installed(0), apt_code=100)
     assert len(told) == 1
     assert "apt-get update failed: apt-get ended with 100" in said
+    assert "not on this machine: buildah, debootstrap, " in said
+
+
+def test_a_script_can_ask_what_is_missing() -> None:
+    found = set_up("--missing", "openssh-server", "gcc", code=pretending(only_apt_get_is_installed(0)))
+    assert (found.returncode, found.stdout, found.stderr) == (0, "openssh-server gcc\n", "")
+
+
+def test_a_checkout_of_somebody_else_is_refused_in_one_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    code = pretending("os.access = lambda path, mode: False").replace(str(ROOT), str(tmp_path))
+    done = set_up("develop", code=code)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"error: you may not write in {tmp_path}; clone the repository to a folder of your own\n",
+    )
 
 
 def test_every_lock_but_torch_is_exact_and_hashed() -> None:
@@ -104,5 +122,5 @@ def test_every_lock_but_torch_is_exact_and_hashed() -> None:
 
 
 def test_scripts_can_be_executed() -> None:
-    for name in ("demo", "test", "check", "bench", "lock"):
+    for name in ("demo", "test", "check", "bench", "lock", "fresh"):
         assert os.access(ROOT / "scripts" / name, os.X_OK), name

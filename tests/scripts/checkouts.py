@@ -1,0 +1,146 @@
+"""The scripts in a folder of their own, beside commands that take notes, and the processes they leave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MARK = "SLIPWAY_TEST_OF_DEMO"
+# It answers as the real ones do, as far as the demo reads it. FAILING and HANGING are patterns of commands.
+FAKE = r"""#!/usr/bin/env bash
+line="${0##*/} $*"
+echo "$line" >> "$SAID"
+if [[ -n ${HANGING:-} && $line =~ $HANGING ]]; then
+  [ -z "${STUBBORN:-}" ] || trap '' INT
+  sleep 1000
+fi
+if [[ -n ${FAILING:-} && $line =~ $FAILING ]]; then
+  echo "error: the reason" >&2
+  exit 1
+fi
+case $line in
+*"logs bert_pretrain"*) printf '[0] saved step 75\n[0] %s\n[0] done\n' "${REACHED:-saved step 100}" ;;
+*"logs doomed"*) printf '[0] step 20/90\nerror: lost node 3\n'; exit 1 ;;
+*upload*) echo progress >&2; echo s3://bucket/datasets/it ;;
+*"status --on c6i"*) echo '[{"name": "ip-1"}, {"name": "ip-4"}]' ;;
+"python -c"*) exec PYTHON "$@" ;;
+esac
+"""
+SET_UP = "import os, sys\nif sys.argv[1] == '--missing': print(os.environ.get('MISSING', ''))\n"
+
+
+SCRIPTS = ("bench", "check", "demo", "lock", "start.sh", "test")
+PROGRAMS = ("slipway", "cdk", "python", "pytest", "mypy", "ruff", "lint-imports", "uv")
+
+
+def make_checkout(folder: Path) -> Checkout:
+    """The scripts in this folder, and set-up that does nothing."""
+    scripts, programs = folder / "scripts", folder / ".venv" / "bin"
+    scripts.mkdir()
+    programs.mkdir(parents=True)
+    for name in SCRIPTS:
+        shutil.copy(ROOT / "scripts" / name, scripts)
+    (scripts / "set_up.py").write_text(SET_UP)
+    for name in PROGRAMS:
+        (programs / name).write_text(FAKE.replace("PYTHON", sys.executable))
+        (programs / name).chmod(0o755)
+    return Checkout(folder=folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """Where the scripts are, and what came of them."""
+
+    folder: Path
+
+    def command(self, script: str = "demo") -> list[str]:
+        return [str(self.folder / "scripts" / script)]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        own = {"SAID": str(self.folder / "said"), MARK: str(self.folder), "TMPDIR": str(temporary)}
+        return {**os.environ, **own, **more}
+
+    def run(self, **more: str) -> tuple[int, str]:
+        done = subprocess.run(
+            self.command(),
+            cwd="/",
+            env=self.environment(**more),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.returncode, done.stdout
+
+    def said(self) -> list[str]:
+        return (self.folder / "said").read_text().splitlines()
+
+    def processes(self) -> list[str]:
+        """The command lines of all that the demo started and that has not ended."""
+        return [
+            (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            for process in Path("/proc").iterdir()
+            if process.name.isdecimal() and f"{MARK}={self.folder}\0".encode() in _environ(process)
+        ]
+
+    def assert_nothing_is_left(self) -> None:
+        deadline = time.monotonic() + 30
+        while self.processes() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not self.processes()
+        assert not list((self.folder / "tmp").iterdir())
+
+
+def _environ(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:  # it has ended, or is another user's
+        return b""
+
+
+class Running:
+    """A script in a terminal of its own, which can be interrupted."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self.terminal, slave = os.openpty()
+        # setsid: the terminal is that of the script, so that Ctrl-C and its closing reach what they would.
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", *command], stdin=slave, stdout=slave, stderr=slave, env=environment
+        )
+        os.close(slave)
+        self.said = b""
+
+    def read_until(self, words: str) -> None:
+        while words.encode() not in self.said:
+            self.said += os.read(self.terminal, 65536)
+
+    def interrupt(self, way: str) -> int:
+        """By Ctrl-C, by closing the terminal, or by a signal; the script's exit code."""
+        if way == "Ctrl-C":
+            os.write(self.terminal, b"\x03")
+        elif way != "closed terminal":
+            self.process.send_signal(signal.Signals[way])
+        if way == "closed terminal":
+            os.close(self.terminal)
+        code = self.process.wait(timeout=60)
+        if way != "closed terminal":
+            os.close(self.terminal)
+        return code
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, "waited a minute"
+        time.sleep(0.05)
