@@ -136,16 +136,17 @@ def from_s3(bench: Bench) -> Row:
     """Wall time with the yard's S3 on the same machine, whose own work is part of it."""
     from jobs.aws import client_at
     from jobs.yard import process
-    from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+    from jobs.yard.endpoint import ACCESS_KEY_ID
 
     home = bench.folder / "yard"
-    endpoint = process.up(folder=home).state.endpoint
+    yard = process.up(folder=home).state
     try:
-        s3 = client_at(endpoint, "s3", "us-east-1", ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+        s3 = client_at(yard.endpoint, "s3", "us-east-1", ACCESS_KEY_ID, yard.secret)
         s3.create_bucket(Bucket="bench")
         s3.put_object(Bucket="bench", Key="text/text.txt", Body=bench.text.read_bytes())
-        keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY}
-        environment = {**bench.environment, **keys, "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1"}
+        keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": yard.secret}
+        place = {"AWS_ENDPOINT_URL": yard.endpoint, "AWS_REGION": "us-east-1"}
+        environment = {**bench.environment, **keys, **place}
         seconds: dict[str, list[float]] = {str(bench.text): [], "s3://bench/text": []}
         for _ in range(TURNS):
             for place, kept in seconds.items():

@@ -13,14 +13,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.yard import faults, keys, moto_door, services, stand_ins
+from jobs.yard import faults, keys, moto_door, services, signatures, stand_ins
 from jobs.yard.bakery import imitation as bakes
 from jobs.yard.batch import imitation
-from jobs.yard.endpoint import CONTROL_PATH
+from jobs.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
+from jobs.yard.errors import ApiError
 from jobs.yard.hosts import book, entering, keeper, listing
 from jobs.yard.hosts import imitation as hosts_imitation
 from jobs.yard.wire import Reply
 
+LARGEST_BODY = 2**24
 LONGEST_WAIT_S = 8.0  # the client gives up after jobs.yard.endpoint.TIMEOUT_S
 
 _STARTED = time.monotonic()
@@ -29,17 +31,27 @@ _STARTED = time.monotonic()
 def control(environ: dict[str, Any]) -> Reply:
     path = environ["PATH_INFO"][len(CONTROL_PATH) :]
     handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
-    # A web page may send requests to this machine; no program of ours says where it comes from.
-    if "HTTP_ORIGIN" in environ:
-        return _reply(403, {"message": "the yard takes no orders from a web page"})
     if handler is None:
         known = ", ".join(f"{method} {CONTROL_PATH}{path}" for method, path in _HANDLERS)
         return _reply(404, {"message": f"there is no {environ['REQUEST_METHOD']} {path}; there are {known}"})
-    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    body = environ["wsgi.input"].read(min(int(environ.get("CONTENT_LENGTH") or 0), LARGEST_BODY))
     try:
+        if path != HEALTH:
+            _check_signature(environ, body)
         return _reply(200, handler(json.loads(body or b"null")))
+    except ApiError as error:
+        return _reply(error.status, {"message": error.message})
     except (ValueError, TypeError) as error:
         return _reply(400, {"message": str(error)})
+
+
+def _check_signature(environ: dict[str, Any], body: bytes) -> None:
+    """Only the yard's own key orders the yard about; a job's or a host's does not."""
+    signature = signatures.read(environ)
+    key = keys.find(signature.access_key_id)
+    if key.access_key_id != ACCESS_KEY_ID or signature.service != CONTROL_SERVICE:
+        raise ApiError("AccessDenied", "only the yard's own key may do this", status=403)
+    signatures.check(environ, signature, key, body)
 
 
 def _reply(status: int, body: object) -> Reply:
@@ -160,7 +172,7 @@ def _reset(_body: object) -> None:
 
 
 _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
-    ("GET", "/health"): _health,
+    ("GET", HEALTH): _health,  # open to all of this machine: it says what `ps` says
     ("GET", "/status"): _status,
     ("GET", "/faults"): lambda _body: faults.listed(),
     ("POST", "/faults"): _add_fault,

@@ -5,25 +5,39 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from jobs.core.errors import SlipwayError
 
 ACCOUNT = "123456789012"  # moto's account
 ACCESS_KEY_ID = "SLIPWAYYARD"  # cannot be taken for a real key, which begins with AKIA or ASIA
-SECRET_ACCESS_KEY = "not-a-secret"  # noqa: S105 - the yard checks no signatures
 HOST = "127.0.0.1"
 DEFAULT_PORT = 5566
 CONTROL_PATH = "/_yard"  # what is not AWS: health, faults, reset
+CONTROL_SERVICE = "slipway-yard"  # which its requests are signed for
+HEALTH = "/health"
+SECRET_VARIABLE = "SLIPWAY_YARD_SECRET"  # noqa: S105 - in the yard's own process
 TIMEOUT_S = 10
 
 
+class Yard(Protocol):
+    """A running yard as its clients know it."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def secret(self) -> str: ...
+
+
 def own_client(service: str, region: str) -> Any:
-    """A client to the running yard, from inside it: SLIPWAY_YARD_ENDPOINT is set before the server starts."""
+    """A client to the running yard, from inside it: its server sets both variables before it starts."""
     from jobs.aws import client_at
 
-    return client_at(os.environ["SLIPWAY_YARD_ENDPOINT"], service, region, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+    endpoint, secret = os.environ["SLIPWAY_YARD_ENDPOINT"], os.environ[SECRET_VARIABLE]
+    return client_at(endpoint, service, region, ACCESS_KEY_ID, secret)
 
 
 def refuse_remote(url: str) -> str:
@@ -39,26 +53,43 @@ def refuse_remote(url: str) -> str:
     return url
 
 
-def control(endpoint: str, method: str, path: str, body: object = None) -> Any:
-    """Ask the yard itself, not one of its services: `control(endpoint, "GET", "/health")`."""
-    address = urlsplit(refuse_remote(endpoint))
+def control(yard: Yard, method: str, path: str, body: object = None) -> Any:
+    """Ask the yard itself, not one of its services: `control(yard, "GET", "/status")`."""
+    sent = "" if body is None else json.dumps(body)
+    url = refuse_remote(yard.endpoint) + CONTROL_PATH + path
+    return _ask(method, url, sent, _signed(yard, method, url, sent))
+
+
+def is_answering(endpoint: str) -> bool:
+    try:
+        _ask("GET", refuse_remote(endpoint) + CONTROL_PATH + HEALTH, "", {})
+    except SlipwayError:
+        return False
+    return True
+
+
+def _signed(yard: Yard, method: str, url: str, body: str) -> dict[str, str]:
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    request = AWSRequest(method=method, url=url, data=body)
+    SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), CONTROL_SERVICE, "local").add_auth(request)
+    return dict(request.headers)
+
+
+def _ask(method: str, url: str, body: str, headers: Mapping[str, str]) -> Any:
+    address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or HOST, address.port, timeout=TIMEOUT_S)
     try:
-        connection.request(method, CONTROL_PATH + path, None if body is None else json.dumps(body))
+        connection.request(method, address.path, body or None, dict(headers))
         answer = connection.getresponse()
         said = json.loads(answer.read() or b"null")
     except (OSError, http.client.HTTPException, ValueError) as error:
+        endpoint = f"{address.scheme}://{address.netloc}"
         raise SlipwayError(f"no yard answers at {endpoint} ({error})", hint="slipway yard up") from error
     finally:
         connection.close()
     if answer.status >= http.client.BAD_REQUEST:
         raise SlipwayError(said["message"], hint=said.get("hint", ""))
     return said
-
-
-def is_answering(endpoint: str) -> bool:
-    try:
-        control(endpoint, "GET", "/health")
-    except SlipwayError:
-        return False
-    return True

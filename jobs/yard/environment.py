@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from shlex import quote
 
-from jobs.yard.endpoint import ACCESS_KEY_ID, HOST, SECRET_ACCESS_KEY
+from jobs.yard.endpoint import ACCESS_KEY_ID, HOST, Yard
 
 DEFAULT_REGION = "us-east-1"
 # Each of these would send a tool past the yard: to a profile's account, or to another endpoint.
@@ -38,13 +38,13 @@ SHELLS: Mapping[str, Shell] = {
 }
 
 
-def exported(endpoint: str, present: Mapping[str, str]) -> dict[str, str]:
+def exported(yard: Yard, present: Mapping[str, str]) -> dict[str, str]:
     """What a tool needs in order to reach the yard, in a shell that has these variables now."""
     region = present.get("AWS_REGION") or present.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
     variables = {
-        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ENDPOINT_URL": yard.endpoint,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
-        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": yard.secret,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -57,11 +57,11 @@ def unset(present: Mapping[str, str]) -> tuple[str, ...]:
     return (*UNSET, *sorted(name for name in present if name.startswith(SERVICE_ENDPOINTS)))
 
 
-def script(shell: str, endpoint: str, present: Mapping[str, str]) -> str:
+def script(shell: str, yard: Yard, present: Mapping[str, str]) -> str:
     """For `eval "$(slipway yard env)"`."""
     words = SHELLS[shell]
     lines = [words.unset(name) for name in unset(present)]
-    lines += [words.export(name, value) for name, value in exported(endpoint, present).items()]
+    lines += [words.export(name, value) for name, value in exported(yard, present).items()]
     return "\n".join(lines) + "\n"
 
 

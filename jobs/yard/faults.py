@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from jobs.yard.endpoint import control
+from jobs.yard.endpoint import Yard, control
 from jobs.yard.errors import ApiError
 
 ANY = "*"
@@ -173,17 +173,17 @@ def _check_names(fault: Fault) -> None:
 # The client's side.
 
 
-def script(endpoint: str, fault: Fault) -> None:
-    """Add a rule to the yard at this endpoint."""
-    control(endpoint, "POST", "/faults", asdict(fault))
+def script(yard: Yard, fault: Fault) -> None:
+    """Add a rule to this yard."""
+    control(yard, "POST", "/faults", asdict(fault))
 
 
-def scripted(endpoint: str) -> list[dict[str, Any]]:
-    """The rules of the yard at this endpoint, and how often each has struck."""
-    found: list[dict[str, Any]] = control(endpoint, "GET", "/faults")
+def scripted(yard: Yard) -> list[dict[str, Any]]:
+    """List the rules of this yard, and how often each has struck."""
+    found: list[dict[str, Any]] = control(yard, "GET", "/faults")
     return found
 
 
-def unscript(endpoint: str) -> None:
-    """Remove every rule from the yard at this endpoint."""
-    control(endpoint, "DELETE", "/faults")
+def unscript(yard: Yard) -> None:
+    """Remove every rule from this yard."""
+    control(yard, "DELETE", "/faults")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import socket
+from dataclasses import replace
 from typing import Any
 
 from jobs.core.regions import REGIONS
-from jobs.yard import faults, keys, moto_door, stand_ins, strict
+from jobs.yard import faults, keys, moto_door, signatures, stand_ins, strict
 from jobs.yard.errors import ApiError
 from jobs.yard.hosts import keeper
 from jobs.yard.services import module_of, not_emulated
@@ -37,7 +38,7 @@ def answer(environ: dict[str, Any]) -> Reply:
 
 def _answer(environ: dict[str, Any], call: Call) -> Reply:
     try:
-        keys.check(call.access_key_id)
+        signatures.check(environ, call.signature, keys.find(call.signature.access_key_id), call.body)
         _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
@@ -68,9 +69,7 @@ def _serve(environ: dict[str, Any], call: Call) -> Reply:
         return respond(call, moto_door.crashed(call, error))
     reply = moto_door.answer(environ, call)
     keeper.noticed(call.service, call.operation)
-    if call.service == "sts":
-        keys.remember(reply.body)
-    return reply
+    return replace(reply, body=keys.reissued(reply.body)) if call.service == "sts" else reply
 
 
 def _refuse_unknown_region(call: Call) -> None:

@@ -55,6 +55,8 @@ def answer(environ: dict[str, Any], call: Call) -> Reply:
     except NotImplementedError as error:
         detail = "" if "action has not been implemented" in str(error) else str(error)
         return respond(call, not_emulated(call.service, call.operation, detail))
+    except ApiError as error:  # the body is not the one that was signed
+        return respond(call, error)
     except Exception as error:
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, crashed(call, error))

@@ -22,6 +22,7 @@ from jobs.yard.state import (
     YardState,
     home,
     locked,
+    private,
     read_state,
     remove_made,
 )
@@ -110,7 +111,7 @@ def _start(folder: Path, port: int | None) -> YardState:
     (folder / SCRATCH_FOLDER).mkdir(mode=0o700)
     command = [sys.executable, "-m", "jobs.yard.server", "--home", str(folder)]
     command += ["--port", str(port or DEFAULT_PORT)] + (["--only-that-port"] if port else [])
-    with (folder / LOG_FILE).open("ab") as log:
+    with open(folder / LOG_FILE, "ab", opener=private) as log:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

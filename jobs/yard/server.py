@@ -20,7 +20,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from jobs.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_ACCESS_KEY
+from jobs.yard import origins
+from jobs.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
+from jobs.yard.errors import ApiError
+from jobs.yard.keys import new_secret
 from jobs.yard.lifetime import end_with_owner
 from jobs.yard.state import YardState, process_identity, write_state
 
@@ -36,9 +39,14 @@ def application(environ: dict[str, Any], start_response: StartResponse) -> Itera
     """The WSGI application."""
     from jobs.yard.controls import control
     from jobs.yard.front import answer
+    from jobs.yard.wire import respond_unparsed
 
-    is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PATH + "/")
-    reply = control(environ) if is_control else answer(environ)
+    try:
+        origins.check(environ)
+        is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PATH + "/")
+        reply = control(environ) if is_control else answer(environ)
+    except ApiError as error:
+        reply = respond_unparsed(error)
     headers = [(name, value) for name, value in reply.headers if name.lower() != "content-length"]
     length = dict(reply.headers).get("Content-Length") if environ["REQUEST_METHOD"] == "HEAD" else None
     headers.append(("Content-Length", length or str(len(reply.body))))
@@ -62,8 +70,9 @@ def main(arguments: list[str]) -> None:
     end_with_owner(Path(options.home))
     listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
     port = listener.getsockname()[1]
-    _set_environment(port, options.home)
-    serve(listener, lambda: _announce(Path(options.home), port))
+    secret = new_secret()
+    _set_environment(port, options.home, secret)
+    serve(listener, lambda: _announce(Path(options.home), port, secret))
 
 
 def _end(*_: object) -> None:
@@ -116,18 +125,19 @@ def _listen(first_port: int, ports_to_try: int) -> socket.socket:
     sys.exit(f"no port is free from {first_port} to {first_port + ports_to_try - 1} on {HOST}")
 
 
-def _set_environment(port: int, home: str) -> None:
+def _set_environment(port: int, home: str, secret: str) -> None:
     """For our own clients to this server, and for moto's."""
     os.environ.update(
         SLIPWAY_YARD_ENDPOINT=f"http://{HOST}:{port}",
+        **{SECRET_VARIABLE: secret},
         SLIPWAY_YARD_HOME=home,  # which jobs.yard.state.home() then is
         MOTO_PORT=str(port),
         AWS_ACCESS_KEY_ID=ACCESS_KEY_ID,
-        AWS_SECRET_ACCESS_KEY=SECRET_ACCESS_KEY,
+        AWS_SECRET_ACCESS_KEY=secret,
     )
 
 
-def _announce(folder: Path, port: int) -> None:
+def _announce(folder: Path, port: int, secret: str) -> None:
     identity = process_identity(os.getpid())
     assert identity, "a process that runs has an identity"
     state = YardState(
@@ -135,6 +145,7 @@ def _announce(folder: Path, port: int) -> None:
         identity=identity,
         endpoint=f"http://{HOST}:{port}",
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        secret=secret,
     )
     write_state(folder, state)
     log.info("listening at %s", state.endpoint)

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from containers.runtime.named_files import MissingFile, read_bytes
@@ -40,6 +40,8 @@ class YardState:
     identity: str  # tells this process from a later one with the same pid
     endpoint: str
     started_at: str
+    # Of its access key. Empty: a yard of an older checkout, which can still be stopped.
+    secret: str = field(default="", repr=False)
 
     def is_running(self) -> bool:
         return process_identity(self.pid) == self.identity
@@ -64,8 +66,15 @@ def read_state(folder: Path) -> YardState | None:
 def write_state(folder: Path, state: YardState) -> None:
     """In one step: a reader sees all of it or nothing."""
     draft = folder / f"{STATE_FILE}.{state.pid}"
-    draft.write_text(json.dumps(asdict(state)), encoding="utf-8")
+    draft.unlink(missing_ok=True)
+    with open(draft, "x", encoding="utf-8", opener=private) as file:
+        json.dump(asdict(state), file)
     draft.replace(folder / STATE_FILE)
+
+
+def private(path: str, flags: int) -> int:
+    """An opener of files that nobody else may read."""
+    return os.open(path, flags, 0o600)
 
 
 def remove_made(folder: Path) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
 
 from botocore.exceptions import UnknownServiceError
 from moto.core.parse import PROTOCOL_PARSERS
@@ -23,7 +21,9 @@ from moto.core.serialize import SerializationContext, get_serializer_class
 from moto.core.utils import get_service_model
 from werkzeug.exceptions import HTTPException
 
+from jobs.yard import signatures
 from jobs.yard.errors import ApiError
+from jobs.yard.expected_signature import Signature
 
 Environ = dict[str, Any]
 
@@ -50,8 +50,6 @@ STREAMED = frozenset({"s3", "s3control"})
 
 _Routed = tuple[str, str, Any, Mapping[str, Any] | None]  # service, protocol, model, parameters
 
-_CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/\d+/([^/,\s]+)/([^/,\s]+)/aws4_request")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -66,7 +64,7 @@ class Call:
 
     service: str
     region: str
-    access_key_id: str
+    signature: Signature  # not checked yet
     operation: str
     parameters: Mapping[str, Any] | None
     body: bytes
@@ -77,7 +75,8 @@ class Call:
 
 def parse(environ: Environ) -> Call:
     """What is asked. Raises ApiError where not even the service can be told. The body can be read again."""
-    access_key_id, region, scope = _credential(environ)
+    signature = signatures.read(environ)
+    scope = signature.service
     body = b"" if scope in STREAMED else _buffered(environ)
     candidates = [name for name in SIGNED_AS.get(scope, (scope,)) if _is_known(name)]
     if not candidates:
@@ -86,8 +85,8 @@ def parse(environ: Environ) -> Call:
     service, protocol, model, parameters = routed or _unrouted(candidates[0])
     return Call(
         service=service,
-        region=region,
-        access_key_id=access_key_id,
+        region=signature.region,
+        signature=signature,
         operation=model.name if routed else "",
         parameters=parameters,
         body=body,
@@ -121,22 +120,6 @@ def respond_unparsed(error: ApiError) -> Reply:
     body = json.dumps({"__type": error.code, "message": error.message}).encode()
     headers = {"Content-Type": "application/x-amz-json-1.1", "x-amzn-ErrorType": error.code}
     return Reply(status=error.status, headers=tuple(headers.items()), body=body)
-
-
-def _credential(environ: Environ) -> tuple[str, str, str]:
-    """Key id, region and service of a SigV4 header or presigned URL; S3's may be SigV2, without a scope."""
-    query = {} if environ.get("HTTP_AUTHORIZATION") else parse_qs(environ.get("QUERY_STRING", ""))
-    if "AWSAccessKeyId" in query:
-        return query["AWSAccessKeyId"][0], "us-east-1", "s3"
-    signed = environ.get("HTTP_AUTHORIZATION") or f"Credential={query.get('X-Amz-Credential', [''])[0]}"
-    found = _CREDENTIAL.search(signed)
-    if not found:
-        raise ApiError(
-            "MissingAuthenticationToken",
-            "the yard reads service and region from the SigV4 signature of a request, and this one has none",
-            status=403,
-        )
-    return found[1], found[2], found[3].lower()
 
 
 def _buffered(environ: Environ) -> bytes:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from jobs.aws import client_at
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-east-1"
@@ -65,8 +64,9 @@ class Shell:
         return json.loads(done.stdout)
 
     def client(self, service: str) -> Any:
-        url = self.environment["AWS_ENDPOINT_URL"]
-        return client_at(url, service, REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+        names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        url, key, secret = (self.environment[name] for name in names)
+        return client_at(url, service, REGION, key, secret)
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,9 @@ import pytest
 from jobs import aws
 from jobs.cli import run
 from jobs.core.targets import BatchTarget
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from jobs.yard.faults import unscript
 from tests.jobs.deployed import deploy_target
-from tests.yard.conftest import REGION, RunningYard, yard, yard_process
+from tests.yard.conftest import RunningYard, yard, yard_process
 
 __all__ = ["slipway", "yard", "yard_process", "yard_shell"]
 
@@ -23,10 +22,8 @@ Slipway = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def yard_shell(yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningYard]:
     """The environment of somebody who ran `eval "$(slipway yard env)"`, and an empty yard."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", yard.endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
-    monkeypatch.setenv("AWS_REGION", REGION)
+    for name, value in yard.variables().items():
+        monkeypatch.setenv(name, value)
     _forget_clients()
     yield yard
     _forget_clients()
@@ -49,7 +46,7 @@ def target(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """One that jobs can be submitted to, and a journal that is empty."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     yield deploy_target(yard_shell)
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
 
 
 def _forget_clients() -> None:

@@ -14,7 +14,7 @@ from tests.yard.conftest import REGION, RunningYard
 
 
 def throttle(yard: RunningYard, times: int) -> None:
-    script(yard.endpoint, Fault(service="ssm", operation="GetParameter", kind=Kind.THROTTLE, times=times))
+    script(yard, Fault(service="ssm", operation="GetParameter", kind=Kind.THROTTLE, times=times))
 
 
 def test_an_error_of_aws_becomes_an_unanswered_with_its_action_and_code(yard_shell: RunningYard) -> None:
@@ -58,7 +58,7 @@ def test_throttling_without_end_ends_at_the_deadline(
 def test_a_client_that_may_change_things_never_sends_twice(yard_shell: RunningYard) -> None:
     throttle(yard_shell, 2)
     assert isinstance(ask(client("ssm", REGION), "GetParameter", Name="/a"), Unanswered)
-    assert scripted(yard_shell.endpoint)[0]["struck"] == 1
+    assert scripted(yard_shell)[0]["struck"] == 1
 
 
 def test_a_reader_refuses_to_change_anything_before_it_is_sent(yard_shell: RunningYard) -> None:
@@ -82,7 +82,7 @@ def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: Runni
         {"Parameters": []},
     ]
     fault = Fault(service="ssm", operation="GetParametersByPath", kind=Kind.RESPOND, body=pages)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     found = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
     assert [parameter["Name"] for parameter in found] == ["/a"]
 
@@ -90,7 +90,7 @@ def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: Runni
 def test_a_page_that_comes_again_and_again_ends_in_an_unanswered(yard_shell: RunningYard) -> None:
     page = {"Parameters": [], "NextToken": "same"}
     fault = Fault(service="ssm", operation="GetParametersByPath", kind=Kind.RESPOND, body=[page], times=None)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     answer = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
     assert isinstance(answer, Unanswered)
     assert answer.code == "PaginationError"

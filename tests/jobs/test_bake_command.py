@@ -10,7 +10,6 @@ import pytest
 from jobs import amis, aws, baking
 from jobs.baking import bake_request, images_of
 from jobs.core.machine_images import Bakery
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.jobs.bakeries import IMAGE, VERSIONS, Deployed
 from tests.jobs.conftest import Slipway
 from tests.yard.bakery.conftest import Bakery as YardBakery
@@ -23,12 +22,7 @@ __all__ = ["bakery", "bakery_tier", "bakery_yard"]
 @pytest.fixture
 def deployed(bakery: YardBakery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
     """Nothing is deployed yet; the environment points at the yard."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": bakery.yard.endpoint,
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
-        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
-        "AWS_REGION": REGION,
-    }.items():
+    for name, value in bakery.yard.variables().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(baking, "POLL_SECONDS", 0.05)
     for made in (aws.client, aws.reader):

@@ -82,7 +82,7 @@ def test_a_build_that_fails_tells_phase_and_reason_and_can_be_tried_again_at_onc
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
     fault = Fault(service="s3", operation="GetObject", kind=Kind.SERVER_ERROR)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     code, out, err = slipway("build", "gaudi")
     assert (code, out) == (1, "")
     assert "Phase DOWNLOAD_SOURCE failed" in err
@@ -95,7 +95,7 @@ def test_a_lost_answer_to_the_start_makes_no_second_build(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
     fault = Fault(service="codebuild", operation="StartBuild", kind=Kind.DROP_RESPONSE)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     code, _, err = slipway("build", "gaudi")
     assert code == 1
     assert "error: AWS:" in err

@@ -30,7 +30,7 @@ def job_as(yard: RunningYard, **changes: Any) -> None:
         ("DescribeJobs", {"jobs": [detail]}),
     ):
         script(
-            yard.endpoint,
+            yard,
             Fault(service="batch", operation=operation, kind=Kind.RESPOND, body=[body], times=None),
         )
 
@@ -61,11 +61,11 @@ def test_a_dry_run_prints_the_request_and_sends_nothing(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, tmp_path: Path
 ) -> None:
     fault = Fault(service="batch", operation="SubmitJob", kind=Kind.SERVER_ERROR, times=None)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     code, out, _ = slipway(*SUBMIT, "--dry-run")
     assert code == 0
     assert json.loads(out)["request"]["submit"]["jobQueue"] == target.queue_arn
-    assert scripted(yard_shell.endpoint)[0]["struck"] == 0
+    assert scripted(yard_shell)[0]["struck"] == 0
     assert not list(tmp_path.iterdir())
 
 
@@ -167,7 +167,7 @@ def test_status_lists_what_has_not_ended_and_shows_one_in_full(
     (listed,) = json.loads(slipway("status", "--json")[1])
     assert (listed["state"], listed["status"], listed["recipe"]) == ("unknown", "HIBERNATING", None)
     assert "HIBERNATING" in slipway("status", "bert")[1]
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
     assert slipway("status") == (0, "", "jobs that have not ended: none\n1 ended: slipway runs\n")
 
@@ -178,7 +178,7 @@ def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Sl
     (run,) = json.loads(out)
     assert (code, run["hours"], run["cost"]["node_hours"]) == (0, 1.0, 2.0)
     assert f"1 runs for {run['cost']['usd']:.2f} USD" in err
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
     assert "0 runs for 0.00 USD, and 1 of unknown cost" in slipway("runs")[2]
 
@@ -186,18 +186,16 @@ def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Sl
 def test_cancelling_ends_a_job_and_says_why_in_its_record(yard_shell: RunningYard, slipway: Slipway) -> None:
     job_as(yard_shell)
     fault = Fault(service="batch", operation="TerminateJob", kind=Kind.RESPOND, body=[{}])
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     code, out, _ = slipway("cancel", "bert", "--json")
     assert (code, json.loads(out)["cancelled"]) == (0, True)
-    assert [
-        each["struck"] for each in scripted(yard_shell.endpoint) if each["operation"] == "TerminateJob"
-    ] == [1]
+    assert [each["struck"] for each in scripted(yard_shell) if each["operation"] == "TerminateJob"] == [1]
 
 
 def test_a_job_that_ended_is_not_cancelled(yard_shell: RunningYard, slipway: Slipway) -> None:
     job_as(yard_shell, status="SUCCEEDED")
     fault = Fault(service="batch", operation="TerminateJob", kind=Kind.SERVER_ERROR, times=None)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     code, out, err = slipway("cancel", "bert", "--json")
     assert (code, json.loads(out)["cancelled"]) == (0, False)
     assert "bert-012345678901 ended before: it is succeeded" in err

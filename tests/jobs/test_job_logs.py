@@ -24,7 +24,7 @@ def logs(yard_shell: RunningYard) -> Iterator[Any]:
     client = yard_shell.client("logs")
     client.create_log_group(logGroupName=TARGET.log_group)
     yield client
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
 
 
 def put(logs: Any, stream: str, *messages: str, at: int = 0) -> None:
@@ -57,7 +57,7 @@ def describe(yard: RunningYard, *answers: list[dict[str, Any]]) -> None:
     """One list of jobs a call, the last one from then on."""
     body: list[dict[str, Any]] = [{"jobs": jobs} for jobs in answers]
     fault = Fault(service="batch", operation="DescribeJobs", kind=Kind.RESPOND, body=body, times=1000)
-    script(yard.endpoint, fault)
+    script(yard, fault)
 
 
 def read(wanted: Wanted | None = None, **changes: Any) -> list[str]:
@@ -107,7 +107,7 @@ def test_an_empty_page_is_not_the_end(yard_shell: RunningYard, logs: Any) -> Non
         {"events": [], "nextForwardToken": "c"},
     ]
     fault = Fault(service="logs", operation="GetLogEvents", kind=Kind.RESPOND, body=pages, times=None)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     describe(yard_shell, [node(0, "job/0")])
     assert read(nodes=1) == ["0: one", "0: two"]
 
@@ -149,7 +149,7 @@ def test_a_log_that_may_not_be_read_is_told(yard_shell: RunningYard, logs: Any) 
     from jobs.core.errors import SlipwayError
 
     fault = Fault(service="logs", operation="GetLogEvents", kind=Kind.SERVER_ERROR, times=None)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     describe(yard_shell, [node(0, "job/0")])
     with pytest.raises(SlipwayError, match="logs:GetLogEvents gave no answer"):
         read(nodes=1)

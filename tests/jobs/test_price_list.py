@@ -77,11 +77,11 @@ def test_upfront_payments_are_spread_over_the_term_and_the_cheapest_offer_holds(
     }
     body = [{"FormatVersion": "aws_v1", "PriceList": [json.dumps(product)]}]
     fault = Fault(service="pricing", operation="GetProducts", kind=Kind.RESPOND, body=body, times=None)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     try:
         found, missing = ask_rates(["trn1.32xlarge"], ["us-east-1"], lambda _: None)
     finally:
-        unscript(yard_shell.endpoint)
+        unscript(yard_shell)
     assert missing == []
     assert {rate.term: rate.usd_per_hour for rate in found} == {
         "on-demand": 20.0,

@@ -100,7 +100,7 @@ def run_in(yard: RunningYard, target: BatchTarget, lines: list[str], **changes: 
         ("DescribeJobs", {"jobs": [detail]}),
     ):
         fault = Fault(service="batch", operation=operation, kind=Kind.RESPOND, body=[body], times=None)
-        script(yard.endpoint, fault)
+        script(yard, fault)
 
 
 def line(step: int, rate: float) -> str:

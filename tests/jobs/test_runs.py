@@ -41,13 +41,13 @@ def list_jobs(yard: RunningYard, *pages: list[dict[str, Any]]) -> None:
         {"jobSummaryList": page, "nextToken": str(number)} for number, page in enumerate(pages)
     ]
     body[-1].pop("nextToken")
-    script(yard.endpoint, Fault(service="batch", operation="ListJobs", kind=Kind.RESPOND, body=body))
+    script(yard, Fault(service="batch", operation="ListJobs", kind=Kind.RESPOND, body=body))
 
 
 def describe(yard: RunningYard, *details: dict[str, Any]) -> None:
     body = [{"jobs": list(details)}]
     script(
-        yard.endpoint,
+        yard,
         Fault(service="batch", operation="DescribeJobs", kind=Kind.RESPOND, body=body, times=None),
     )
 
@@ -106,7 +106,7 @@ def test_a_type_that_this_laptop_does_not_know_has_no_price() -> None:
 @pytest.fixture
 def target(yard_shell: RunningYard) -> Any:
     yield TARGET
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
 
 
 @pytest.mark.parametrize("text", ["0a1b", "0a", "bert-012345678901", "bert-0"])
@@ -159,6 +159,6 @@ def test_a_page_that_comes_again_and_again_ends_in_an_error(
 
     page: dict[str, Any] = {"jobSummaryList": [], "nextToken": "same"}
     fault = Fault(service="batch", operation="ListJobs", kind=Kind.RESPOND, body=[page], times=None)
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     with pytest.raises(PaginationError):
         list_runs([target])

@@ -54,7 +54,7 @@ def submit(clock: Clock) -> Submit:
 
 
 def fail(yard: RunningYard, kind: Kind, times: int | None = 1, operation: str = "SubmitJob") -> None:
-    script(yard.endpoint, Fault(service="batch", operation=operation, kind=kind, times=times))
+    script(yard, Fault(service="batch", operation=operation, kind=kind, times=times))
 
 
 def test_a_job_is_submitted_under_its_name(
@@ -92,7 +92,7 @@ def test_a_lost_answer_makes_no_second_job(
 ) -> None:
     fail(yard_shell, Kind.DROP_RESPONSE)
     submitted = submit()
-    assert scripted(yard_shell.endpoint)[0]["struck"] == 1
+    assert scripted(yard_shell)[0]["struck"] == 1
     assert job_names(yard_shell, target) == [submitted.prepared.name]
     assert submit().job_id == submitted.job_id
 
@@ -134,7 +134,7 @@ def test_what_is_throttled_for_too_long_was_not_submitted_and_can_be_later(
     with pytest.raises(NotSubmitted, match=f"did not take job 'bert-.*' within {DEADLINE_SECONDS:.0f} s"):
         submit()
     assert clock.seconds <= DEADLINE_SECONDS
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
     assert not submit().existed
 
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
         patched.setattr(throttling, "DEADLINE_SECONDS", 0.0)
         with pytest.raises(Unsettled, match="it is not known whether AWS Batch took job"):
             submit_prepared(prepared)
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
     assert submit().existed
     assert len(job_names(yard_shell, target)) == 1
 
@@ -246,6 +246,6 @@ def test_a_new_yard_has_none_of_the_jobs_of_the_last(
     yard_shell: RunningYard, target: BatchTarget, submit: Submit
 ) -> None:
     submit()
-    control(yard_shell.endpoint, "POST", "/reset")
+    control(yard_shell, "POST", "/reset")
     deploy_target(yard_shell)
     assert not submit().existed

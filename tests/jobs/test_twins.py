@@ -165,7 +165,7 @@ def test_a_job_that_was_taken_is_told_though_nobody_can_look(
         kind=Kind.SERVER_ERROR,
         times=None,
     )
-    meanwhile(lambda: script(yard_shell.endpoint, refused))
+    meanwhile(lambda: script(yard_shell, refused))
     says: list[str] = []
     submitted = submit(Clock(), says)
     assert submitted.job_id
@@ -178,7 +178,7 @@ def test_a_second_job_that_cannot_be_ended_is_an_error_that_names_it(
     other: list[str] = []
     meanwhile(lambda: other.append(elsewhere(target)))
     script(
-        yard_shell.endpoint,
+        yard_shell,
         Fault(service="batch", operation="TerminateJob", kind=Kind.SERVER_ERROR, times=None),
     )
     with pytest.raises(SubmittedTwice, match="could not be ended") as refusal:

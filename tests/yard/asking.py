@@ -13,7 +13,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from jobs.yard.endpoint import ACCESS_KEY_ID
 from tests.yard.conftest import REGION, RunningYard
 
 
@@ -44,6 +44,6 @@ def send_signed(
     yard: RunningYard, service: str, path: str, body: bytes, headers: Mapping[str, str]
 ) -> tuple[int, str]:
     request = AWSRequest(method="POST", url=yard.endpoint + path, data=body, headers=dict(headers))
-    SigV4Auth(Credentials(ACCESS_KEY_ID, SECRET_ACCESS_KEY), service, REGION).add_auth(request)
+    SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), service, REGION).add_auth(request)
     status, answer = send("POST", yard.endpoint + path, body, dict(request.headers))
     return status, answer.decode()

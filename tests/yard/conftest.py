@@ -11,8 +11,9 @@ import pytest
 
 from jobs.aws import client_at
 from jobs.yard import process
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY, control
+from jobs.yard.endpoint import ACCESS_KEY_ID, control
 from jobs.yard.hosts.keeper import HOSTS_VARIABLE, NO_HOSTS
+from jobs.yard.state import read_state
 
 REGION = "us-east-1"
 
@@ -22,9 +23,24 @@ class RunningYard:
     endpoint: str
     home: Path  # where it keeps its state
 
+    @property
+    def secret(self) -> str:
+        state = read_state(self.home)
+        assert state, "it is up"
+        return state.secret
+
+    def variables(self) -> dict[str, str]:
+        """What `slipway yard env` gives a shell, as far as boto3 needs it."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": self.secret,
+            "AWS_REGION": REGION,
+        }
+
     def client(self, service: str, region: str = REGION) -> Any:
         """boto3, unmodified, with the yard's own key; it never repeats a request."""
-        return client_at(self.endpoint, service, region, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+        return client_at(self.endpoint, service, region, ACCESS_KEY_ID, self.secret)
 
 
 @pytest.fixture(scope="session")
@@ -41,5 +57,5 @@ def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYa
 @pytest.fixture
 def yard(yard_process: RunningYard) -> RunningYard:
     """The yard, with nothing in it."""
-    control(yard_process.endpoint, "POST", "/reset")
+    control(yard_process, "POST", "/reset")
     return yard_process

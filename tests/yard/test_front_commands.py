@@ -15,7 +15,7 @@ from jobs.aws import client_at
 from jobs.cli import run
 from jobs.commands import yard as commands
 from jobs.yard import environment, process
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from jobs.yard.endpoint import ACCESS_KEY_ID
 from jobs.yard.faults import Kind
 from tests.yard.asking import refusal
 from tests.yard.conftest import REGION, RunningYard
@@ -38,9 +38,9 @@ def slipway(
     return command
 
 
-def shell(endpoint: str, variables: dict[str, str]) -> dict[str, str]:
+def shell(yard: RunningYard, variables: dict[str, str]) -> dict[str, str]:
     """The environment that a shell with these variables is left with."""
-    text = environment.script("sh", endpoint, variables)
+    text = environment.script("sh", yard, variables)
     done = subprocess.run(
         ["bash", "-c", f"{text}\nenv -0"],
         env={"PATH": os.environ["PATH"], **variables},
@@ -95,8 +95,8 @@ def test_what_env_prints_leads_every_tool_to_the_yard(slipway: Slipway, yard: Ru
         "HTTP_PROXY": "http://proxy:8080",
         "NO_PROXY": "intern",
     }
-    after = shell(yard.endpoint, before)
-    assert after["AWS_ACCESS_KEY_ID"] == "SLIPWAYYARD"
+    after = shell(yard, before)
+    assert (after["AWS_ACCESS_KEY_ID"], after["AWS_SECRET_ACCESS_KEY"]) == ("SLIPWAYYARD", yard.secret)
     assert after["AWS_REGION"] == after["AWS_DEFAULT_REGION"] == "eu-west-1"
     assert after["NO_PROXY"] == after["no_proxy"] == "intern,127.0.0.1,localhost"
     gone = {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"}
@@ -172,7 +172,7 @@ def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_y
     )
     assert following.stdout
     assert f"listening at {up.state.endpoint}" in following.stdout.readline()
-    client_at(up.state.endpoint, "ecs", REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).list_clusters()
+    client_at(up.state.endpoint, "ecs", REGION, ACCESS_KEY_ID, up.state.secret).list_clusters()
     assert "ecs:ListClusters" in following.stdout.readline()
     process.down(folder=tmp_path / "home")
     rest, _ = following.communicate()

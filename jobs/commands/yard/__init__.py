@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -16,6 +16,9 @@ from containers.runtime.named_files import open_regular, read_text
 from jobs.commands.output import Column, json_option, print_json, print_record, print_table, print_text, say
 from jobs.commands.yard import hosts
 from jobs.core.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from jobs.yard.state import YardState
 
 FOLLOW_POLL_S = 0.3
 MOST_BODY_BYTES = 16 << 20
@@ -94,8 +97,8 @@ def status(as_json: bool) -> None:
     from jobs.yard import process
     from jobs.yard.endpoint import control
 
-    endpoint = process.required().endpoint
-    found: dict[str, Any] = {"endpoint": endpoint, **control(endpoint, "GET", "/status")}
+    yard = process.required()
+    found: dict[str, Any] = {"endpoint": yard.endpoint, **control(yard, "GET", "/status")}
     if as_json:
         print_json(found)
         return
@@ -133,7 +136,7 @@ def env(shell: str) -> None:
     from jobs.yard import process
     from jobs.yard.environment import script
 
-    print_text(script(shell, process.required().endpoint, os.environ))
+    print_text(script(shell, process.required(), os.environ))
 
 
 @command.command(name="kill-node")
@@ -148,10 +151,10 @@ def kill_node(name: str, node: int | None) -> None:
     from jobs.yard.endpoint import control
 
     if node is None:
-        host = control(_endpoint(), "POST", "/kill-host", {"host": name})
+        host = control(_yard(), "POST", "/kill-host", {"host": name})
         say(f"host {host} is gone")
         return
-    job = control(_endpoint(), "POST", "/kill-node", {"job": name, "node": node})
+    job = control(_yard(), "POST", "/kill-node", {"job": name, "node": node})
     say(f"node {node} of {job} is gone")
 
 
@@ -195,7 +198,7 @@ def add_fault(service: str, operation: str, kind: str, times: int, always: bool,
         )
     except ValueError as error:
         raise SlipwayError(str(error), hint="slipway yard fault add --help") from error
-    script(_endpoint(), rule)
+    script(_yard(), rule)
     say(f"scripted: {kind} on {service}:{operation}, {'until cleared' if always else f'{times} times'}")
 
 
@@ -205,7 +208,7 @@ def list_faults(as_json: bool) -> None:
     """List the scripted faults and how often each has struck."""
     from jobs.yard.faults import scripted
 
-    print_table("faults", FAULTS, scripted(_endpoint()), as_json=as_json)
+    print_table("faults", FAULTS, scripted(_yard()), as_json=as_json)
 
 
 @fault.command(name="clear")
@@ -213,14 +216,14 @@ def clear_faults() -> None:
     """Remove every scripted fault."""
     from jobs.yard.faults import unscript
 
-    unscript(_endpoint())
+    unscript(_yard())
     say("no fault is scripted now")
 
 
-def _endpoint() -> str:
+def _yard() -> YardState:
     from jobs.yard import process
 
-    return process.required().endpoint
+    return process.required()
 
 
 def _named(names: list[str]) -> list[Mapping[str, object]]:

@@ -29,7 +29,7 @@ def hosts(as_json: bool) -> None:
     from jobs.yard import process
     from jobs.yard.endpoint import control
 
-    print_table("hosts", HOSTS, control(process.required().endpoint, "GET", "/hosts"), as_json=as_json)
+    print_table("hosts", HOSTS, control(process.required(), "GET", "/hosts"), as_json=as_json)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -50,6 +50,6 @@ def ssh(host: str, words: tuple[str, ...]) -> None:
 
     if shutil.which("nsenter") is None:
         raise SlipwayError("nsenter is not on this machine", hint="install util-linux")
-    door = control(process.required().endpoint, "POST", "/enter-host", {"host": host})
+    door = control(process.required(), "POST", "/enter-host", {"host": host})
     argv = entering.command(door["process"], words)
     os.execvpe(argv[0], argv, entering.environment(door["environment"], os.environ))  # noqa: S606 - no shell

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.yard import keys
 from jobs.yard.batch.settings import CHECKOUT, interpreter
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 
 KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
 # What the launcher would count in /dev before it starts, where the yard has none (imitation.py).
@@ -52,11 +52,13 @@ def _of_machine() -> dict[str, str]:
 
 
 def _of_role(region: str, endpoint: str) -> dict[str, str]:
-    """In place of the task role's credentials."""
+    """In place of the task role's credentials: a key that opens AWS and not the yard's controls."""
+    key = keys.issue()
     return {
         "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
-        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        "AWS_ACCESS_KEY_ID": key.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "AWS_SESSION_TOKEN": key.token,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from jobs.yard import keys
-from jobs.yard.endpoint import ACCOUNT, SECRET_ACCESS_KEY
+from jobs.yard.endpoint import ACCOUNT
 from jobs.yard.hosts.book import Host
 from jobs.yard.hosts.machines import Machine
 
@@ -128,16 +128,15 @@ def _profile(machine: Machine) -> str:
 
 def _credentials() -> str:
     """A key of the host's own, which the yard takes; what its role may do is not looked at."""
-    key = f"ASIA{secrets.token_hex(8).upper()}"
-    keys.issue(key)
+    key = keys.issue(lasts_s=CREDENTIALS_LAST.total_seconds())
     now = datetime.now(UTC)
     given = {
         "Code": "Success",
         "LastUpdated": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "Type": "AWS-HMAC",
-        "AccessKeyId": key,
-        "SecretAccessKey": SECRET_ACCESS_KEY,
-        "Token": secrets.token_hex(16),
+        "AccessKeyId": key.access_key_id,
+        "SecretAccessKey": key.secret,
+        "Token": key.token,
         "Expiration": (now + CREDENTIALS_LAST).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     return json.dumps(given)

@@ -26,7 +26,7 @@ def found(target: BatchTarget, **changes: Any) -> Found:
 
 def respond(yard: RunningYard, service: str, operation: str, *body: dict[str, Any]) -> None:
     fault = Fault(service=service, operation=operation, kind=Kind.RESPOND, body=body, times=1000)
-    script(yard.endpoint, fault)
+    script(yard, fault)
 
 
 def test_the_queue_and_its_environments_are_looked_at(yard_shell: RunningYard, target: BatchTarget) -> None:
@@ -123,7 +123,7 @@ def test_what_is_not_answered_is_named_and_hides_nothing_else(
     fault = Fault(
         service="autoscaling", operation="DescribeAutoScalingGroups", kind=Kind.SERVER_ERROR, times=None
     )
-    script(yard_shell.endpoint, fault)
+    script(yard_shell, fault)
     facts = gather(found(target))
     assert facts.unanswered == ("autoscaling:DescribeAutoScalingGroups",)
     assert facts.queue_state == "ENABLED"

@@ -14,7 +14,6 @@ from jobs import aws
 from jobs.core.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
 from jobs.core.targets import MpiTarget, encode_target, parameter_name
 from jobs.members import find_members
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from jobs.yard.faults import unscript
 from tests.jobs.conftest import slipway
 from tests.jobs.core.test_targets import MPI_TARGET
@@ -43,17 +42,11 @@ def target(
     site: Site, vpc: Vpc, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[MpiTarget]:
     """Deployed anew for each test: other documents, so that no test sees another's jobs."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": site.yard.endpoint,
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
-        "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
-        "AWS_REGION": REGION,
-        "XDG_STATE_HOME": str(tmp_path),
-    }.items():
+    for name, value in {**site.yard.variables(), "XDG_STATE_HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     forget_clients()
     yield deploy(site, vpc, f"t{abs(hash(request.node.name)) % 10**9}", getattr(request, "param", WELL))
-    unscript(site.yard.endpoint)
+    unscript(site.yard)
     forget_clients()
 
 

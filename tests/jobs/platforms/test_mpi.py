@@ -87,7 +87,7 @@ def test_the_same_job_again_is_the_one_that_exists(site: Site, target: MpiTarget
 
 @pytest.mark.parametrize("kind", [Kind.DROP_RESPONSE, Kind.SERVER_ERROR, Kind.THROTTLE])
 def test_a_job_is_sent_once_whatever_happens_to_the_answer(site: Site, target: MpiTarget, kind: Kind) -> None:
-    script(site.yard.endpoint, Fault(service="ssm", operation="SendCommand", kind=kind))
+    script(site.yard, Fault(service="ssm", operation="SendCommand", kind=kind))
     submitted = submit(target)
     found = [each["CommandId"] for each in commands(target, target.run_document)]
     assert found == [submitted.job_id]

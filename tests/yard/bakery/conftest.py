@@ -152,6 +152,6 @@ def bakery_yard(bakery_tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def bakery(bakery_yard: RunningYard) -> Bakery:
-    control(bakery_yard.endpoint, "POST", "/reset")
+    control(bakery_yard, "POST", "/reset")
     bakery_yard.client("iam").create_instance_profile(InstanceProfileName=PROFILE)
     return Bakery(yard=bakery_yard)

@@ -144,7 +144,7 @@ def test_bakes_take_turns_and_one_that_waits_can_be_cancelled(bakery: Bakery) ->
     assert bakery.state(second) == "PENDING"
     bakery.builder.cancel_image_creation(imageBuildVersionArn=second)
     assert bakery.ended(second).status == "CANCELLED"
-    control(bakery.yard.endpoint, "POST", "/reset")  # ends the first
+    control(bakery.yard, "POST", "/reset")  # ends the first
     assert bakery.builder.list_images()["imageVersionList"] == []
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from jobs.aws import client_at
 from jobs.core.retries import RETRY_RULES
 from jobs.yard import process
 from jobs.yard.batch.settings import CLOCK_VARIABLE, STOP_VARIABLE
-from jobs.yard.endpoint import ACCESS_KEY_ID, SECRET_ACCESS_KEY, control
+from jobs.yard.endpoint import control
 from jobs.yard.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
-from tests.yard.conftest import REGION, RunningYard
+from tests.yard.conftest import RunningYard
 
 # What nodes of several tests run.
 FOREVER = "import signal\nprint('ready', flush=True)\nwhile True: signal.pause()"
@@ -75,7 +74,7 @@ class Cluster:
         """The job when it has ended."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            status = control(self.yard.endpoint, "POST", "/await-job", {"job": job, "timeout_s": 5})
+            status = control(self.yard, "POST", "/await-job", {"job": job, "timeout_s": 5})
             if status in ("SUCCEEDED", "FAILED"):
                 return self.describe(job)
         raise AssertionError(f"still {self.describe(job)['status']}: {self.lines(job)}")
@@ -100,7 +99,7 @@ class Cluster:
         self.until(lambda: text in self.lines(job, node))
 
     def kill_node(self, job: str, node: int) -> None:
-        control(self.yard.endpoint, "POST", "/kill-node", {"job": job, "node": node})
+        control(self.yard, "POST", "/kill-node", {"job": job, "node": node})
 
 
 def container(vcpus: int = 96, **changes: Any) -> dict[str, Any]:
@@ -137,12 +136,12 @@ def batch_yard(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def cluster(batch_yard: RunningYard) -> Cluster:
-    control(batch_yard.endpoint, "POST", "/reset")  # ends what a test before it left running
+    control(batch_yard, "POST", "/reset")  # ends what a test before it left running
     return new_cluster(batch_yard)
 
 
 def new_cluster(yard: RunningYard) -> Cluster:
-    batch = client_at(yard.endpoint, "batch", REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+    batch = yard.client("batch")
     yard.client("logs").create_log_group(logGroupName=LOG_GROUP)
     resources = compute_resources(yard)
     made = batch.create_compute_environment(

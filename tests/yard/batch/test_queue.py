@@ -63,11 +63,11 @@ def test_jobs_run_in_order_and_nobody_overtakes(cluster: Cluster) -> None:
 
 def test_without_capacity_a_job_waits_until_there_is_some(cluster: Cluster) -> None:
     always = Fault(service="ec2", operation="RunInstances", kind=Kind.INSUFFICIENT_CAPACITY, times=None)
-    script(cluster.yard.endpoint, always)
+    script(cluster.yard, always)
     job = cluster.submit("pass")
     waits_with(cluster, job, "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill")
     assert "[dl1.24xlarge]" in cluster.describe(job)["statusReason"]
-    unscript(cluster.yard.endpoint)
+    unscript(cluster.yard)
     assert cluster.ended(job)["status"] == "SUCCEEDED"
 
 
@@ -75,7 +75,7 @@ def test_a_capacity_that_never_comes_ends_at_the_queues_limit(cluster: Cluster) 
     reason = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
     cluster.batch.update_job_queue(jobQueue="queue", jobStateTimeLimitActions=[limit(reason)])
     always = Fault(service="ec2", operation="RunInstances", kind=Kind.INSUFFICIENT_CAPACITY, times=None)
-    script(cluster.yard.endpoint, always)
+    script(cluster.yard, always)
     found = cluster.ended(cluster.submit("pass"))
     assert found["statusReason"] == f"Canceled by JobStateTimeLimit action due to reason: {reason}"
 

@@ -71,15 +71,15 @@ class Site:
         return Vpc(site=self, number=self.made, id=vpc, subnet=subnet)
 
     def settle(self) -> None:
-        assert control(self.yard.endpoint, "POST", "/await-hosts", {"timeout_s": 8}), self.hosts()
+        assert control(self.yard, "POST", "/await-hosts", {"timeout_s": 8}), self.hosts()
 
     def hosts(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = control(self.yard.endpoint, "GET", "/hosts")
+        found: list[dict[str, Any]] = control(self.yard, "GET", "/hosts")
         return found
 
     def on(self, host: str, *words: str) -> Said:
         """Run there what the words say; no shell reads them."""
-        door = control(self.yard.endpoint, "POST", "/enter-host", {"host": host})
+        door = control(self.yard, "POST", "/enter-host", {"host": host})
         argv = entering.command(door["process"], words)
         done = subprocess.run(
             argv, env=door["environment"], capture_output=True, text=True, check=False, timeout=PATIENCE_S
@@ -92,7 +92,7 @@ class Site:
         while time.monotonic() < deadline:
             if found := holds():
                 return found
-            control(self.yard.endpoint, "POST", "/await-hosts", {"timeout_s": 1})
+            control(self.yard, "POST", "/await-hosts", {"timeout_s": 1})
         pytest.fail(f"it never came: {self.hosts()}")
 
 

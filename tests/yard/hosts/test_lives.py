@@ -45,7 +45,7 @@ def test_a_killed_host_is_replaced_and_the_others_live_on(site: Site, own_vpc: V
     killed, stays = start(own_vpc, 2)
     before = instances(own_vpc)
     site.on(stays, "touch", "/tmp/here")
-    control(site.yard.endpoint, "POST", "/kill-host", {"host": before[killed]})
+    control(site.yard, "POST", "/kill-host", {"host": before[killed]})
     site.until(lambda: before[killed] not in instances(own_vpc).values() and len(instances(own_vpc)) == 2)
     site.settle()
     assert {host["state"] for host in own_vpc.hosts("nodes")} == {"running"}
@@ -58,7 +58,7 @@ def test_a_dead_host_stays_dead_while_its_group_may_not_replace_it(site: Site, o
     (name,) = start(own_vpc, 1)
     scaling, group = site.client("autoscaling"), own_vpc.groups[0]
     scaling.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["ReplaceUnhealthy"])
-    control(site.yard.endpoint, "POST", "/kill-host", {"host": name})
+    control(site.yard, "POST", "/kill-host", {"host": name})
     site.until(lambda: own_vpc.hosts("nodes")[0]["state"] == "dead")
     (found,) = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
     assert [each["HealthStatus"] for each in found["Instances"]] == ["Unhealthy"]
@@ -90,7 +90,7 @@ def short_lived(tier: str, tmp_path: Path) -> Iterator[Site]:
 
 def processes_of(site: Site, name: str) -> set[int]:
     """All of a host, as this machine counts them, and the two that hold it."""
-    first = int(control(site.yard.endpoint, "POST", "/enter-host", {"host": name})["process"])
+    first = int(control(site.yard, "POST", "/enter-host", {"host": name})["process"])
     inside = _processes_with(first)
     return {first, *inside, _parent(first), _parent(_parent(first))}
 

@@ -38,7 +38,7 @@ def test_hosts_without_namespaces_run_commands_from_folders_of_their_own(plain_s
     assert one["instance"] in said["StandardOutputContent"]
     ask = 'curl -s -o /dev/null -w "%{http_code}" $AWS_EC2_METADATA_SERVICE_ENDPOINT/latest/meta-data/'
     assert run(plain_site, other, ask)["StandardOutputContent"] == "401"
-    status = control(plain_site.yard.endpoint, "GET", "/status")["hosts"]
+    status = control(plain_site.yard, "GET", "/status")["hosts"]
     assert any(line.startswith("not enforced: security groups") for line in status)
 
 

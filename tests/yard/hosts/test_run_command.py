@@ -197,7 +197,7 @@ def test_a_command_whose_host_died_goes_on_until_it_is_cancelled(site: Site, own
     commands = Commands(site, own_vpc.hosts("nodes")[0]["instance"])
     command = commands.shell("echo started; sleep infinity", CloudWatchOutputConfig=to_cloudwatch())
     site.until(lambda: commands.streams(command))
-    control(site.yard.endpoint, "POST", "/kill-host", {"host": name})
+    control(site.yard, "POST", "/kill-host", {"host": name})
     site.until(lambda: own_vpc.hosts("nodes")[0]["state"] == "dead")
     assert commands.status(command) == "InProgress"
     commands.ssm.cancel_command(CommandId=command)

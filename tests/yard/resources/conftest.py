@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from jobs.yard.endpoint import SECRET_VARIABLE
 from tests.yard.conftest import RunningYard
 from tests.yard.resources.world import World
 
@@ -15,6 +16,7 @@ def endpoint(yard_process: RunningYard) -> Iterator[str]:
     """Where own_client finds the yard; set once, as the yard's own process does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLIPWAY_YARD_ENDPOINT", yard_process.endpoint)
+        patch.setenv(SECRET_VARIABLE, yard_process.secret)
         yield yard_process.endpoint
 
 
