@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs.core.errors import SlipwayError
@@ -43,6 +44,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 class Up:
     state: YardState
     was_up: bool
+    died: str = ""  # what became of the yard that was up before, where it was not stopped
 
 
 def up(port: int | None = None, *, folder: Path | None = None) -> Up:
@@ -53,9 +55,10 @@ def up(port: int | None = None, *, folder: Path | None = None) -> Up:
         if state and state.is_running():
             return Up(state=_checked(state, port), was_up=True)
         limit_of(os.environ)  # refuses a bad value here, where a person sees it
+        died = obituary(folder, state) if state else ""
         for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
             _remove(folder / leftover)
-        return Up(state=_start(folder, port), was_up=False)
+        return Up(state=_start(folder, port), was_up=False, died=died)
 
 
 def down(*, folder: Path | None = None) -> YardState | None:
@@ -79,10 +82,36 @@ def running(*, folder: Path | None = None) -> YardState | None:
 
 def required(*, folder: Path | None = None) -> YardState:
     """The running yard, or an error that says how to get one."""
-    state = running(folder=folder)
-    if state is None:
-        raise SlipwayError("the yard is not up", hint="start it: slipway yard up")
-    return state
+    folder = folder or home()
+    state = read_state(folder)
+    if state and state.is_running():
+        return state
+    said = f"the yard is not up: {obituary(folder, state)}" if state else "the yard is not up"
+    raise SlipwayError(
+        said, hint="start a new one: slipway yard up" if state else "start it: slipway yard up"
+    )
+
+
+def obituary(folder: Path, state: YardState) -> str:
+    """Say that this yard died, when it was last heard of, and what is lost with it."""
+    return (
+        f"the one of {_clock(state.started_at)} died after {_last_heard(folder, state)} without being stopped; "
+        "its stacks, files and jobs are gone, for they were in its memory"
+    )
+
+
+def _last_heard(folder: Path, state: YardState) -> str:
+    """The yard logs every request."""
+    try:
+        seconds = (folder / LOG_FILE).stat().st_mtime
+    except FileNotFoundError:
+        return _clock(state.started_at)
+    return _clock(datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds"))
+
+
+def _clock(moment: str) -> str:
+    """In the user's own time."""
+    return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def last_log_lines(folder: Path, count: int = LAST_LOG_LINES) -> str:

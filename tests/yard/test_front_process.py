@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from jobs.cli import run
 from jobs.core.errors import SlipwayError
 from jobs.yard import process, state
 from jobs.yard.endpoint import HOST, is_answering
@@ -91,8 +93,48 @@ def test_a_killed_yard_is_cleaned_by_the_next_up(folder: Path) -> None:
     assert process.running(folder=folder) is None
     second = process.up(folder=folder)
     assert not second.was_up
+    assert "died" in second.died
     assert second.state.pid != killed.pid
+    assert second.state.secret != killed.secret
     assert is_answering(second.state.endpoint)
+
+
+def test_a_yard_that_was_stopped_is_not_mourned(folder: Path) -> None:
+    process.up(folder=folder)
+    process.down(folder=folder)
+    assert process.up(folder=folder).died == ""
+
+
+@pytest.mark.parametrize("command", ["status", "env", "hosts"])
+def test_who_asks_for_a_yard_that_died_hears_when_and_what_is_lost(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    died = process.up(folder=folder).state
+    kill(died)
+    heard = datetime.fromtimestamp((folder / state.LOG_FILE).stat().st_mtime).astimezone()
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(folder))
+    assert run(("yard", command)) == 1
+    said = capsys.readouterr().err
+    assert "the yard is not up: the one of" in said
+    assert f"died after {heard:%Y-%m-%d %H:%M:%S}" in said
+    assert "its stacks, files and jobs are gone" in said
+    assert "slipway yard up" in said
+
+
+def test_the_up_after_a_yard_that_died_says_what_is_lost_and_since_when(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    died = process.up(folder=folder).state
+    kill(died)
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(folder))
+    assert run(("yard", "up")) == 0
+    said = capsys.readouterr().err
+    started = datetime.fromisoformat(died.started_at).astimezone()
+    assert f"the one of {started:%Y-%m-%d %H:%M:%S} died after" in said
+    assert "its stacks, files and jobs are gone" in said
+    assert "the yard is up at" in said
+    assert run(("yard", "up")) == 0
+    assert "gone" not in capsys.readouterr().err
 
 
 def test_a_killed_yard_is_cleaned_by_the_next_down(folder: Path) -> None:

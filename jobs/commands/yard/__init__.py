@@ -75,6 +75,8 @@ def up(port: int | None) -> None:
     from jobs.yard import process
 
     found = process.up(port)
+    if found.died:
+        say(f"no yard was up: {found.died}")
     say(f"the yard is {'up already' if found.was_up else 'up'} at {found.state.endpoint}")
     say('point AWS tools at it: eval "$(slipway yard env)"')
 

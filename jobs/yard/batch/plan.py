@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from jobs.yard import state
 from jobs.yard.batch import capacity, overrides, storage, variables
 from jobs.yard.batch.records import Attempt, Job
-from jobs.yard.batch.settings import CHECKOUT, interpreter
+from jobs.yard.batch.settings import interpreter, needed
 from jobs.yard.batch.variables import Place
+from jobs.yard.isolation import home
 from jobs.yard.isolation.tiers import Tier
 
 PYTHONS = ("python", "python3")
@@ -55,7 +56,8 @@ def write(stage: Stage) -> Path:
         "tier": stage.tier.name,
         "isolated": stage.tier.isolated,
         "port": urlsplit(endpoint()).port,
-        "keep": _needed(),
+        "keep": needed(),
+        "home": home.plan(needed(), state.home()),
         "nodes": nodes,
     }
     file = stage.folder / PLAN_FILE
@@ -127,11 +129,6 @@ def _argv(command: Sequence[str]) -> list[str]:
     """Without one an image runs its own command, which the yard has not: nothing is done, and that well."""
     words = list(command) or ["true"]
     return [interpreter(), *words[1:]] if words[0] in PYTHONS else words
-
-
-def _needed() -> list[str]:
-    found = [str(CHECKOUT), sys.prefix, sys.base_prefix, str(Path(interpreter()).parent)]
-    return list(dict.fromkeys(path for path in found if Path(path).is_dir()))
 
 
 def _without_mounts(node: Node) -> Node:

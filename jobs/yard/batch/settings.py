@@ -23,3 +23,12 @@ def real_seconds(batch_seconds: float) -> float:
 
 def interpreter() -> str:
     return os.environ.get(PYTHON_VARIABLE) or sys.executable
+
+
+def needed() -> list[str]:
+    """The folders of this machine without which no container's command starts: code and interpreters."""
+    program = Path(interpreter())
+    found = [str(CHECKOUT), sys.prefix, sys.base_prefix, str(program.parent)]
+    if (program.parent.parent / "pyvenv.cfg").exists():
+        found += [str(program.parent.parent), str(program.resolve().parent.parent)]
+    return list(dict.fromkeys(path for path in found if Path(path).is_dir()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobs.yard.batch import storage
 from jobs.yard.hosts import firewall
+from jobs.yard.isolation import home
 from jobs.yard.isolation.tiers import best_tier
 
 LEFT_OUT = (
@@ -36,6 +37,7 @@ def described() -> list[str]:
     alone = NOT_ENFORCED if not tier.isolated else () if firewall.is_enforced() else (NO_FIREWALL,)
     return [
         f"isolation: {tier.words}",
+        f"homes: {home.WORDS[tier.isolated]}",
         *(f"not enforced: {each}" for each in alone),
         f"the files that hosts share, a folder for each file system: {storage.file_systems()}",
         *(f"left out: {each}" for each in LEFT_OUT),

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobs.yard.batch.settings import CHECKOUT, interpreter
+from jobs.yard import state
+from jobs.yard.batch.settings import CHECKOUT, needed
 from jobs.yard.hosts.boot import VENV
+from jobs.yard.isolation import home
 from jobs.yard.isolation.tiers import Tier
 
 USER = "slipway"  # our machine images have it
@@ -43,11 +45,15 @@ _HIDDEN = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - a host's are its own
 def plan(tier: Tier) -> dict[str, Any]:
     """The part of a host's plan that is about its files."""
     is_overlay = tier.name == "root"
+    homes = home.plan(needed(), state.home())
+    bound = [path for path in needed() if not is_overlay or _is_apart(Path(path))]
     return {
         "tree": "overlay" if is_overlay else "copied",
         "lower": "/",
         "overlay_options": "",
-        "mounts": [(path, path) for path in _needed() if not is_overlay or _is_apart(Path(path))],
+        "home": homes,
+        "mounts": [(path, path) for path in bound],
+        "read_only": [path for path in bound if path in homes["shown"]],
         "removed": [*REMOVED, *map(str, HOST_KEYS.glob("ssh_host_*"))],
         "modes": {str(path): 0o711 for path in _on_the_way() if is_overlay},
         "links": environment(),
@@ -67,11 +73,6 @@ def plan(tier: Tier) -> dict[str, Any]:
     }
 
 
-def _needed() -> list[str]:
-    found = [str(CHECKOUT), sys.prefix, sys.base_prefix, str(Path(interpreter()).parent)]
-    return list(dict.fromkeys(path for path in found if Path(path).is_dir()))
-
-
 def _is_apart(path: Path) -> bool:
     """On another file system than /, or where a host has a folder of its own: an overlay hides both."""
     if any(Path(hidden) in path.parents for hidden in _HIDDEN):
@@ -81,7 +82,7 @@ def _is_apart(path: Path) -> bool:
 
 def _on_the_way() -> Iterator[Path]:
     """Folders that only root may pass, and behind which lies what every user of a host runs."""
-    for path in _needed():
+    for path in needed():
         for each in Path(path).parents:
             if not each.stat().st_mode & 0o001:
                 yield each

@@ -17,6 +17,7 @@ from jobs.yard.bakery import store
 from jobs.yard.batch import storage
 from jobs.yard.hosts import boot, own_files, plain, systemd
 from jobs.yard.hosts.machines import Machine
+from jobs.yard.isolation import home
 from jobs.yard.isolation.tiers import Tier
 
 PLAN_FILE = "plan.json"
@@ -132,7 +133,9 @@ def _tree(machine: Machine, tier: Tier) -> Plan:
         "tree": "overlay",
         "lower": str(files),
         "overlay_options": "" if tier.name == "root" else ",userxattr",
+        "home": home.NOTHING,
         "mounts": [],
+        "read_only": [],
         "removed": [],
         "modes": {},
         "links": {},

@@ -1,4 +1,4 @@
-"""A node's file tree: this machine's, but for /tmp, /dev/shm, /proc, /etc/hosts and the job's own mounts.
+"""A node's file tree: this machine's, but for homes, /tmp, /dev/shm, /proc, /etc/hosts and the job's mounts.
 
 Nothing is ever made in this machine's folders: where a mount lies below one of them, that folder is mirrored.
 """
@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.yard.isolation import kernel
+from jobs.yard.isolation import home, kernel
 
 _OWN = ("/tmp", "/proc", "/var/tmp")  # noqa: S108 - the node's, not ours
 
 
-def enter(node: Mapping[str, Any], keep: Sequence[str]) -> None:
+def enter(node: Mapping[str, Any], keep: Sequence[str], homes: home.Plan) -> None:
     """Make this process's tree the node's. Needs a mount namespace of its own."""
     folder = Path(node["folder"])
     root = folder / "root"
@@ -24,6 +24,7 @@ def enter(node: Mapping[str, Any], keep: Sequence[str]) -> None:
     kernel.mount("node", root, "tmpfs", options="mode=755")
     mounts = {target: source for source, target in node["mounts"]}
     _mirror(Path("/"), root, frozenset(Path(path) for path in (*_OWN, *mounts)))
+    home.hide(root, homes, read_only=True)
     kernel.mount("proc", _folder(root, "/proc"), "proc")
     kernel.mount("shm", root / "dev/shm", "tmpfs", options=f"mode=1777,size={node['shared_memory_mib']}m")
     for target, source in {**_private(folder), **mounts}.items():

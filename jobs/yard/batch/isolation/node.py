@@ -25,7 +25,7 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
     """Never returns: it ends with the exit code of the command."""
     descriptors = []
     if plan["isolated"]:
-        files.enter(node, plan["keep"])
+        files.enter(node, plan["keep"], plan["home"])
         kernel.set_hostname(node["hostname"])
         namespaces.ip("link set lo up", f"addr add {node['address']} dev eth0", "link set eth0 up")
         descriptors = [_listener(plan["port"])]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.yard.isolation import kernel
+from jobs.yard.isolation import home, kernel
 
 Plan = Mapping[str, Any]
 
@@ -38,9 +38,12 @@ def enter(plan: Plan) -> None:
     kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
     kernel.mount("host", base, "tmpfs", options="mode=755")
     root = _TREES[plan["tree"]](base, plan)
+    home.hide(root, plan["home"], read_only=False)  # what is written there is the host's own
     _fill(root, plan)
     for source, target in plan["mounts"]:
         _bind(source, _folder(root, target))
+    for path in plan["read_only"]:
+        home.make_read_only(_folder(root, path))
     kernel.pivot_root(root)
     settle(plan)
 
