@@ -87,17 +87,13 @@ def required(*, folder: Path | None = None) -> YardState:
     if state and state.is_running():
         return state
     said = f"the yard is not up: {obituary(folder, state)}" if state else "the yard is not up"
-    raise SlipwayError(
-        said, hint="start a new one: slipway yard up" if state else "start it: slipway yard up"
-    )
+    raise SlipwayError(said, hint=f"start {'a new one' if state else 'it'}: slipway yard up")
 
 
 def obituary(folder: Path, state: YardState) -> str:
     """Say that this yard died, when it was last heard of, and what is lost with it."""
-    return (
-        f"the one of {_clock(state.started_at)} died after {_last_heard(folder, state)} without being stopped; "
-        "its stacks, files and jobs are gone, for they were in its memory"
-    )
+    life = f"the one of {_clock(state.started_at)} died after {_last_heard(folder, state)}"
+    return f"{life} without being stopped; its stacks, files and jobs are gone, for they were in its memory"
 
 
 def _last_heard(folder: Path, state: YardState) -> str:

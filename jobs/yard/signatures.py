@@ -1,7 +1,7 @@
 """Who asks, and whether it is true: reads a request's AWS signature, and compares it with the one of the key.
 
 botocore signs the same request again with the secret that the yard knows. Every service takes Signature
-Version 4 in the header. S3 alone takes one in the query (presigned URLs), also Version 2, boto3's default there.
+Version 4 in the header. S3 alone takes one in the query (presigned URLs), also Version 2, boto3's default.
 A further way to sign is a branch of read, and a line of expected_signature._EXPECTED.
 """
 

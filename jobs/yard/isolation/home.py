@@ -1,7 +1,7 @@
 """Hide the homes of this machine's users from what runs in the yard: their keys and tokens are not a job's.
 
-Only what a job runs of them is left, as the checkout. `plan` decides in the yard; `hide` acts where the tree of
-a node or of a host is made, and uses the standard library only.
+Only what a job runs of them is left, as the checkout. `plan` decides in the yard; `hide` acts where the tree
+of a node or of a host is made, and uses the standard library only.
 """
 
 from __future__ import annotations

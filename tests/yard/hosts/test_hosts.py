@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from jobs.aws import client_at
+from jobs.yard.batch.settings import CHECKOUT
 from tests.yard.bakery.tiny import write_root
-from tests.yard.conftest import REGION
 from tests.yard.hosts.conftest import FILES, Cluster, Said, Site, Vpc
 from tests.yard.resources.world import TRUST
+from tests.yard.test_front_door import as_session
 
 SSH, CLOSED = 22, 9999  # nobody listens at the second
 CONNECT = """
@@ -177,7 +178,7 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
     )
     site.settle()
     token = site.on(host, "curl", "-s", *TOKEN).out
-    given = site.on(
+    said = site.on(
         host,
         "curl",
         "-s",
@@ -185,8 +186,9 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
         f"X-aws-ec2-metadata-token: {token}",
         f"{METADATA}/meta-data/iam/security-credentials/nodes",
     )
-    keys = json.loads(given.out)
-    sts = client_at(site.yard.endpoint, "sts", REGION, keys["AccessKeyId"], keys["SecretAccessKey"])
+    keys = json.loads(said.out)
+    given = {**keys, "SessionToken": keys["Token"]}
+    sts = as_session(site.yard, given).client("sts", endpoint_url=site.yard.endpoint)
     assert sts.get_caller_identity()["Account"]
 
 
@@ -201,3 +203,12 @@ def test_a_host_knows_how_its_machine_was_bought(site: Site, own_vpc: Vpc, marke
     )
     # No interruption is announced, which a job on Spot asks for every few seconds.
     assert site.on(host, *ASK, "-H", header, f"{METADATA}/meta-data/spot/instance-action").out == "404"
+
+
+def test_a_host_sees_of_every_home_of_this_machine_only_what_it_runs(site: Site, cluster: Cluster) -> None:
+    """Its own user's and root's are as in a machine image."""
+    first = cluster.members[0]
+    found = set(site.on(first, "find", "/home", "/root", "-maxdepth", "1").out.split())
+    needed = [str(CHECKOUT), sys.prefix, sys.base_prefix]
+    shown = {str(Path(*Path(path).parts[:3])) for path in needed}
+    assert found <= {"/home", "/root", "/home/slipway", "/root/.ssh"} | shown
