@@ -145,8 +145,8 @@ def from_s3(bench: Bench) -> Row:
         s3.create_bucket(Bucket="bench")
         s3.put_object(Bucket="bench", Key="text/text.txt", Body=bench.text.read_bytes())
         keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": yard.secret}
-        place = {"AWS_ENDPOINT_URL": yard.endpoint, "AWS_REGION": "us-east-1"}
-        environment = {**bench.environment, **keys, **place}
+        address = {"AWS_ENDPOINT_URL": yard.endpoint, "AWS_REGION": "us-east-1"}
+        environment = {**bench.environment, **keys, **address}
         seconds: dict[str, list[float]] = {str(bench.text): [], "s3://bench/text": []}
         for _ in range(TURNS):
             for place, kept in seconds.items():

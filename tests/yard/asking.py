@@ -12,6 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
+from botocore.session import get_session
 
 from jobs.yard.endpoint import ACCESS_KEY_ID
 from tests.yard.conftest import REGION, RunningYard
@@ -47,3 +48,15 @@ def send_signed(
     SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), service, REGION).add_auth(request)
     status, answer = send("POST", yard.endpoint + path, body, dict(request.headers))
     return status, answer.decode()
+
+
+def client_of(yard: RunningYard, service: str, given: Mapping[str, Any]) -> Any:
+    """A client with temporary credentials, as STS words them."""
+    return get_session().create_client(
+        service,
+        region_name=REGION,
+        endpoint_url=yard.endpoint,
+        aws_access_key_id=given["AccessKeyId"],
+        aws_secret_access_key=given["SecretAccessKey"],
+        aws_session_token=given["SessionToken"],
+    )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import boto3
 import pytest
 
 from jobs.aws import client_at
 from jobs.core.errors import SlipwayError
 from jobs.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, control
-from tests.yard.asking import refusal, send
+from tests.yard.asking import client_of, refusal, send
 from tests.yard.conftest import REGION, RunningYard
 
 # One service of each protocol, and a call of it that needs nothing.
@@ -43,20 +41,10 @@ def test_the_yards_own_key_opens_it_in_every_protocol(yard: RunningYard, protoco
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
-def as_session(yard: RunningYard, given: Mapping[str, Any]) -> boto3.Session:
-    """Somebody with these temporary credentials."""
-    return boto3.Session(
-        aws_access_key_id=given["AccessKeyId"],
-        aws_secret_access_key=given["SecretAccessKey"],
-        aws_session_token=given["SessionToken"],
-        region_name=REGION,
-    )
-
-
 def test_a_key_from_the_yards_own_sts_opens_it_until_the_yard_is_reset(yard: RunningYard) -> None:
     role = f"arn:aws:iam::{ACCOUNT}:role/cdk-deploy"
     given = yard.client("sts").assume_role(RoleArn=role, RoleSessionName="cdk")["Credentials"]
-    assumed = as_session(yard, given).client("s3", endpoint_url=yard.endpoint)
+    assumed = client_of(yard, "s3", given)
     assert assumed.list_buckets()["Buckets"] == []
     control(yard, "POST", "/reset")
     assert refusal(assumed.list_buckets)["Code"] == "InvalidClientTokenId"

@@ -149,6 +149,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=CHECKOUT,
+            env={name: value for name, value in os.environ.items() if name not in SECRETS},
         )
         ended, late = threading.Event(), threading.Event()
         watch = threading.Thread(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from jobs.yard.isolation import kernel
@@ -51,7 +51,7 @@ NOTHING: Plan = {"hidden": (), "shown": ()}
 
 def plan(needed: Iterable[str], yard: Path) -> Plan:
     """What a tree hides, the yard's own folder with its secret among it, and what it shows of that."""
-    homes = {os.path.realpath(path) for path in (*HOMES, *_own(), yard)}
+    homes = {os.path.realpath(path) for path in (*HOMES, *_own(), str(yard))}
     found = {path for path in homes if not any(_is_within(system, path) for system in _SYSTEM)}
     shown = [path for path in needed if any(_is_within(path, home) for home in found)]
     for home in sorted(found):
@@ -88,7 +88,7 @@ def make_read_only(mounted: Path) -> None:
     kernel.mount("none", mounted, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | kept)
 
 
-def _own() -> Iterable[str]:
+def _own() -> Iterator[str]:
     yield str(Path.home())
     yield pwd.getpwuid(os.getuid()).pw_dir
 

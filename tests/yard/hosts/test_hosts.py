@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from jobs.yard.batch.settings import CHECKOUT
+from tests.yard.asking import client_of
 from tests.yard.bakery.tiny import write_root
 from tests.yard.hosts.conftest import FILES, Cluster, Said, Site, Vpc
 from tests.yard.resources.world import TRUST
-from tests.yard.test_front_door import as_session
 
 SSH, CLOSED = 22, 9999  # nobody listens at the second
 CONNECT = """
@@ -188,7 +188,7 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
     )
     keys = json.loads(said.out)
     given = {**keys, "SessionToken": keys["Token"]}
-    sts = as_session(site.yard, given).client("sts", endpoint_url=site.yard.endpoint)
+    sts = client_of(site.yard, "sts", given)
     assert sts.get_caller_identity()["Account"]
 
 
@@ -211,4 +211,6 @@ def test_a_host_sees_of_every_home_of_this_machine_only_what_it_runs(site: Site,
     found = set(site.on(first, "find", "/home", "/root", "-maxdepth", "1").out.split())
     needed = [str(CHECKOUT), sys.prefix, sys.base_prefix]
     shown = {str(Path(*Path(path).parts[:3])) for path in needed}
-    assert found <= {"/home", "/root", "/home/slipway", "/root/.ssh"} | shown
+    homes = (Path("/home"), Path("/root"))
+    of_the_image = {str(homes[0] / "slipway"), str(homes[1] / ".ssh")}
+    assert found <= {*map(str, homes), *of_the_image, *shown}
