@@ -20,7 +20,7 @@ CONTROL_SERVICE = "slipway-yard"  # which its requests are signed for
 HEALTH = "/health"
 SECRET_VARIABLE = "SLIPWAY_YARD_SECRET"  # noqa: S105 - in the yard's own process
 # What no program that the yard starts may find in its environment.
-SECRETS = frozenset({SECRET_VARIABLE, "AWS_SECRET_ACCESS_KEY"})
+HIDDEN_VARIABLES = frozenset({SECRET_VARIABLE, "AWS_SECRET_ACCESS_KEY"})
 TIMEOUT_S = 10
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.yard.conftest import RunningYard
+if TYPE_CHECKING:
+    from tests.yard.conftest import RunningYard
 
 
 @pytest.fixture
@@ -22,6 +23,7 @@ def own_sigterm() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def s3_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
     from jobs.yard import process
+    from tests.yard.conftest import RunningYard
 
     home = tmp_path_factory.mktemp("yard") / "home"
     yield RunningYard(endpoint=process.up(folder=home).state.endpoint, home=home)
@@ -32,11 +34,11 @@ def s3_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
 def s3(s3_yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A client of it; this process and those that it starts read from there too."""
     from containers.data import source_s3
+    from tests.yard.conftest import point_at
 
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "HTTP_PROXY", "http_proxy"):
+    for name in ("AWS_ENDPOINT_URL_S3", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in s3_yard.variables().items():
-        monkeypatch.setenv(name, value)
+    point_at(s3_yard, monkeypatch)
     monkeypatch.setattr(source_s3, "RETRIES", {"max_retries": 1})
     source_s3.opened.cache_clear()
     return s3_yard.client("s3")

@@ -12,7 +12,7 @@ from jobs.cli import run
 from jobs.core.targets import BatchTarget
 from jobs.yard.faults import unscript
 from tests.jobs.deployed import deploy_target
-from tests.yard.conftest import RunningYard, yard, yard_process
+from tests.yard.conftest import RunningYard, point_at, yard, yard_process
 
 __all__ = ["slipway", "yard", "yard_process", "yard_shell"]
 
@@ -22,8 +22,7 @@ Slipway = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def yard_shell(yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningYard]:
     """The environment of somebody who ran `eval "$(slipway yard env)"`, and an empty yard."""
-    for name, value in yard.variables().items():
-        monkeypatch.setenv(name, value)
+    point_at(yard, monkeypatch)
     _forget_clients()
     yield yard
     _forget_clients()

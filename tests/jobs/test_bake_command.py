@@ -14,7 +14,7 @@ from tests.jobs.bakeries import IMAGE, VERSIONS, Deployed
 from tests.jobs.conftest import Slipway
 from tests.yard.bakery.conftest import Bakery as YardBakery
 from tests.yard.bakery.conftest import bakery, bakery_tier, bakery_yard
-from tests.yard.conftest import REGION
+from tests.yard.conftest import REGION, point_at
 
 __all__ = ["bakery", "bakery_tier", "bakery_yard"]
 
@@ -22,8 +22,7 @@ __all__ = ["bakery", "bakery_tier", "bakery_yard"]
 @pytest.fixture
 def deployed(bakery: YardBakery, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
     """Nothing is deployed yet; the environment points at the yard."""
-    for name, value in bakery.yard.variables().items():
-        monkeypatch.setenv(name, value)
+    point_at(bakery.yard, monkeypatch)
     monkeypatch.setattr(baking, "POLL_SECONDS", 0.05)
     for made in (aws.client, aws.reader):
         made.cache_clear()

@@ -43,6 +43,14 @@ class RunningYard:
         return client_at(self.endpoint, service, region, ACCESS_KEY_ID, self.secret)
 
 
+def point_at(yard: RunningYard, patch: pytest.MonkeyPatch) -> None:
+    """Make this process one that was started after `eval "$(slipway yard env)"`."""
+    for name, value in yard.variables().items():
+        patch.setenv(name, value)
+    patch.delenv("AWS_SESSION_TOKEN", raising=False)
+    patch.setattr("boto3.DEFAULT_SESSION", None)  # it keeps the keys of the first yard that it meets
+
+
 @pytest.fixture(scope="session")
 def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
     """One yard for all tests of this process."""

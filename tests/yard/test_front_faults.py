@@ -9,9 +9,9 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from jobs.core.errors import SlipwayError
-from jobs.yard.endpoint import control
+from jobs.yard.endpoint import CONTROL_SERVICE, control
 from jobs.yard.faults import Fault, Kind, script, scripted, unscript
-from tests.yard.asking import refusal, send
+from tests.yard.asking import refusal, send_signed
 from tests.yard.conftest import RunningYard
 from tests.yard.test_front_door import PROTOCOLS
 
@@ -145,7 +145,7 @@ def test_a_rule_that_could_never_strike_is_refused(yard: RunningYard, rule: obje
 
 def test_the_switch_is_plain_http(yard: RunningYard) -> None:
     body = b'{"service": "ecs", "operation": "ListClusters", "kind": "throttle"}'
-    assert send("POST", f"{yard.endpoint}/_yard/faults", body)[0] == 200
+    assert send_signed(yard, CONTROL_SERVICE, "/_yard/faults", body, {})[0] == 200
     assert refusal(yard.client("ecs").list_clusters)["status"] == 429
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from jobs.yard.bakery import base, downloads, surroundings
 from jobs.yard.bakery.actions import Order
+from jobs.yard.endpoint import HIDDEN_VARIABLES
 from jobs.yard.isolation.tiers import best_tier
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -149,7 +150,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=CHECKOUT,
-            env={name: value for name, value in os.environ.items() if name not in SECRETS},
+            env={name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES},
         )
         ended, late = threading.Event(), threading.Event()
         watch = threading.Thread(

@@ -17,7 +17,7 @@ from jobs.members import find_members
 from jobs.yard.faults import unscript
 from tests.jobs.conftest import slipway
 from tests.jobs.core.test_targets import MPI_TARGET
-from tests.yard.conftest import REGION
+from tests.yard.conftest import REGION, point_at
 from tests.yard.hosts.conftest import Site, Vpc, new_site, tier
 
 __all__ = ["slipway", "tier"]
@@ -42,8 +42,8 @@ def target(
     site: Site, vpc: Vpc, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[MpiTarget]:
     """Deployed anew for each test: other documents, so that no test sees another's jobs."""
-    for name, value in {**site.yard.variables(), "XDG_STATE_HOME": str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
+    point_at(site.yard, monkeypatch)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     forget_clients()
     yield deploy(site, vpc, f"t{abs(hash(request.node.name)) % 10**9}", getattr(request, "param", WELL))
     unscript(site.yard)
