@@ -14,32 +14,41 @@ from jobs.yard.memory import Need
 
 REQUEST_KEY = "RequestKey"  # the parameter of the document that runs a job
 _DOMAINS = "sys/devices/system/node"
-_MOST_TARGETS = 1000  # of a page: moto gives ten unasked
 
 
 def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str) -> Need | None:
     """None where the command runs no job of ours: it is as small as what an agent runs on AWS."""
     keys = parameters.get(REQUEST_KEY) or ()
-    bucket = next((each.bucket for each in _targets(region) if each.run_document == document), None)
-    job = _request(bucket, keys[0]) if bucket and keys else None
+    buckets = (each.bucket for each in _targets(region) if keys and each.run_document == document)
+    bucket = next(buckets, None)
+    job = _request(bucket, keys[0]) if bucket else None
     if job is None:
         return None
     return Need(nodes=job.nodes, ranks=job.nodes * (job.processes_per_node or _numa_domains(Path("/"))))
 
 
 def _targets(region: str) -> Iterator[MpiTarget]:
-    from moto.ssm.models import ssm_backends
-
-    found, _ = ssm_backends[ACCOUNT][region].get_parameters_by_path(
-        path=PARAMETER_ROOT, recursive=True, max_results=_MOST_TARGETS
-    )
-    for parameter in found:
+    for text, name in _records(region):
         try:
-            target = decode_target(parameter.value, parameter=parameter.name)
+            target = decode_target(text, parameter=name)
         except SlipwayError:
             continue
         if isinstance(target, MpiTarget):
             yield target
+
+
+def _records(region: str) -> Iterator[tuple[str, str]]:
+    """Each target's text, and where it lies; ten make a page."""
+    from moto.ssm.models import ssm_backends
+
+    page: str | None = None
+    while True:
+        found, page = ssm_backends[ACCOUNT][region].get_parameters_by_path(
+            path=PARAMETER_ROOT, recursive=True, next_token=page
+        )
+        yield from ((each.value, each.name) for each in found)
+        if page is None:
+            return
 
 
 def _request(bucket: str, key: str) -> MpiJob | None:

@@ -41,8 +41,9 @@ class Jobs:
         self.instance = next(str(host["instance"]) for host in vpc.hosts("nodes") if host["name"] == name)
         self.site, self.ssm, self.s3 = site, site.client("ssm"), site.client("s3")
         self.s3.create_bucket(Bucket=MPI_TARGET.bucket)
-        record = encode_target(MPI_TARGET)
-        self.ssm.put_parameter(Name=parameter_name(MPI_TARGET.name), Value=record, Type="String")
+        for name in (*(f"a{number}" for number in range(12)), MPI_TARGET.name):  # more than a page of SSM
+            record = encode_target(replace(MPI_TARGET, name=name, run_document=f"slipway-{name}-run"))
+            self.ssm.put_parameter(Name=parameter_name(name), Value=record, Type="String")
         content = json.dumps(DOCUMENT)
         self.ssm.create_document(Name=MPI_TARGET.run_document, DocumentType="Command", Content=content)
 
