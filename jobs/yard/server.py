@@ -23,6 +23,7 @@ from typing import Any
 from jobs.yard import origins
 from jobs.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
 from jobs.yard.errors import ApiError
+from jobs.yard.isolation.tiers import NoTier, best_tier
 from jobs.yard.keys import new_secret
 from jobs.yard.lifetime import end_with_owner
 from jobs.yard.state import YardState, process_identity, write_state
@@ -70,9 +71,18 @@ def main(arguments: list[str]) -> None:
     end_with_owner(Path(options.home))
     listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
     port = listener.getsockname()[1]
+    _refuse_unknown_isolation()
     secret = new_secret()
     _set_environment(port, options.home, secret)
     serve(listener, lambda: _announce(Path(options.home), port, secret))
+
+
+def _refuse_unknown_isolation() -> None:
+    """Before anything is promised: nothing that is to be kept apart may run where it is not."""
+    try:
+        log.info("isolation: %s", best_tier().words)
+    except NoTier as error:
+        sys.exit(f"{error.message}; {error.hint}")
 
 
 def _end(*_: object) -> None:

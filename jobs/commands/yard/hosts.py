@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from jobs.commands.output import Column, json_option, print_table
+from jobs.commands.output import Column, json_option, print_table, warn
 from jobs.core.errors import SlipwayError
 
 HOSTS = (
@@ -51,5 +51,7 @@ def ssh(host: str, words: tuple[str, ...]) -> None:
     if shutil.which("nsenter") is None:
         raise SlipwayError("nsenter is not on this machine", hint="install util-linux")
     door = control(process.required(), "POST", "/enter-host", {"host": host})
-    argv = entering.command(door["process"], words)
+    argv = entering.entry(door, words).argv
+    if door["tier"] == "plain":
+        warn(f"{door['name']} is no machine of its own: this runs on your machine, as you, among your files")
     os.execvpe(argv[0], argv, entering.environment(door["environment"], os.environ))  # noqa: S606 - no shell

@@ -150,7 +150,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=CHECKOUT,
-            env={name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES},
+            env=_environment(),
         )
         ended, late = threading.Event(), threading.Event()
         watch = threading.Thread(
@@ -196,3 +196,9 @@ def _link(source: Path, target: Path) -> None:
     for package in source.glob("*.deb"):
         with suppress(FileExistsError, FileNotFoundError):
             os.link(package, target / package.name)
+
+
+def _environment() -> dict[str, str]:
+    """What the steps may know: where our code is, and no secret of the yard."""
+    kept = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
+    return {**kept, "PYTHONPATH": str(CHECKOUT)}

@@ -41,7 +41,9 @@ class Host:
     state: str = "starting"  # then booting and running, or failed; dead when it has ended
     why: str = ""
     firewall: str = ""
+    tier: str = ""  # of jobs/yard/isolation/tiers.py: how it is kept apart
     process: int = 0  # its first one, as this machine numbers it
+    namespaces: Mapping[str, str] = field(default_factory=dict)  # its own, as /proc names them
     link: Link | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # of what is run there
     said: Callable[[str], str] = str  # what a machine's paths are called there

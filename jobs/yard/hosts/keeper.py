@@ -131,7 +131,7 @@ def _start(machine: Machine) -> None:
     _numbers[place] = _numbers.get(place, 0) + 1
     rules = _rules(machine)
     root = "machine image" if store.root_of(machine.image) else "this machine's files"
-    host = Host(machine=machine, number=_numbers[place], root=root, firewall=rules)
+    host = Host(machine=machine, number=_numbers[place], root=root, firewall=rules, tier=best_tier().name)
     with book.changed:
         book.hosts[machine.id] = host
     resident = Resident(host, on_end=_has_ended)

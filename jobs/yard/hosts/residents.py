@@ -34,6 +34,7 @@ class Resident:
 
     def up(self, event: Event) -> None:
         output, own, *doors = event.descriptors
+        self.host.namespaces = event.said["namespaces"]
         self.host.process = _number(own)
         os.close(own)
         threading.Thread(target=_follow, args=(output, self.host.machine.name), daemon=True).start()

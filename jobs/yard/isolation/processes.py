@@ -10,6 +10,7 @@ from pathlib import Path
 
 
 def kill_all(pids: Sequence[int], number: int = signal.SIGKILL) -> None:
+    assert all(pid > 0 for pid in pids), "0 and below are whole groups of processes"
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

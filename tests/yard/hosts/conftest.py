@@ -80,10 +80,18 @@ class Site:
     def on(self, host: str, *words: str) -> Said:
         """Run there what the words say; no shell reads them."""
         door = control(self.yard, "POST", "/enter-host", {"host": host})
-        argv = entering.command(door["process"], words)
+        entry = entering.entry(door, words)
         done = subprocess.run(
-            argv, env=door["environment"], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+            entry.argv,
+            env=door["environment"],
+            pass_fds=entry.descriptors,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
         )
+        for each in entry.descriptors:
+            os.close(each)
         return Said(code=done.returncode, out=done.stdout, errors=done.stderr)
 
     def until(self, holds: Callable[[], Any]) -> Any:

@@ -141,7 +141,7 @@ class Cluster:
             self._signal(index, wanted["signal"])
 
     def _signal(self, index: int, number: int) -> None:
-        if index not in self.holders.values():
+        if index not in self.holders.values() or not self.first[index]:
             return
         first = self.first[index]
         if number == signal.SIGKILL and not self.plan["isolated"]:

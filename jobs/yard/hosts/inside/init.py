@@ -44,7 +44,11 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
         kernel.give_up(GIVEN_UP)
         listeners = [_listen(("127.0.0.1", plan["port"])), _listen(METADATA)]
         own = os.pidfd_open(os.getpid())
-        tell(yard, {"event": "up"}, [output, own, *(each.fileno() for each in listeners)])
+        tell(
+            yard,
+            {"event": "up", "namespaces": namespaces.own()},
+            [output, own, *(each.fileno() for each in listeners)],
+        )
         for each in (own, output, *(each.detach() for each in listeners)):
             os.close(each)
         Init(plan, yard, log).run(namespaces.wake_on_children())

@@ -78,7 +78,7 @@ class Network:
 
     def kill(self, number: int, _order: Mapping[str, Any], _link: int) -> None:
         """As when the power fails: the host's first process takes all others with it."""
-        if number in self.holders.values():
+        if number in self.holders.values() and self.first[number]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.first[number], signal.SIGKILL)
 
