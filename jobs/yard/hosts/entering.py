@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from jobs.core.errors import SlipwayError
@@ -98,7 +99,7 @@ def _opened(door: Mapping[str, Any], name: str) -> int:
     except OSError as error:
         raise _cannot(door, f"{path}: {error.strerror}") from error
     os.set_inheritable(descriptor, True)
-    if os.readlink(f"/proc/self/fd/{descriptor}") != door["namespaces"].get(name):
+    if str(Path(f"/proc/self/fd/{descriptor}").readlink()) != door["namespaces"].get(name):
         raise _cannot(door, f"process {door['process']} is not of this host")
     return descriptor
 
@@ -106,5 +107,5 @@ def _opened(door: Mapping[str, Any], name: str) -> int:
 def _cannot(door: Mapping[str, Any], why: str) -> CannotEnter:
     return CannotEnter(
         f"host {door['name']} cannot be entered, and nothing was run: {why}",
-        hint="slipway yard hosts shows which hosts run; enter as the user who started the yard, on its machine",
+        hint="slipway yard hosts shows which run; enter on the yard's machine, as the user who started it",
     )
