@@ -31,6 +31,7 @@ class Answer:
     instance_id: str
     answered: bool
     why: str  # not; empty where it did
+    lasts: bool = False  # no waiting cures it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +77,12 @@ def decode_readiness(text: str) -> Readiness | None:
     nodes, ready, at = record.get("nodes"), record.get("ready"), record.get("at")
     if not isinstance(nodes, list) or type(ready) is not bool or type(at) is not int:
         return None
-    if any(not isinstance(each, dict) or wrong_fields(Answer, each) for each in nodes):
+    if not all(isinstance(each, dict) for each in nodes):
         return None
-    answers = tuple(Answer(**{name: each[name] for name in Answer.__dataclass_fields__}) for each in nodes)
+    complete = [{"lasts": False, **each} for each in nodes]  # nodes of an older Slipway do not say it
+    if any(wrong_fields(Answer, each) for each in complete):
+        return None
+    answers = tuple(Answer(**{name: each[name] for name in Answer.__dataclass_fields__}) for each in complete)
     return Readiness(nodes=answers, ready=ready, at=at)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jobs.core.mpi_nodes import Answer, Member, Readiness
 from jobs.node.agreement import ask_facts
@@ -24,6 +24,7 @@ def check(where: Places, setup: Setup, members: Sequence[Member]) -> Readiness:
     """As the cluster's user. A node that does not answer by itself is left out, so that the others can."""
     with lock_cluster(where, CHECK) as lock, scratch() as folder:
         facts, problems = ask_facts(where, [each.name for each in members], setup.mpi)
+        unlike = {host for host in problems if host in facts and not facts[host].running}
         able = [each for each in members if each.name not in problems]
         program = find_program(setup.mpi)
         if able and program:
@@ -42,16 +43,24 @@ def check(where: Places, setup: Setup, members: Sequence[Member]) -> Readiness:
             )
             ended = run_everywhere(where, work, folder, lock, say)
             problems |= _problems(able, ended.code, ended.dead)
-    return summarise(members, problems, setup.nodes, int(time.time()))
+    return summarise(members, problems, setup.nodes, int(time.time()), unlike)
 
 
-def summarise(members: Sequence[Member], problems: Mapping[str, str], wanted: int, at: int) -> Readiness:
+def summarise(
+    members: Sequence[Member],
+    problems: Mapping[str, str],
+    wanted: int,
+    at: int,
+    lasting: Collection[str] = (),
+) -> Readiness:
+    """`lasting`: the hosts whose problem no waiting cures, like programs that they lack."""
     answers = tuple(
         Answer(
             name=each.name,
             instance_id=each.instance_id,
             answered=each.name not in problems,
             why=problems.get(each.name, ""),
+            lasts=each.name in lasting,
         )
         for each in members
     )

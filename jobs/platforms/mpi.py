@@ -51,7 +51,8 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget) -> Prepared:
     if answers:
         request = _request(job, recipe, target, code, answers[0].instance_id)
     is_short = len(answers) < job.nodes or not all(each.answered for each in answers[: job.nodes])
-    missing = (f"{shortage(target, answers, job.nodes)}; submitting waits for them",) if is_short else ()
+    then = "refuses" if any(each.lasts for each in answers[: job.nodes]) else "waits for them"
+    missing = (f"{shortage(target, answers, job.nodes)}; submitting {then}",) if is_short else ()
     return Prepared(
         job=job,
         recipe=recipe,

@@ -10,6 +10,7 @@ from jobs.core.states import JobState
 from jobs.core.targets import MpiTarget
 from jobs.explain.reasons import EXIT_CODES, known_reason
 from jobs.explain.sentence import Explanation
+from jobs.platforms.mpi_nodes import find_answers
 from jobs.platforms.mpi_runs import MAIN_NODE_LOST
 from jobs.runs import Found, Run
 
@@ -46,12 +47,23 @@ def explain(found: Found, target: MpiTarget) -> Explanation:
     errors = last_errors(found, target) if found.run.state is JobState.FAILED else []
     sentence, fix = _BY_STATE[found.run.state](found.run, errors)
     words = {"job": found.run.name, "target": target.name, "image": target.machine_image}
-    said = [found.run.reason or "", *(f"the log: {line}" for line in errors[-1:])]
+    said = [
+        found.run.reason or "",
+        *(f"the log: {line}" for line in errors[-1:]),
+        *_broken(found.run, target),
+    ]
     return Explanation(
         sentence=f"{found.run.name} {sentence}",
         fix=fix.format(**words),
         evidence=tuple(dict.fromkeys(each for each in said if each)),
     )
+
+
+def _broken(run: Run, target: MpiTarget) -> list[str]:
+    """Nodes that no waiting brings up, of which a job that has succeeded had no need."""
+    if run.state is JobState.SUCCEEDED:
+        return []
+    return [f"{each.name}: {each.why}" for each in find_answers(target) if each.lasts]
 
 
 def log_streams(found: Found, target: MpiTarget) -> list[str]:

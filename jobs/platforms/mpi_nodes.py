@@ -17,6 +17,7 @@ from jobs.core.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
 from jobs.core.targets import MpiTarget
 from jobs.members import find_members
 from jobs.objects import find_object
+from jobs.platforms.mpi_failures import with_failures
 from jobs.platforms.registry import Say
 
 WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes
@@ -43,7 +44,8 @@ def find_answers(target: MpiTarget) -> list[Answer]:
         ExpectedBucketOwner=target.account,
     )
     readiness = decode_readiness(answer["Body"].read().decode()) if answer else None
-    return answers_of(find_members(target.name, target.region), readiness)
+    answers = answers_of(find_members(target.name, target.region), readiness)
+    return with_failures(answers, target.region)
 
 
 def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = None) -> str:
@@ -54,6 +56,12 @@ def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = N
     if not _are_enough(answers, nodes):
         _start_missing(target, nodes, len(answers), say)
     while not _are_enough(answers, nodes):
+        if lasting := [each for each in answers[:nodes] if each.lasts]:
+            raise NotEnoughNodes(
+                f"{shortage(target, answers, nodes)}; waiting does not mend that, so nothing was submitted",
+                hint=f"mend {lasting[0].name}, or end its instance {lasting[0].instance_id}: "
+                "its group starts another",
+            )
         if clock.now() > ends:
             raise NotEnoughNodes(
                 f"{shortage(target, answers, nodes)} after {WAIT_SECONDS / 60:.0f} minutes",

@@ -9,10 +9,13 @@ from __future__ import annotations
 import base64
 import email
 import gzip
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
+
+from jobs.core.mpirun import MPIS
 
 SCRIPTS = "/var/lib/cloud/instance/scripts"
 KEEP_OUTPUT = ("tee", "-a", "/var/log/cloud-init-output.log")
@@ -27,6 +30,8 @@ UNITS = (
     {"name": "ssh.service", "argv": ("/usr/sbin/sshd", "-D", "-e")},
     {"name": "slipway-node.service", "argv": (f"{VENV}/bin/slipway-node", "serve")},
 )
+# Of ours, written by user data (infra/patterns/boot.py): what the node is told of its cluster.
+NODE_FILE = "/etc/slipway/node.json"
 _CONFIG_KEYS = frozenset({"write_files"})
 
 
@@ -56,6 +61,21 @@ def steps(found: UserData) -> list[tuple[str, ...]]:
     """The scripts are files by now; what cloud-init passes over is said where it would say it."""
     notes = [("echo", f"cloud-init: left out: {each}") for each in found.left_out]
     return [*FIRST_STEPS, *notes, *((path,) for path in found.scripts)]
+
+
+def told(found: UserData) -> Mapping[str, Any]:
+    """What user data tells a node of ours; nothing for another machine."""
+    try:
+        said = json.loads(found.files.get(NODE_FILE, {}).get("text") or "{}")
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def programs(found: UserData) -> list[tuple[str, ...]]:
+    """What jobs on this host start, each by the names that it may have: the first is what people call it."""
+    mpi = MPIS.get(str(told(found).get("mpi")))
+    return [(mpi.programs[-1], *mpi.programs)] if mpi else []
 
 
 def _message(message: Message, found: UserData) -> None:

@@ -29,7 +29,10 @@ NOT_ENFORCED = (
     "user data: its files are written to the host's own folder, and its scripts are not run",
 )
 
-NO_FIREWALL = "security groups: nft is not on this machine (the package nftables)"
+NO_FIREWALL = (
+    "security groups: nft is not on this machine; "
+    "install it with `python3 scripts/set_up.py machine` (as root)"
+)
 
 
 def described() -> list[str]:

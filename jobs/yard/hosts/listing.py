@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.yard.hosts import book, firewall
+from jobs.yard.hosts.imitation import NO_FIREWALL
+from jobs.yard.isolation.tiers import best_tier
 
 
 def hosts() -> list[dict[str, Any]]:
     with book.changed:
         known = sorted(book.hosts.values(), key=lambda host: (host.machine.cluster, host.machine.launched_at))
         return [_host(host) for host in known]
+
+
+def _not_enforced() -> str:
+    """Of a host that runs: what it is without."""
+    if not best_tier().isolated:
+        return "no machine of its own: see `slipway yard status`"
+    return "" if firewall.is_enforced() else f"not enforced: {NO_FIREWALL}"
 
 
 def _host(host: book.Host) -> dict[str, Any]:
@@ -25,5 +34,5 @@ def _host(host: book.Host) -> dict[str, Any]:
         "state": host.state,
         "root": host.root,
         "firewall": "security groups" if firewall.is_enforced() else "none",
-        "why": host.why.strip().rpartition("\n")[2],
+        "why": host.why.strip().rpartition("\n")[2] or _not_enforced(),
     }

@@ -39,6 +39,12 @@ sys.path.insert(0, {checkout!r})
 from jobs.node.main import main
 sys.exit(main())
 """
+# What mends a host that lacks a program, where its programs are this machine's and where they are an image's.
+INSTALL = (
+    "install it with `python3 scripts/set_up.py machine` (as root), then start the yard anew: "
+    "slipway yard down; slipway yard up"
+)
+BAKE_AGAIN = "bake a machine image that has it: slipway bake"
 _HIDDEN = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - a host's are its own
 
 
@@ -48,6 +54,7 @@ def plan(tier: Tier) -> dict[str, Any]:
     homes = home.plan(needed(), state.home())
     bound = [path for path in needed() if not is_overlay or _is_apart(Path(path))]
     return {
+        "mend": INSTALL,
         "tree": "overlay" if is_overlay else "copied",
         "lower": "/",
         "overlay_options": "",

@@ -80,6 +80,8 @@ def plan(root: Path, address: str, variables: Mapping[str, str], data: boot.User
     notes = [f"left out: {len(data.scripts)} scripts of user data, which would change this machine"]
     return {
         "environment": variables,
+        "programs": boot.programs(data),
+        "mend": own_files.INSTALL,
         "removed": [],
         "modes": {},
         "links": {f"{root}{path}": end for path, end in own_files.environment().items()},

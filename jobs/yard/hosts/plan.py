@@ -21,7 +21,6 @@ from jobs.yard.isolation import home
 from jobs.yard.isolation.tiers import Tier
 
 PLAN_FILE = "plan.json"
-NODE_FILE = "/etc/slipway/node.json"  # ours, written by user data: infra/patterns/boot.py
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FILE_SYSTEM = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
 _TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
@@ -117,6 +116,7 @@ def _plan(machine: Machine, tier: Tier, firewall: str, folder: Path) -> Plan:
         "port": port(),
         "environment": environment(),
         "boot": boot.steps(data),
+        "programs": boot.programs(data),
         "keep_output": boot.KEEP_OUTPUT,
         "units": boot.UNITS,
         "masked": systemd.MASKED,
@@ -131,6 +131,7 @@ def _tree(machine: Machine, tier: Tier) -> Plan:
         return own_files.plan(tier)
     return {
         "tree": "overlay",
+        "mend": own_files.BAKE_AGAIN,
         "lower": str(files),
         "overlay_options": "" if tier.name == "root" else ",userxattr",
         "home": home.NOTHING,
@@ -173,11 +174,8 @@ def _variables() -> Plan:
 
 def _shared(data: boot.UserData) -> Iterator[tuple[str, str]]:
     """The file system that the node's first boot would mount, from what user data tells it."""
-    text = data.files.get(NODE_FILE, {}).get("text", "")
-    try:
-        said = json.loads(text or "{}")
-    except ValueError:
-        return
+    said = boot.told(data)
+    text = data.files.get(boot.NODE_FILE, {}).get("text", "")
     files: Mapping[str, Any] = said.get("files") or {}
     path = files.get("path") or said.get("file_system_mount")
     identifier = files.get("id") or next(iter(_FILE_SYSTEM.findall(text)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
@@ -59,3 +60,11 @@ def test_a_machine_that_came_since_the_last_check_is_not_counted_as_ready() -> N
     assert first == ANSWER
     assert not second.answered
     assert "not been asked" in second.why
+
+
+def test_readiness_of_a_node_of_an_older_slipway_is_read() -> None:
+    record = json.loads(encode_readiness(Readiness(nodes=(ANSWER,), ready=False, at=1)))
+    del record["nodes"][0]["lasts"]
+    found = decode_readiness(json.dumps(record))
+    assert found is not None
+    assert found.nodes == (ANSWER,)

@@ -83,11 +83,17 @@ def create_document(site: Site, name: str, parameters: Mapping[str, Any], lines:
     site.client("ssm").create_document(Name=name, Content=json.dumps(content), DocumentType="Command")
 
 
-def say_ready(target: MpiTarget, *, answered: bool) -> None:
+def say_ready(target: MpiTarget, *, answered: bool, lasts: bool = False) -> None:
     """As the main node would."""
     members = find_members(target.name, target.region)
     answers = tuple(
-        Answer(name=each.name, instance_id=each.instance_id, answered=answered or not at, why="no torch")
+        Answer(
+            name=each.name,
+            instance_id=each.instance_id,
+            answered=answered or not at,
+            why="no torch",
+            lasts=lasts and bool(at),
+        )
         for at, each in enumerate(members)
     )
     body = encode_readiness(Readiness(nodes=answers, ready=answered, at=1))

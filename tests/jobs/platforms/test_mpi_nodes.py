@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from jobs.platforms.mpi_nodes import NotEnoughNodes, await_nodes
 from jobs.platforms.registry import platform_of
 from jobs.submission import prepare
 from tests.jobs.conftest import Slipway
-from tests.jobs.platforms.conftest import commands, say_ready
+from tests.jobs.platforms.conftest import WELL, commands, deploy, say_ready
 from tests.jobs.test_submission import Clock
 from tests.yard.hosts.conftest import Site, Vpc
 
@@ -35,6 +36,30 @@ def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_s
     with pytest.raises(NotEnoughNodes, match=f"{silent}: no torch"):
         await_nodes(target, 2, lambda _: None, NodeClock(pause=time.pause, now=lambda: time.seconds))
     assert commands(target, target.run_document) == []
+
+
+def never(seconds: float) -> None:
+    raise AssertionError(f"it waits {seconds} s for what cannot come")
+
+
+def test_a_node_that_lacks_what_no_waiting_brings_is_told_of_at_once(target: MpiTarget) -> None:
+    say_ready(target, answered=False, lasts=True)
+    silent = find_members(target.name, target.region)[1].name
+    (warning,) = prepare(JOB, target.name).warnings
+    assert warning.endswith("submitting refuses")
+    with pytest.raises(NotEnoughNodes, match=rf"{silent}: no torch.*; waiting does not mend that"):
+        await_nodes(target, 2, lambda _: None, NodeClock(pause=never))
+
+
+def test_a_host_that_failed_is_told_of_at_once_with_what_mends_it(site: Site, target: MpiTarget) -> None:
+    lacks_sshd = "#!/bin/bash\nsystemctl mask --now slipway-node.service\nrm -f /usr/sbin/sshd\n"
+    vpc = site.vpc()
+    encoded = base64.b64encode(lacks_sshd.encode()).decode()
+    vpc.start("broken", vpc.security_group("broken"), 1, UserData=encoded)
+    broken = deploy(site, vpc, "broken", WELL)
+    with pytest.raises(NotEnoughNodes, match=r"sshd is not there; install it with .*set_up\.py machine"):
+        await_nodes(broken, 1, lambda _: None, NodeClock(pause=never))
+    vpc.delete()
 
 
 def test_more_nodes_than_the_group_may_have_are_refused(target: MpiTarget) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs.yard.hosts.inside import tree
+from jobs.yard.hosts.inside.failures import Failures
 from jobs.yard.isolation import kernel, namespaces
 
 LARGEST_ORDER = 1 << 17
@@ -27,6 +28,7 @@ METADATA = ("169.254.169.254", 80)
 RESTART_S = 1.0  # systemd's RestartSec of our units; twice as long each time that one ends soon
 LONGEST_RESTART_S = 30.0
 SOON_S = 10.0
+HOPELESS_S = 8.0  # after three ends in a row that came soon
 GOODBYE_S = 2.0  # for everything that runs, when the instance is terminated
 # linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG. A host's root
 # neither opens its own firewall nor loads modules into this machine's kernel, sets its clock or has disks.
@@ -69,7 +71,9 @@ class Init:
         self.plan, self.yard, self.log = plan, yard, log
         self.steps: list[Sequence[str]] = list(plan["boot"])
         self.boot_log = -1  # while it boots
+        self.failures = Failures(plan)
         self.step = 0  # the process of the step of booting that runs now
+        self.running_step: Sequence[str] = ()
         self.units: dict[int, Mapping[str, Any]] = {}
         self.began: dict[str, float] = {}  # when each unit last did
         self.pauses: dict[str, float] = {}  # before it starts again
@@ -130,17 +134,26 @@ class Init:
     def _next_step(self) -> None:
         """Boot is over when no step is left. One that fails is told of, and passed over as by cloud-init."""
         if self.steps:
-            self.step = self._spawn(self.steps.pop(0), self.boot_log, self.boot_log)
+            self.running_step = self.steps.pop(0)
+            self.step = self._spawn(self.running_step, self.boot_log, self.boot_log)
             return
         self.step = 0
         os.close(self.boot_log)
-        tell(self.yard, {"event": "booted"}, [])
         for unit in self.plan["units"]:
             self._start_unit(unit)
+        self.failures.look_for_programs()
+        self._tell_how_it_went()
+
+    def _tell_how_it_went(self) -> None:
+        """A host that failed lives on, so that people can enter it and look."""
+        why = self.failures.words
+        tell(self.yard, {"event": "failed", "why": why} if why else {"event": "booted"}, [])
 
     def _start_unit(self, unit: Mapping[str, Any]) -> None:
         if Path(self.plan["masked"], unit["name"]).exists():
             self._note(f"{unit['name']}: is masked")
+            return
+        if not self.failures.has(unit["argv"][0]):
             return
         self.began[unit["name"]] = time.monotonic()
         self.units[self._spawn(unit["argv"], self.log, self.log, self.plan["as_user"])] = unit
@@ -174,7 +187,8 @@ class Init:
     def _ended(self, process: int, code: int) -> None:
         if process == self.step:
             if code:
-                self._note(f"boot: a step failed with {code}")
+                self._note(f"boot: {self.running_step[0]} failed with {code}")
+                self.failures.step(self.running_step, code)
             self._next_step()
         elif process in self.units:
             self._unit_ended(self.units.pop(process), code)
@@ -188,6 +202,9 @@ class Init:
         self.pauses[name] = pause_s = min(2 * before_s, LONGEST_RESTART_S)
         self._note(f"{name}: ended with {code}, starts again in {pause_s:g} s")
         self.due.append((now + pause_s, unit))
+        if pause_s >= HOPELESS_S and before_s < HOPELESS_S:
+            self.failures.unit(name, code)
+            self._tell_how_it_went()
 
     def _note(self, text: str) -> None:
         os.write(self.log, f"{text}\n".encode())
