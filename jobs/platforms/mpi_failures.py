@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -35,10 +34,6 @@ def _failed(instances: Sequence[str], region: str) -> set[str]:
 
 def _failure(answer: Answer, region: str) -> Answer:
     said = ask(reader("ec2", region), "GetConsoleOutput", InstanceId=answer.instance_id)
-    text = (
-        ""
-        if isinstance(said, Unanswered)
-        else base64.b64decode(said.get("Output") or "").decode(errors="replace")
-    )
+    text = "" if isinstance(said, Unanswered) else str(said.get("Output") or "")  # botocore has decoded it
     last = text.strip().rpartition("\n")[2] or _SAYS_NOTHING
     return replace(answer, answered=False, why=f"it did not come up: {last}", lasts=True)

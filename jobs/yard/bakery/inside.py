@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jobs.yard.bakery import file_orders, mounts
-from jobs.yard.isolation import kernel
+from jobs.yard.isolation import kernel, processes
 
 OWN = kernel.NEW_MOUNTS | kernel.NEW_PIDS | kernel.NEW_IPC | kernel.NEW_HOSTNAME
-CANNOT_RUN, NOT_FOUND = 126, 127  # as shells say it
 
 
 def main(plan_file: str) -> NoReturn:
@@ -71,7 +70,7 @@ def _run(plan: Mapping[str, Any]) -> int:
 
 
 def _execute(argv: list[str], environment: dict[str, str], directory: str) -> NoReturn:
-    code = CANNOT_RUN
+    code = processes.CANNOT_RUN
     try:
         os.setsid()
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -79,7 +78,7 @@ def _execute(argv: list[str], environment: dict[str, str], directory: str) -> No
             os.chdir(directory)
         os.execvpe(argv[0], argv, environment)  # noqa: S606 - no shell reads it
     except OSError as error:
-        code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN
+        code = processes.code_of(error, argv[0], environment.get("PATH", os.defpath))
         os.write(2, f"exec: {argv[0]!r}: {error.strerror}\n".encode())
     finally:
         os._exit(code)

@@ -40,9 +40,14 @@ _started = threading.Lock()  # taken by the first caller, for ever
 _working = threading.Lock()  # held while hosts are started and ended
 
 
+def are_kept() -> bool:
+    """Whether instances are hosts, and no mere records."""
+    return os.environ.get(HOSTS_VARIABLE) != NO_HOSTS
+
+
 def noticed(service: str, operation: str) -> None:
     """After a call was carried out."""
-    if os.environ.get(HOSTS_VARIABLE) == NO_HOSTS:
+    if not are_kept():
         return
     if service in WATCHED and not operation.startswith(ONLY_READ):
         wake()

@@ -21,7 +21,7 @@ from jobs.yard.isolation import home
 from jobs.yard.isolation.tiers import Tier
 
 PLAN_FILE = "plan.json"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = f"{systemd.FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FILE_SYSTEM = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
 _TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
 _TERMINALS_OF_USER = "newinstance,ptmxmode=0666,mode=620"  # a group of 5 does not exist there

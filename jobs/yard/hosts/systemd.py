@@ -51,7 +51,9 @@ while minutes:
 os.execvp(words[0], words)
 """
 
+# In memory, where every host may write, whoever owns its programs.
+FOLDER = "/run/yard/bin"
 FILES = {
-    "/usr/local/sbin/systemctl": {"text": SYSTEMCTL, "mode": 0o755},
-    "/usr/local/sbin/systemd-run": {"text": SYSTEMD_RUN, "mode": 0o755},
+    f"{FOLDER}/systemctl": {"text": SYSTEMCTL, "mode": 0o755},
+    f"{FOLDER}/systemd-run": {"text": SYSTEMD_RUN, "mode": 0o755},
 }

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+
+CANNOT_RUN, NOT_FOUND = 126, 127  # as shells and Docker say it
+
+
+def code_of(error: OSError, program: str, path: str) -> int:
+    """The exit code of a program that could not be started.
+
+    "Permission denied" may be of a folder of PATH that this user cannot enter, whatever lies there.
+    """
+    if isinstance(error, FileNotFoundError):
+        return NOT_FOUND
+    return CANNOT_RUN if shutil.which(program, mode=os.F_OK, path=path) else NOT_FOUND
 
 
 def kill_all(pids: Sequence[int], number: int = signal.SIGKILL) -> None:

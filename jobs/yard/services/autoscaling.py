@@ -11,6 +11,7 @@ from typing import Any
 
 from jobs.yard.endpoint import ACCOUNT
 from jobs.yard.errors import ApiError
+from jobs.yard.hosts import keeper
 from jobs.yard.hosts.plain import loopback
 from jobs.yard.isolation.tiers import best_tier
 
@@ -169,7 +170,7 @@ def _placement(version: Any) -> Mapping[str, Any]:
 
 def _give_address(instance: Any) -> None:
     """Where hosts have no network of their own, they are at addresses of this machine."""
-    if not best_tier().isolated:
+    if keeper.are_kept() and not best_tier().isolated:
         interface = instance.nics[0]
         interface.private_ip_address = loopback(interface.private_ip_address)
 

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from jobs.yard.batch.isolation import files
 from jobs.yard.isolation import kernel, namespaces, processes
 
-CANNOT_RUN, NOT_FOUND = 126, 127  # as shells and Docker say it
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -88,4 +87,4 @@ def _execute(node: Mapping[str, Any]) -> NoReturn:
     except OSError as error:
         sys.stderr.write(f"exec: {argv[0]!r}: {error.strerror}\n")
         sys.stderr.flush()
-        os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
+        os._exit(processes.code_of(error, argv[0], node["environment"].get("PATH", os.defpath)))

@@ -29,7 +29,7 @@ OWN = {"tmp": "1777", "var/tmp": "1777", "run": "755"}  # empty at boot
 _DISKS = ("sys/block", "sys/class/block", "sys/dev/block")
 _COPIED = ("etc",)
 _EMPTY = ("root", "home", "opt", "srv", "mnt", "var/log", "var/lib", "var/spool", "var/tmp")
-_BOUND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def enter(plan: Plan) -> None:
@@ -58,25 +58,52 @@ def _overlay(base: Path, plan: Plan) -> Path:
 
 def _copied(base: Path, _plan: Plan) -> Path:
     """An ordinary user cannot lay an overlay over /: programs are this machine's, settings a copy."""
+    root = base / "root"
     for name in _EMPTY:
-        (base / name).mkdir(parents=True, exist_ok=True)
-    for name in _BOUND:
-        _bind_program(Path("/", name), base / name)
+        (root / name).mkdir(parents=True, exist_ok=True)
+    kernel.mount(str(root), root, flags=kernel.BIND)  # pivot_root wants a mount
+    for name in _PROGRAMS:
+        _take_programs(base, Path("/", name), root / name)
     for name in _COPIED:
         with contextlib.suppress(shutil.Error):  # of what only root may read
-            shutil.copytree(Path("/", name), base / name, symlinks=True)
-    return base
+            shutil.copytree(Path("/", name), root / name, symlinks=True)
+    return root
 
 
 _TREES: Mapping[str, Callable[[Path, Plan], Path]] = {"overlay": _overlay, "copied": _copied}
 
 
-def _bind_program(source: Path, target: Path) -> None:
+def _take_programs(base: Path, source: Path, target: Path) -> None:
     if source.is_symlink():
         target.symlink_to(source.readlink())
     elif source.is_dir():
         target.mkdir()
-        _bind(str(source), target)
+        try:
+            _lay_over(base, source, target)
+        except OSError:  # kernels before 5.11, and folders with mounts in them
+            _bind(str(source), target)
+            _make_read_only(target)
+
+
+def _lay_over(base: Path, source: Path, target: Path) -> None:
+    """No user of the host owns this machine's folders, so it could write in none that is not made anew."""
+    upper, work = base / "upper" / source.name, base / "work" / source.name
+    for folder in (source, *_folders(source), *_folders(source / "local")):
+        (upper / folder.relative_to(source)).mkdir(parents=True, exist_ok=True)
+    work.mkdir(parents=True)
+    options = f"lowerdir={source},upperdir={upper},workdir={work},userxattr"
+    kernel.mount("programs", target, "overlay", options=options)
+
+
+def _folders(path: Path) -> list[Path]:
+    found = path.iterdir() if path.is_dir() else ()
+    return [each for each in found if each.is_dir() and not each.is_symlink()]
+
+
+def _make_read_only(path: Path) -> None:
+    """What the mount forbids only root could allow; the numbers of statvfs are those of mount."""
+    kept = os.statvfs(path).f_flag & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC)
+    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | kept)
 
 
 def _fill(root: Path, plan: Plan) -> None:
