@@ -19,6 +19,7 @@ SSH_PORT = 2222  # below 1024 are root's
 VENV = boot.VENV
 # Folders of a machine that a host has in its own folder.
 _OWN = ("/etc/slipway", "/opt/slipway", "/var/lib/cloud", "/var/log", "/run/yard")
+_EMPTY = ("run", "root", "var/log", "etc/ssh/sshd_config.d")
 _FOLDER_OF_SSHD = Path("/run/sshd")
 _made: set[Path] = set()
 SSHD_CONFIG = """\
@@ -91,14 +92,7 @@ def plan(root: Path, address: str, variables: Mapping[str, str], data: boot.User
         "masked": str(root / "run/yard/masked"),
         "as_user": (),
         "boot": [
-            (
-                "mkdir",
-                "-p",
-                f"{root}/run",
-                f"{root}/root",
-                f"{root}/var/log",
-                f"{root}/etc/ssh/sshd_config.d",
-            ),
+            ("mkdir", "-p", *(f"{root}/{name}" for name in _EMPTY)),
             ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{root}/etc/ssh/ssh_host_ed25519_key"),
             *(("echo", f"cloud-init: {note}") for note in notes),
         ],
