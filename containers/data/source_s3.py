@@ -23,6 +23,7 @@ from containers.data.sources import FetchSource, SourceFile, check_name
 
 READS_AT_ONCE = 8
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")  # as in every AWS SDK, the first one wins
+METADATA_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 OWNER = re.compile(r"[0-9]{12}")
 # Ten attempts, the library's own number, keep a person waiting for minutes where nobody answers.
 RETRIES = {"max_retries": 5, "retry_timeout": timedelta(minutes=2)}
@@ -168,6 +169,9 @@ def opened(bucket: Bucket) -> S3Store:
     # Signed with the rest when an object is read; the tests look.
     owner = {"x-amz-expected-bucket-owner": bucket.owner} if bucket.owner else {}
     endpoint = {"endpoint": bucket.endpoint} if bucket.endpoint else {}
+    # AWS's SDKs know this variable; the library has a name of its own for it.
+    if metadata := os.environ.get(METADATA_VARIABLE):
+        endpoint["metadata_endpoint"] = metadata.rstrip("/")
     return S3Store(
         bucket.name,
         client_options={

@@ -22,6 +22,7 @@ from containers.data.prepare import Share, prepare
 from containers.data.sources import FetchSource, Source, SourceFile, local_source
 from tests.containers.data.conftest import MakeSettings
 from tests.containers.data.denying_s3 import denying
+from tests.containers.data.metadata_service import KEY_ID, metadata_service
 from tests.containers.data.test_prepare import command, rows_of
 
 BUCKET = "texts"
@@ -249,6 +250,21 @@ def test_the_owner_of_the_bucket_is_asked_for_in_what_is_signed(monkeypatch: pyt
     assert [headers.get(owner) for headers in seen] == [None, "123456789012", "123456789012"]
     assert [owner in headers["authorization"] for headers in seen] == [False, True, True]
     assert seen[-1]["if-match"] == '"tag"'
+
+
+def test_keys_come_from_the_metadata_service_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host of the yard that has no network of its own has it at another address than every machine's."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    source_s3.opened.cache_clear()
+    with metadata_service() as address, denying(monkeypatch, 403, "AccessDenied") as seen:
+        monkeypatch.setenv(source_s3.METADATA_VARIABLE, address)
+        with pytest.raises(DataError, match="reading it is denied"):
+            open_source("s3://texts/wiki")
+    source_s3.opened.cache_clear()
+    assert f"Credential={KEY_ID}/" in seen[0]["authorization"]
 
 
 def test_an_owner_is_an_account() -> None:
