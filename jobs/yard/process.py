@@ -26,6 +26,7 @@ from jobs.yard.state import (
     private,
     read_state,
     remove_made,
+    remove_tree,
 )
 
 START_TIMEOUT_S = 60
@@ -208,9 +209,7 @@ def _until(is_so: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def _remove(path: Path) -> None:
-    import shutil
-
     if path.is_dir():
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)

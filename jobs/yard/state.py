@@ -81,11 +81,21 @@ def remove_made(folder: Path) -> None:
     """Take away what the yard made and nothing else; the folder goes too where nobody put anything in it."""
     for path in [*folder.glob(f"{STATE_FILE}.*"), *(folder / name for name in MADE)]:
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         else:
             path.unlink(missing_ok=True)
     with suppress(OSError):  # not empty, or gone
         folder.rmdir()
+
+
+def remove_tree(path: Path) -> None:
+    """Whatever modes its folders have: an overlay's work folder has none, and stops all users but root."""
+    for parent, names, _ in os.walk(path):
+        for name in names:
+            if not (folder := Path(parent, name)).is_symlink():
+                with suppress(OSError):
+                    folder.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager

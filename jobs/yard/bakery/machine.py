@@ -22,6 +22,7 @@ from jobs.yard.bakery import base, downloads, surroundings
 from jobs.yard.bakery.actions import Order
 from jobs.yard.endpoint import HIDDEN_VARIABLES
 from jobs.yard.isolation.tiers import best_tier
+from jobs.yard.state import remove_tree
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 LONGEST_OUTPUT = 64 * 1024  # of a step, that later steps can refer to
@@ -97,7 +98,7 @@ class Machine:
     def clear(self) -> None:
         """All but the root."""
         for name in AROUND:
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+            remove_tree(self.folder / name)
         (self.folder / "plan.json").unlink(missing_ok=True)
 
     def _prepare(self) -> None:

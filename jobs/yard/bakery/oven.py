@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from jobs.yard.bakery.log import Journal
 from jobs.yard.bakery.machine import Machine
 from jobs.yard.bakery.records import Bake, StepRun, WorkflowRun
 from jobs.yard.bakery.workflows import WORKFLOWS, Kitchen, Workflow
+from jobs.yard.state import remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def _bake(bake: Bake) -> None:
     except Exception as error:  # noqa: BLE001 - whatever it is, the image says it
         status = _fail(bake, error)
         journal.say(f"{status}: {bake.reason}")
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     bake.status = status
     bake.ended.set()
 

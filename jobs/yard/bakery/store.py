@@ -6,12 +6,11 @@ A host of the yard whose AMI is here starts from that root; `slipway yard down` 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.yard.state import MACHINE_IMAGES, home
+from jobs.yard.state import MACHINE_IMAGES, home, remove_tree
 
 MANIFEST = "manifest.json"
 
@@ -23,7 +22,7 @@ def folder() -> Path:
 def workshop(name: str) -> Path:
     """Where a bake works: on the same disk, so that its root only changes its name."""
     path = folder() / f".bake-{name}"
-    shutil.rmtree(path, ignore_errors=True)
+    remove_tree(path)
     path.mkdir(parents=True, mode=0o700)
     return path
 
@@ -45,4 +44,4 @@ def root_of(ami_id: str) -> Path | None:
 
 
 def forget() -> None:
-    shutil.rmtree(folder(), ignore_errors=True)
+    remove_tree(folder())
