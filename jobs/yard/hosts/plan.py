@@ -27,12 +27,8 @@ _TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
 _TERMINALS_OF_USER = "newinstance,ptmxmode=0666,mode=620"  # a group of 5 does not exist there
 # An ordinary user cannot call setgroups, without which sshd lets nobody in but the user that it runs as:
 # there, units and commands are that one user's.
-_AS_USER = (
-    "unshare",
-    "--user",
-    f"--map-user={own_files.USER_ID}",
-    f"--map-group={own_files.USER_ID}",
-)
+_USERS = "/run/yard/users"  # one namespace for all of them: a job is ended by another command than started it
+_AS_USER = ("nsenter", f"--user={_USERS}", "--preserve-credentials")
 
 Plan = dict[str, Any]
 
@@ -122,6 +118,7 @@ def _plan(machine: Machine, tier: Tier, firewall: str, folder: Path) -> Plan:
         "masked": systemd.MASKED,
         "is_root": tier.name == "root",
         "as_user": _AS_USER if tier.name == "user" else (),
+        "users": {_USERS: own_files.USER_ID} if tier.name == "user" else {},
     }
 
 

@@ -6,11 +6,13 @@ A further call is a function that ends in _check. Numbers: sched.h, mount.h and 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import NoReturn
 
 NEW_MOUNTS = 0x00020000
 NEW_HOSTNAME = 0x04000000
@@ -70,6 +72,43 @@ def become_root_of_own_users() -> None:
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
+
+
+def keep_users(file: Path, user: int) -> None:
+    """A user namespace in which this process's user is `user`; it lasts as long as the file, which names it.
+
+    Whoever enters it sees and ends what others run there, which those of another one could not.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    (ready, tell), (go, leave) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(leave)
+        _hold_users(user, tell, go)
+    os.close(tell)
+    os.close(go)
+    made = os.read(ready, 1)
+    if made:
+        mount(f"/proc/{child}/ns/user", file, flags=BIND)
+    os.close(leave)
+    os.close(ready)
+    os.waitpid(child, 0)
+    if not made:
+        raise OSError(errno.EPERM, "a user namespace inside the host's cannot be made")
+
+
+def _hold_users(user: int, tell: int, go: int) -> NoReturn:
+    try:
+        own_user, own_group = os.getuid(), os.getgid()
+        unshare(NEW_USER)
+        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+        Path("/proc/self/uid_map").write_text(f"{user} {own_user} 1", encoding="ascii")
+        Path("/proc/self/gid_map").write_text(f"{user} {own_group} 1", encoding="ascii")
+        os.write(tell, b"m")
+        os.read(go, 1)
+    finally:
+        os._exit(0)
 
 
 def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: str = "") -> None:

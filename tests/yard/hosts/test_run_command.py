@@ -235,3 +235,11 @@ def test_hosts_are_managed_instances(commands: Commands, cluster: Cluster) -> No
     found = commands.ssm.describe_instance_information()["InstanceInformationList"]
     online = {each["InstanceId"] for each in found if each["PingStatus"] == "Online"}
     assert {cluster.instance(name) for name in cluster.members} <= online
+
+
+def test_a_command_sees_and_ends_what_another_command_left_running(commands: Commands) -> None:
+    """As a job is cancelled: by another command than the one that runs it."""
+    leave = "env MARK=left setsid -f sleep infinity >/dev/null 2>&1; pgrep -n sleep"
+    left = commands.ended(commands.shell(leave))["StandardOutputContent"].strip()
+    look = f"tr '\\0' '\\n' </proc/{left}/environ | grep ^MARK && kill -9 {left}"
+    assert commands.ended(commands.shell(look))["StandardOutputContent"] == "MARK=left\n"

@@ -43,6 +43,8 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
         tree.enter(plan)
         kernel.set_hostname(plan["hostname"])
         _share_processors(plan["address"])
+        for file, user in plan["users"].items():
+            kernel.keep_users(Path(file), user)
         kernel.give_up(GIVEN_UP)
         listeners = [_listen(("127.0.0.1", plan["port"])), _listen(METADATA)]
         own = os.pidfd_open(os.getpid())
