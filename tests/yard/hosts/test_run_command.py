@@ -239,7 +239,7 @@ def test_hosts_are_managed_instances(commands: Commands, cluster: Cluster) -> No
 
 def test_a_command_sees_and_ends_what_another_command_left_running(commands: Commands) -> None:
     """As a job is cancelled: by another command than the one that runs it."""
-    leave = "env MARK=left setsid -f sleep infinity >/dev/null 2>&1; pgrep -n sleep"
+    leave = "MARK=left sleep infinity >/dev/null 2>&1 & echo $!"
     left = commands.ended(commands.shell(leave))["StandardOutputContent"].strip()
     look = f"tr '\\0' '\\n' </proc/{left}/environ | grep ^MARK && kill -9 {left}"
     assert commands.ended(commands.shell(look))["StandardOutputContent"] == "MARK=left\n"
