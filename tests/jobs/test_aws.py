@@ -52,7 +52,7 @@ def test_throttling_without_end_ends_at_the_deadline(
     answer = ask(reader("ssm", REGION), "GetParameter", Name="/a")
     assert isinstance(answer, Unanswered)
     assert answer.code == "ThrottlingException"
-    assert scripted(yard_shell.endpoint)[0]["struck"] < 20
+    assert scripted(yard_shell)[0]["struck"] < 20
 
 
 def test_a_client_that_may_change_things_never_sends_twice(yard_shell: RunningYard) -> None:

@@ -70,9 +70,9 @@ def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, 
         ("DescribeJobs", {"jobs": details}),
     ):
         rule = Fault(service="batch", operation=operation, kind=Kind.RESPOND, body=[body], times=None)
-        script(yard_shell.endpoint, rule)
+        script(yard_shell, rule)
     code, _, err = slipway("empty", "dl1", "--yes")
-    unscript(yard_shell.endpoint)
+    unscript(yard_shell)
     assert code == 1
     assert "error: bert-1 and 1 more of dl1 have not ended" in err
     assert "slipway cancel bert-1" in err

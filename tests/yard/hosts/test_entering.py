@@ -20,7 +20,7 @@ SLIPWAY = str(Path(sys.executable).parent / "slipway")
 
 
 def door_of(site: Site, host: str) -> dict[str, Any]:
-    found: dict[str, Any] = control(site.yard.endpoint, "POST", "/enter-host", {"host": host})
+    found: dict[str, Any] = control(site.yard, "POST", "/enter-host", {"host": host})
     return found
 
 
