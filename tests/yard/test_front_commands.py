@@ -171,6 +171,7 @@ def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_y
         text=True,
     )
     assert following.stdout
+    assert "isolation: " in following.stdout.readline()
     assert f"listening at {up.state.endpoint}" in following.stdout.readline()
     client_at(up.state.endpoint, "ecs", REGION, ACCESS_KEY_ID, up.state.secret).list_clusters()
     assert "ecs:ListClusters" in following.stdout.readline()

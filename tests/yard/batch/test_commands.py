@@ -44,5 +44,6 @@ def test_status_says_what_is_kept_apart_and_what_is_left_out(
     said = json.loads(capsys.readouterr().out)["batch_jobs"]
     words = next(each.words for each in TIERS if each.name == tier)
     assert said[0] == f"isolation: {words}"
-    assert said[1].endswith(str(cluster.yard.home / "tmp" / "batch" / "file-systems"))
-    assert len(said) == 2 + len(LEFT_OUT)
+    assert said[1].startswith("homes: ")
+    assert said[2].endswith(str(cluster.yard.home / "tmp" / "batch" / "file-systems"))
+    assert len(said) == 3 + len(LEFT_OUT)
