@@ -1,4 +1,4 @@
-"""Builds every declared cluster and machine image; `cdk` runs it as `python -m infra.app`.
+"""Builds every declared cluster and machine image; `cdk` runs it as `python -m slipway.infra.app`.
 
 A new kind of cluster is one row of BUILDERS.
 Synthesis is a pure function of the declarations, the catalogue and containers/: it asks neither AWS nor git
@@ -14,15 +14,15 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from infra.bakeries import build_bakeries
-from infra.batch_cluster import build_batch_cluster
-from infra.cdk_json import refuse_repeated_keys
-from infra.config import BatchCluster, Cluster, MpiCluster
-from infra.declared import load, load_machine_images
-from infra.guardrails import guard
-from infra.machine_images import MachineImage
-from infra.mpi_cluster import build_mpi_cluster
-from jobs.core.errors import SlipwayError
+from slipway.infra.build.bakeries import build_bakeries
+from slipway.infra.build.batch import build_batch_cluster
+from slipway.infra.declare.cdk_json import refuse_repeated_keys
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster
+from slipway.infra.declare.declared import load, load_machine_images
+from slipway.infra.verify.nag import guard
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.build.mpi import build_mpi_cluster
+from slipway.jobs.core.errors import SlipwayError
 
 # Any: each builder takes the one kind that it stands beside.
 BUILDERS: Mapping[type[Cluster], Callable[[cdk.App, Any], None]] = {

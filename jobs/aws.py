@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlparse
 
-from jobs.core.regions import checked_region
-from jobs.throttling import be_patient
+from slipway.jobs.core.regions import checked_region
+from slipway.jobs.throttling import be_patient
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: of what has no body, as an answer to HeadObject
@@ -125,7 +125,7 @@ def _region(region: str | None) -> str | None:
 
 
 def _say(text: str) -> None:
-    from jobs.commands.output import say
+    from slipway.jobs.commands.output import say
 
     say(text)
 

@@ -11,15 +11,15 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from jobs.core.accelerators import device_of
-from jobs.core.errors import Problem, SlipwayError
-from jobs.core.instances import InstanceType
-from jobs.core.job import DoesNotFit, InvalidJob
+from slipway.jobs.catalogue.accelerators import device_of
+from slipway.jobs.core.errors import Problem, SlipwayError
+from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.core.job import DoesNotFit, InvalidJob
 
 RECIPES: Mapping[str, str] = {
-    "bert_pretrain": "containers.recipes.bert_pretrain.recipe",
-    "glue_finetune": "containers.recipes.glue_finetune.recipe",
-    "prepare_bert": "containers.recipes.prepare_bert.recipe",
+    "bert_pretrain": "slipway.containers.recipes.bert_pretrain.recipe",
+    "glue_finetune": "slipway.containers.recipes.glue_finetune.recipe",
+    "prepare_bert": "slipway.containers.recipes.prepare_bert.recipe",
 }
 
 
@@ -48,7 +48,7 @@ def find_recipe(name: str) -> Recipe:
 
 def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:
     """The recipe's own reading, before a node is paid for."""
-    from containers.runtime.errors import Refusal
+    from slipway.containers.runtime.errors import Refusal
 
     try:
         recipe.config.decode_arguments([f"{name}={value}" for name, value in settings.items()])

@@ -54,7 +54,7 @@ def synthesis() -> list[Row]:
         with tempfile.TemporaryDirectory() as folder:
             environment = {"CDK_VALIDATION": setting, "CDK_OUTDIR": folder, "CDK_CONTEXT_JSON": cdk_context()}
             ours, empty = side_by_side(
-                [sys.executable, "-m", "infra.app"], [sys.executable, "-c", EMPTY_APP], environment
+                [sys.executable, "-m", "slipway.infra.app"], [sys.executable, "-c", EMPTY_APP], environment
             )
         what = f"synth of all stacks, validation {setting}"
         rows.append(compare(what, ours, "an empty app", empty, goal="ratio under 1.5"))

@@ -56,7 +56,7 @@ class Bench:
 
     def prepare(self, text: Path | str, *more: str) -> list[str]:
         output = tempfile.mkdtemp(dir=self.folder)
-        start = [sys.executable, "-m", "containers.data.prepare_bert", "--phase", "1", "--output", output]
+        start = [sys.executable, "-m", "slipway.containers.data.rows.prepare_bert", "--phase", "1", "--output", output]
         return [*start, "--input", str(text), "--vocabulary", str(self.vocabulary), *more]
 
     def encode(self) -> float:
@@ -76,10 +76,10 @@ def data() -> list[Row]:
 
 
 def write_inputs(bench: Bench) -> None:
-    from containers.data.sample import write_sample
-    from containers.data.sources import local_source
-    from containers.data.train_vocabulary import train
-    from containers.data.vocabulary import write_vocabulary
+    from slipway.containers.data.samples.sample import write_sample
+    from slipway.containers.data.sources.sources import local_source
+    from slipway.containers.data.rows.train_vocabulary import train
+    from slipway.containers.data.tokens.vocabulary import write_vocabulary
 
     beginning = bench.folder / "beginning.txt"
     write_sample(beginning, 1, VOCABULARY_MEGABYTES * 1_000_000, WORDS)
@@ -134,9 +134,9 @@ def second_core(bench: Bench) -> Row:
 
 def from_s3(bench: Bench) -> Row:
     """Wall time with the yard's S3 on the same machine, whose own work is part of it."""
-    from jobs.aws import client_at
-    from jobs.yard import process
-    from jobs.yard.endpoint import ACCESS_KEY_ID
+    from slipway.jobs.aws import client_at
+    from slipway.yard import process
+    from slipway.yard.endpoint import ACCESS_KEY_ID
 
     home = bench.folder / "yard"
     yard = process.up(folder=home).state

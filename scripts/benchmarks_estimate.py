@@ -29,12 +29,12 @@ def estimate() -> list[Row]:
 
 def one_configuration() -> Row:
     """The median of many: look-up, step, memory, hours and dollars."""
-    from jobs.core.instances import instance_type
-    from jobs.estimate.estimates import estimate as estimate_one
-    from jobs.estimate.measurements import our_measurements
-    from jobs.estimate.prices import ON_DEMAND, known_rates
-    from jobs.estimate.workloads import find_workload
-    from jobs.places import alone
+    from slipway.jobs.catalogue.instances import instance_type
+    from slipway.jobs.estimate.estimates import estimate as estimate_one
+    from slipway.jobs.estimate.evidence.measurements import our_measurements
+    from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
+    from slipway.jobs.estimate.work.workloads import find_workload
+    from slipway.jobs.estimate_inputs.places import alone
 
     workload, rows = find_workload("gpt-neox-20b"), our_measurements()
     place = alone(instance_type("trn1.32xlarge"), known_rates(), region=None, term=ON_DEMAND)

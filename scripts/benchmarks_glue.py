@@ -16,22 +16,22 @@ from typing import Any
 
 import torch
 
-from containers.data.glue_sample import write_task
-from containers.data.glue_tokens import Examples
-from containers.data.model_sample import Size, write_model
-from containers.recipes.glue_finetune import opening
-from containers.recipes.glue_finetune.batches import Batches, plan_batch
-from containers.recipes.glue_finetune.config import decode_arguments
-from containers.recipes.glue_finetune.evaluate import Evaluations
-from containers.recipes.glue_finetune.finished import write_model as write_finished
-from containers.recipes.glue_finetune.inputs import inputs_of
-from containers.recipes.glue_finetune.loop import Loop
-from containers.recipes.glue_finetune.metrics import score
-from containers.recipes.glue_finetune.session import TRAINER_EPSILON, Parts
-from containers.training.data_parallel import DataParallel
-from containers.training.devices import open_device
-from containers.training.ending import Ending
-from containers.training.saving import Saving
+from slipway.containers.data.samples.glue_sample import write_task
+from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.data.samples.model_sample import Size, write_model
+from slipway.containers.recipes.glue_finetune import opening
+from slipway.containers.recipes.glue_finetune.batches import Batches, plan_batch
+from slipway.containers.recipes.glue_finetune.config import decode_arguments
+from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
+from slipway.containers.recipes.glue_finetune.finished import write_model as write_finished
+from slipway.containers.recipes.glue_finetune.inputs import inputs_of
+from slipway.containers.recipes.glue_finetune.loop import Loop
+from slipway.containers.recipes.glue_finetune.metrics import score
+from slipway.containers.recipes.glue_finetune.session import TRAINER_EPSILON, Parts
+from slipway.containers.training.data_parallel import DataParallel
+from slipway.containers.training.devices import open_device
+from slipway.containers.training.ending import Ending
+from slipway.containers.training.saving import Saving
 from scripts.benchmarks import Row
 from scripts.benchmarks_training import ALONE
 

@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from containers.recipes.bert_pretrain.batch import plan_batch
-from containers.recipes.bert_pretrain.config import BertConfig, decode
-from containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
-from containers.recipes.bert_pretrain.flops import PUBLISHED_MFU, training_flops_per_token
-from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
-from containers.runtime.platforms import read_contract
-from containers.training.devices import Device, open_device
-from containers.training.encoder import BertShape
-from containers.training.optimizers import BETAS, EPSILON
+from slipway.containers.recipes.bert_pretrain.batch import plan_batch
+from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
+from slipway.containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
+from slipway.containers.recipes.bert_pretrain.flops import PUBLISHED_MFU, training_flops_per_token
+from slipway.containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
+from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.training.devices import Device, open_device
+from slipway.containers.training.encoder import BertShape
+from slipway.containers.training.optimizers import BETAS, EPSILON
 from scripts.benchmarks import Row
 from scripts.transformers_bert import build_reference, reference_rows
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
-from jobs.estimate.bands import LEAST_ROWS, LEAST_TABLES, NEAR, Band, bands_of
-from jobs.estimate.trials import Trial, trials
+from slipway.jobs.estimate.evidence.bands import LEAST_ROWS, LEAST_TABLES, NEAR, Band, bands_of
+from slipway.jobs.estimate.evidence.trials import Trial, trials
 
 _OPENING = f"""\
 # How far off the estimate is

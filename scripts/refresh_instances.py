@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from jobs.commands.output import Column, json_option, print_table, say
-from jobs.core.errors import SlipwayError
-from jobs.core.instances import InstanceType, instance_types
-from jobs.failures import end
+from slipway.jobs.commands.output import Column, json_option, print_table, say
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.commands.failures import end
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "jobs" / "core" / "instances.csv"
 
@@ -121,7 +121,7 @@ def command(regions: tuple[str, ...], write: bool, as_json: bool) -> None:
 
 
 def ask_region(region: str, names: Sequence[str]) -> Answer:
-    from jobs.aws import ask_all, reader
+    from slipway.jobs.aws import ask_all, reader
 
     client = reader("ec2", region)
     these = [

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from containers.recipes.bert_pretrain.model import BertForPreTraining
-from containers.training.encoder import BertShape
+from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining
+from slipway.containers.training.encoder import BertShape
 
 NO_LABEL = -100  # transformers' own
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from jobs.cli import PROGRAM, cli
-from jobs.core.instances import InstanceType, instance_types
-from jobs.core.text import words
-from jobs.estimate.bands import bands_of, encode_bands
-from jobs.estimate.trials import trials
+from slipway.jobs.commands.cli import PROGRAM, cli
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.core.text import words
+from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
+from slipway.jobs.estimate.evidence.trials import trials
 from scripts.estimate_page import estimate_page
 from scripts.list_pages import bad_inputs_page, faults_page
 
@@ -48,7 +48,7 @@ def instances_page() -> str:
         [
             "# Instance types",
             "",
-            "The catalogue `jobs/core/instances.csv` in short. `slipway instances NAME` shows one in full,",
+            "The catalogue `jobs/catalogue/instances.csv` in short. `slipway instances NAME` shows one in full,",
             "with the source of each fact. Prices are on demand.",
             "",
             f"| {' | '.join(HEADINGS)} |",
@@ -67,7 +67,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/instances.md": instances_page,
 }
 DATA: dict[str, Callable[[], str]] = {
-    "jobs/estimate/bands.csv": lambda: encode_bands(bands_of(list(trials()))),
+    "jobs/estimate/evidence/bands.csv": lambda: encode_bands(bands_of(list(trials()))),
 }
 
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-from jobs.yard.lifetime import OWNER_VARIABLE
+from slipway.yard.lifetime import OWNER_VARIABLE
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment

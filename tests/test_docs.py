@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from jobs.cli import COMMANDS, PROGRAM, cli
+from slipway.jobs.commands.cli import COMMANDS, PROGRAM, cli
 from scripts.write_docs import COMMAND, stale_files
 from tests.architecture.tracked import ROOT, paths
 

@@ -7,15 +7,15 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from infra.bakeries import bakery_stack_name
-from infra.clusters import CLUSTERS, MACHINE_IMAGES
-from jobs.cli import cli
-from jobs.core.instances import instance_type
-from jobs.estimate.bands import find_band
-from jobs.estimate.prices import our_fees
-from jobs.estimate.trials import trials
-from jobs.own_data import rates
-from jobs.places import declared_places
+from slipway.infra.build.bakeries import bakery_stack_name
+from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.jobs.commands.cli import cli
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.estimate.evidence.bands import find_band
+from slipway.jobs.estimate.prices import our_fees
+from slipway.jobs.estimate.evidence.trials import trials
+from slipway.jobs.estimate_inputs.own_data import rates
+from slipway.jobs.estimate_inputs.places import declared_places
 from tests.architecture.tracked import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from containers.runtime import named_files
-from containers.runtime.errors import Refusal
-from containers.runtime.values import shown
+from slipway.containers.runtime import named_files
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.values import shown
 
 CHUNK_BYTES = 8 << 20
 # Else all of a checkpoint waits in memory for one long last sync, in which nobody sees that anything moves.

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from containers.runtime.collective import Json
-from containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
+from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
 
 _OUT_OF_MEMORY = "out of memory: the kernel ended it; use a smaller micro-batch, or a larger instance type"
 _MOST_TAIL_LINES = 30

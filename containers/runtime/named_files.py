@@ -13,7 +13,7 @@ from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 
-from containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Refusal
 
 _CHUNK_BYTES = 1 << 20
 # O_NONBLOCK changes nothing for a regular file, and opening a FIFO returns at once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Refusal
 
 Environment = Mapping[str, str]
 

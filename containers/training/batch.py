@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Refusal
 
 
 class IndivisibleBatch(Refusal):

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from containers.training.batch import BatchPlan
-from containers.training.devices import Device
-from containers.training.gradients import GradientSum
-from containers.training.optimizers import EPSILON, build_optimizer, decay_groups, set_rate
-from containers.training.state import MOMENTS, WEIGHTS, Piece, load_weights
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device
+from slipway.containers.training.gradients import GradientSum
+from slipway.containers.training.optimizers import EPSILON, build_optimizer, decay_groups, set_rate
+from slipway.containers.training.state import MOMENTS, WEIGHTS, Piece, load_weights
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from containers.runtime.contract import LaunchContract
-from containers.runtime.errors import Refusal
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
 
 # Without one of these a processor emulates bf16: 16 times slower per step than fp32, measured on AVX2.
 _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})

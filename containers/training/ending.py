@@ -6,7 +6,7 @@ import signal
 import time
 from types import FrameType
 
-from containers.runtime.contract import LaunchContract
+from slipway.containers.runtime.contract.contract import LaunchContract
 
 GRACE_SECONDS = 25.0  # the launcher's, within the 30 s that AWS Batch and Slurm give
 _SPARE_SECONDS = 2.0  # to leave after the save

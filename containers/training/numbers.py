@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Refusal
 
 
 class NotFinite(Refusal):

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
-from containers.data.errors import DataError
-from containers.runtime.contract import LaunchContract
-from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
-from containers.runtime.platforms import read_contract
+from slipway.containers.data.errors import DataError
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
+from slipway.containers.runtime.contract.launchers import read_contract
 
 Config = TypeVar("Config")
 
@@ -48,7 +48,7 @@ def _end(error: RuntimeError) -> int:
     """Of torch's errors, the two that come without a mistake in the code."""
     import torch
 
-    from containers.training.devices import is_lost_peer
+    from slipway.containers.training.devices import is_lost_peer
 
     what = str(error).splitlines()[0] if str(error) else type(error).__name__
     if isinstance(error, torch.OutOfMemoryError):

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from containers.runtime.contract import LaunchContract
-from containers.runtime.telemetry import Step, Telemetry
-from containers.training.devices import Device
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.observe.telemetry import Step, Telemetry
+from slipway.containers.training.devices import Device
 
 Say = Callable[[str], None]
 

@@ -9,12 +9,12 @@ from typing import Protocol
 
 import torch
 
-from containers.runtime.checkpoint import Checkpoints, SaveFailed
-from containers.runtime.collective import Json
-from containers.runtime.errors import Interruption
-from containers.training.agreement import summed
-from containers.training.ending import Ending
-from containers.training.state import Piece, encode
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
+from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.errors import Interruption
+from slipway.containers.training.agreement import summed
+from slipway.containers.training.ending import Ending
+from slipway.containers.training.state import Piece, encode
 
 
 class Saved(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 
-from containers.runtime.errors import Refusal
-from containers.runtime.values import shown
-from containers.training.kinds import Kind
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.values import shown
+from slipway.containers.training.kinds import Kind
 
 Values = dict[str, int | float | str | None]
 Show = Callable[[str], str]  # a value in a message, without what must not be seen

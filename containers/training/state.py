@@ -14,11 +14,11 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from containers.runtime.errors import Refusal
-from containers.runtime.resume import Resumed
-from containers.runtime.tensor_file import TensorData
-from containers.runtime.tensors import from_torch, to_torch
-from containers.runtime.values import shown
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.checkpoint.resume import Resumed
+from slipway.containers.runtime.checkpoint.tensor_file import TensorData
+from slipway.containers.runtime.checkpoint.tensors import from_torch, to_torch
+from slipway.containers.runtime.values import shown
 
 WEIGHTS = "weights"
 MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -12,13 +12,13 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from infra.patterns.bakery_record import BakeryRecord, BakeryRecordProps
-from infra.patterns.bakery_roles import BakeryProps
-from infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps
-from infra.patterns.image_pipeline import ImagePipeline, ImagePipelineProps
-from infra.patterns.image_recipe import ImageRecipe, ImageRecipeProps
-from jobs.core.locks import manifest_parameter
-from jobs.core.machine_images import Bakery, ami_parameter, ami_tags
+from slipway.infra.patterns.images.bakery_record import BakeryRecord, BakeryRecordProps
+from slipway.infra.patterns.images.bakery_roles import BakeryProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
+from slipway.infra.patterns.images.image_pipeline import ImagePipeline, ImagePipelineProps
+from slipway.infra.patterns.images.image_recipe import ImageRecipe, ImageRecipeProps
+from slipway.jobs.core.images.container_locks import manifest_parameter
+from slipway.jobs.core.images.amis import Bakery, ami_parameter, ami_tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

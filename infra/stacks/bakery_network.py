@@ -14,11 +14,11 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.config import Egress
-from infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
-from infra.patterns.flow_logs import FlowLogs, FlowLogsProps
-from infra.patterns.log_bucket import LogBucket, LogBucketProps
-from infra.patterns.vpc import Vpc, VpcProps
+from slipway.infra.declare.types import Egress
+from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
+from slipway.infra.patterns.network.flow_logs import FlowLogs, FlowLogsProps
+from slipway.infra.patterns.storage.log_bucket import LogBucket, LogBucketProps
+from slipway.infra.patterns.network.vpc import Vpc, VpcProps
 
 _CIDR = "10.60.0.0/24"  # reached by nobody and peered with nothing
 

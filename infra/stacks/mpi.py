@@ -11,21 +11,21 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.patterns.boot import SHARED, Work, boot_parameters
-from infra.patterns.cluster_secret import ClusterSecret, ClusterSecretProps
-from infra.patterns.encryption import EncryptedLogGroup
-from infra.patterns.file_systems import SharedFiles
-from infra.patterns.launch_template import Machine, NodeTemplate, NodeTemplateProps
-from infra.patterns.markets import Purchase
-from infra.patterns.mpi_access import MpiAccess, MpiAccessProps
-from infra.patterns.node_group import Hours, NodeGroup, NodeGroupProps
-from infra.patterns.places import PlaceProps, node_security_group
-from infra.patterns.processors import leaves_threads_to_linux
-from infra.patterns.roles import ServiceRole
-from infra.patterns.run_documents import RunDocuments, RunDocumentsProps, document_name
-from infra.patterns.target_record import TargetRecord, TargetRecordProps
-from jobs.core.instances import InstanceType
-from jobs.core.targets import MpiTarget
+from slipway.infra.patterns.nodes.boot import SHARED, Work, boot_parameters
+from slipway.infra.patterns.access.cluster_secret import ClusterSecret, ClusterSecretProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
+from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.infra.patterns.nodes.launch_template import Machine, NodeTemplate, NodeTemplateProps
+from slipway.infra.patterns.nodes.markets import Purchase
+from slipway.infra.patterns.mpi.mpi_access import MpiAccess, MpiAccessProps
+from slipway.infra.patterns.mpi.node_group import Hours, NodeGroup, NodeGroupProps
+from slipway.infra.patterns.nodes.places import PlaceProps, node_security_group
+from slipway.infra.patterns.nodes.processors import leaves_threads_to_linux
+from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.mpi.run_documents import RunDocuments, RunDocumentsProps, document_name
+from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
+from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.core.targets import MpiTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

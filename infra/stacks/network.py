@@ -8,16 +8,11 @@ from aws_cdk import Environment, Stack
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.config import Egress
-from infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
-from infra.patterns.endpoints import (
-    ENDPOINTS,
-    InterfaceEndpointsProps,
-    S3Endpoint,
-    S3EndpointProps,
-)
-from infra.patterns.flow_logs import FlowLogs, FlowLogsProps
-from infra.patterns.vpc import Vpc, VpcProps
+from slipway.infra.declare.types import Egress
+from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
+from slipway.infra.patterns.network.endpoints import ENDPOINTS, InterfaceEndpointsProps, S3Endpoint, S3EndpointProps
+from slipway.infra.patterns.network.flow_logs import FlowLogs, FlowLogsProps
+from slipway.infra.patterns.network.vpc import Vpc, VpcProps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,16 +9,10 @@ from aws_cdk import Environment, Stack
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.patterns.alarms import (
-    AlertTopic,
-    AlertTopicProps,
-    ClusterAlarms,
-    ClusterAlarmsProps,
-    StuckEvents,
-)
-from infra.patterns.budget import ClusterBudget, ClusterBudgetProps
-from infra.patterns.dashboard import ClusterDashboard, ClusterDashboardProps
-from infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps
+from slipway.infra.patterns.observability.alarms import AlertTopic, AlertTopicProps, ClusterAlarms, ClusterAlarmsProps, StuckEvents
+from slipway.infra.patterns.observability.budget import ClusterBudget, ClusterBudgetProps
+from slipway.infra.patterns.observability.dashboard import ClusterDashboard, ClusterDashboardProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jobs.commands.output import print_text
+from slipway.jobs.commands.output import print_text
 
 
 @click.command()
@@ -19,7 +19,7 @@ def command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from jobs.cli import COMPLETE_VARIABLE, PROGRAM, cli
+    from slipway.jobs.commands.cli import COMPLETE_VARIABLE, PROGRAM, cli
 
     completer = get_completion_class(shell)
     assert completer is not None, f"click completes no {shell}"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
 
-from jobs.core.errors import SlipwayError
-from jobs.core.text import padded, printable, terminal_columns, words
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.text import padded, printable, terminal_columns, words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jobs.core.errors import SlipwayError
-from jobs.core.instances import Price
-from jobs.core.text import printable
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.catalogue.instances import Price
+from slipway.jobs.core.text import printable
 
 UNKNOWN = "unknown"
 _SECONDS_PER_HOUR = 3600

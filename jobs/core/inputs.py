@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from jobs.core.job import Job
-from jobs.core.targets import Target
-from jobs.core.text import printable
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.targets import Target
+from slipway.jobs.core.text import printable
 
 JOB_PREFIXES = ("datasets/", "jobs/")
 _S3 = "s3://"

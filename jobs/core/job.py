@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 
-from jobs.core.errors import InvalidConfig, Problem, SlipwayError
-from jobs.core.text import printable
+from slipway.jobs.core.errors import InvalidConfig, Problem, SlipwayError
+from slipway.jobs.core.text import printable
 
 LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
 MOST_ATTEMPTS = 10
 MOST_DEPENDENCIES = 20  # of a job (AWS Batch user guide, service limits)
-MOST_PROCESSES = 1024  # of a node; containers/runtime/settings.py takes no more
+MOST_PROCESSES = 1024  # of a node; containers/runtime/contract/settings.py takes no more
 SHORTEST_TIMEOUT_SECONDS = 60
 LONGEST_TIMEOUT_SECONDS = 365 * 24 * 3600
 LONGEST_PLACE = 4096

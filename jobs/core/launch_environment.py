@@ -1,16 +1,16 @@
 """The static half of the launch contract: what every backend tells the launchers of a job.
 
-containers/runtime/platforms.py reads the other half where the launcher runs. A fact that containers should
-know is one line of `launch_environment`, and a field of containers/runtime/contract.py.
+containers/runtime/contract/launchers.py reads the other half where the launcher runs. A fact that containers should
+know is one line of `launch_environment`, and a field of containers/runtime/contract/contract.py.
 """
 
 from __future__ import annotations
 
-from jobs.core.accelerators import family_of
-from jobs.core.errors import Problem
-from jobs.core.instances import instance_type
-from jobs.core.job import DoesNotFit, InvalidJob, Job
-from jobs.core.targets import Target
+from slipway.jobs.catalogue.accelerators import family_of
+from slipway.jobs.core.errors import Problem
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.core.targets import Target
 
 # Every rank is started with it; what follows the second word is the recipe's own.
 SETTING_OPTION = "--set"

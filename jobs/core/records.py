@@ -7,7 +7,7 @@ from dataclasses import fields
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from jobs.core.errors import SlipwayError
+from slipway.jobs.core.errors import SlipwayError
 
 _IN_WORDS = {str: "a text", int: "a whole number", bool: "true or false", NoneType: "null"}
 

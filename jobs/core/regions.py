@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from jobs.core.errors import SlipwayError
+from slipway.jobs.core.errors import SlipwayError
 
 _SHOWN = 60
 # fmt: off

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from jobs.core.errors import SlipwayError
-from jobs.core.records import refuse_newer, wrong_fields
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.records import refuse_newer, wrong_fields
 
 SCHEMA_VERSION = 1
 PARAMETER_ROOT = "/slipway/targets"
@@ -70,7 +70,7 @@ class MpiTarget:
     bucket: str  # requests, code and the cluster's readiness
     machine_image: str  # a folder of containers/images
     ami_parameter: str  # the SSM parameter that holds the id of the AMI
-    mpi: str  # what the AMI holds: a key of MPIS in jobs/core/mpirun.py
+    mpi: str  # what the AMI holds: a key of MPIS in jobs/core/mpi/mpirun.py
     job_timeout_seconds: int
     efa_interfaces: int  # of a node
     file_system_id: str | None  # None: the cluster shares no files

@@ -1,7 +1,7 @@
 """What a step of training takes before anything is paid for. Pure: no SDK, no clock, no randomness.
 
 from dataclasses import replace
-from jobs.estimate import Cluster, Layout, Model, fit_utilisation, throughput
+from slipway.jobs.estimate import Cluster, Layout, Model, fit_utilisation, throughput
 
 bert = Model(layers=24, hidden_size=1024, heads=16, feed_forward=4096, vocabulary=30522,
              sequence_length=128, causal=False, head_share=20 / 128)
@@ -14,9 +14,9 @@ throughput(bert, replace(node, nodes=8), split, fitted).sequences_per_second
 
 from __future__ import annotations
 
-from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.rate import Throughput, fit_network_efficiency, fit_utilisation, throughput
-from jobs.estimate.shapes import Calibration, Cluster, Layout, Model
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.rate import Throughput, fit_network_efficiency, fit_utilisation, throughput
+from slipway.jobs.estimate.work.shapes import Calibration, Cluster, Layout, Model
 
 __all__ = [
     "Calibration",

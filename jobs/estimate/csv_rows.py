@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.errors import CannotEstimate
 
 Row = TypeVar("Row")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.priors import STARTUP_SECONDS
-from jobs.estimate.rate import Throughput
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.priors import STARTUP_SECONDS
+from slipway.jobs.estimate.work.rate import Throughput
 
 _SECONDS_PER_HOUR = 3600
 

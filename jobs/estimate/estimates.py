@@ -10,20 +10,20 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from jobs.core.accelerators import device_of
-from jobs.core.instances import InstanceType
-from jobs.estimate.bands import find_band
-from jobs.estimate.calibrations import Asked, Known, find_calibration
-from jobs.estimate.duration import tokens_per_dollar
-from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.fitting import Fit, fit
-from jobs.estimate.hardware import cluster_of
-from jobs.estimate.measurements import Measurement
-from jobs.estimate.prices import Item, Rate, Surroundings, what_is_paid
-from jobs.estimate.priors import STARTUP_SECONDS
-from jobs.estimate.rate import Throughput, throughput
-from jobs.estimate.shapes import Cluster, Layout
-from jobs.estimate.workloads import Workload
+from slipway.jobs.catalogue.accelerators import device_of
+from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.estimate.evidence.bands import find_band
+from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
+from slipway.jobs.estimate.duration import tokens_per_dollar
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.fitting import Fit, fit
+from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.prices import Item, Rate, Surroundings, what_is_paid
+from slipway.jobs.estimate.priors import STARTUP_SECONDS
+from slipway.jobs.estimate.work.rate import Throughput, throughput
+from slipway.jobs.estimate.work.shapes import Cluster, Layout
+from slipway.jobs.estimate.work.workloads import Workload
 
 _GIB = 2.0**30
 _SECONDS_PER_HOUR = 3600.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.memory import Memory, memory, usable_bytes
-from jobs.estimate.shapes import Cluster, Layout, Model, accumulation
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.memory import Memory, memory, usable_bytes
+from slipway.jobs.estimate.work.shapes import Cluster, Layout, Model, accumulation
 
 _Change = Callable[[Layout, Cluster], Iterator[Layout]]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.core.instances import InstanceType
-from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.shapes import Cluster
+from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.shapes import Cluster
 
 _GIB = 2.0**30
 _BYTES_PER_GBIT = 1e9 / 8
@@ -65,7 +65,7 @@ def _of_processors(instance: InstanceType, nodes: int) -> Cluster:
     if instance.peak_tflops is None:
         raise CannotEstimate(
             f"the peak of {instance.name} is not known ({instance.peak_note or 'nobody wrote it down'})",
-            hint="add peak_tflops to its row of jobs/core/instances.csv",
+            hint="add peak_tflops to its row of jobs/catalogue/instances.csv",
         )
     return Cluster(
         nodes=nodes,

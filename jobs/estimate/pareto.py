@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.estimate.estimates import Estimate
+from slipway.jobs.estimate.estimates import Estimate
 
 _SECONDS_PER_HOUR = 3600.0
 

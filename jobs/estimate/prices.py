@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
 
-from jobs.core.instances import InstanceType, instance_types
-from jobs.core.regions import checked_region
-from jobs.estimate.csv_rows import read_rows
-from jobs.estimate.errors import CannotEstimate
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.core.regions import checked_region
+from slipway.jobs.estimate.csv_rows import read_rows
+from slipway.jobs.estimate.errors import CannotEstimate
 
 ON_DEMAND = "on-demand"
 TERMS = (ON_DEMAND, "1-year", "3-year")  # the latter two: effective per hour, all of it paid for
@@ -173,7 +173,7 @@ def _our_rates() -> tuple[Rate, ...]:
 
 
 def _packaged(name: str) -> str:
-    return files("jobs.estimate").joinpath(name).read_text(encoding="utf-8")
+    return files("slipway.jobs.estimate").joinpath(name).read_text(encoding="utf-8")
 
 
 def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item:

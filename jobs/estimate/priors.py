@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.estimate.errors import CannotEstimate
-from jobs.estimate.shapes import Cluster
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.shapes import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

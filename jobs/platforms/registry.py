@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from jobs.core.job import Job
-from jobs.core.targets import Target
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.targets import Target
 
 if TYPE_CHECKING:
-    from jobs.explain.sentence import Explanation
-    from jobs.prepared import Prepared
-    from jobs.recipes import Recipe
-    from jobs.runs import Found, Run
-    from jobs.sending import Waiting
+    from slipway.jobs.platforms.batch.explain import Explanation
+    from slipway.jobs.platforms.prepared import Prepared
+    from slipway.jobs.recipes import Recipe
+    from slipway.jobs.runs.find import Found, Run
+    from slipway.jobs.platforms.sending import Waiting
 
 Say = Callable[[str], None]
 
@@ -74,8 +74,8 @@ class Platform(Protocol):
 
 
 PLATFORMS: Mapping[str, str] = {
-    "batch": "jobs.platforms.batch",
-    "mpi": "jobs.platforms.mpi",
+    "batch": "slipway.jobs.platforms.batch.platform",
+    "mpi": "slipway.jobs.platforms.mpi.platform",
 }
 
 

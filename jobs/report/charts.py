@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jobs.core.errors import SlipwayError
+from slipway.jobs.core.errors import SlipwayError
 
 VEGA_LITE = "5.20"
 RATE = "sequences a second"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from jobs.core.text import printable
-from jobs.report.charts import Chart, drawn
+from slipway.jobs.core.text import printable
+from slipway.jobs.report.charts import Chart, drawn
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # its icon is empty, and in it
 
@@ -48,7 +48,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    style = files("jobs.report").joinpath("page.css").read_text(encoding="utf-8")
+    style = files("slipway.jobs.report").joinpath("page.css").read_text(encoding="utf-8")
     sections = "\n".join(_section(each, number) for number, each in enumerate(page.sections))
     return f"""<!DOCTYPE html>
 <html lang="en">

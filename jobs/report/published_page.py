@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobs.estimate.published import TABLES, Checked, Table
-from jobs.report.charts import RATE, scaling
-from jobs.report.page import Fact, Page, Section
-from jobs.report.page import Table as Shown
+from slipway.jobs.estimate.evidence.published import TABLES, Checked, Table
+from slipway.jobs.report.charts import RATE, scaling
+from slipway.jobs.report.page import Fact, Page, Section
+from slipway.jobs.report.page import Table as Shown
 
 
 def published_page(rows: Sequence[Checked]) -> Page:

@@ -17,14 +17,14 @@ from tests.architecture import tracked
 
 # The package, and what of ours it may import. One that does not exist yet holds as soon as it does.
 PURE = {
-    "jobs.core": ("jobs.core",),
-    "jobs.estimate": ("jobs.core", "jobs.estimate"),
-    "jobs.planner": ("jobs.core", "jobs.estimate", "jobs.planner"),
+    "slipway.jobs.core": ("slipway.jobs.core",),
+    "slipway.jobs.estimate": ("slipway.jobs.core", "slipway.jobs.estimate"),
+    "jobs.planner": ("slipway.jobs.core", "slipway.jobs.estimate", "jobs.planner"),
 }
 CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
 CHANCE = ("os.urandom", "random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "numpy.random.")
 RUNTIME = "containers/runtime/"
-LOADS_ON_USE = "containers/runtime/tensors.py"
+LOADS_ON_USE = "containers/runtime/checkpoint/tensors.py"
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -89,7 +89,7 @@ def test_a_pure_package_reads_no_clock_and_leaves_nothing_to_chance(package: str
 
 def test_import_linter_holds_every_pure_package_there_is() -> None:
     existing = {package for package in PURE if sources(package.replace(".", "/") + "/")}
-    assert {"jobs.core", "jobs.estimate"} <= existing
+    assert {"slipway.jobs.core", "slipway.jobs.estimate"} <= existing
     assert set(contract("pure")["source_modules"]) == existing
 
 
@@ -97,7 +97,7 @@ def test_the_runtime_needs_nothing_but_python() -> None:
     paths = sources(RUNTIME)
     assert paths
     strangers = [
-        f"{path}:{line}" for path in paths for line in foreign(tracked.syntax(path), ("containers.runtime",))
+        f"{path}:{line}" for path in paths for line in foreign(tracked.syntax(path), ("slipway.containers.runtime",))
     ]
     # The package itself has nothing in it: versions.py asks it where our files are.
     assert not [line for line in strangers if not line.endswith(" imports containers")]
@@ -118,8 +118,8 @@ def test_the_runtime_loads_a_framework_in_one_module_only() -> None:
     [
         "import boto3",
         "def late():\n    import numpy",
-        "from jobs.aws import client",
-        "import containers.data",
+        "from slipway.jobs.aws import client",
+        "import slipway.containers.data",
     ],
 )
 def test_a_stray_import_would_be_found(source: str) -> None:

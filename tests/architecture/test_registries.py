@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from pathlib import PurePath
 
-from infra import config
-from infra.config import ClusterKind
-from jobs.core.targets import KINDS
+from slipway.infra.declare import types
+from slipway.infra.declare.types import ClusterKind
+from slipway.jobs.core.targets import KINDS
 from tests.architecture import tracked
 
 
 def declared_kinds() -> dict[str, str]:
-    """The classes of infra/config.py that declare a cluster, by their kind."""
-    classes = [thing for thing in vars(config).values() if isinstance(thing, type) and hasattr(thing, "kind")]
+    """The classes of infra/declare/types.py that declare a cluster, by their kind."""
+    classes = [thing for thing in vars(types).values() if isinstance(thing, type) and hasattr(thing, "kind")]
     return {thing.kind.value: thing.__name__ for thing in classes if isinstance(thing.kind, ClusterKind)}
 
 
@@ -30,7 +30,7 @@ def test_every_kind_of_cluster_can_be_declared_built_and_submitted_to() -> None:
     kinds = {kind.value for kind in ClusterKind}
     declared = declared_kinds()
     assert set(declared) == kinds, (
-        "each ClusterKind needs one class in infra/config.py, and each class a kind"
+        "each ClusterKind needs one class in infra/declare/types.py, and each class a kind"
     )
     assert built_classes() == set(declared.values()), "each class needs one row of BUILDERS in infra/app.py"
     assert set(KINDS) == kinds, "each kind needs a target in jobs/core/targets.py"

@@ -22,7 +22,7 @@ def own_sigterm() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def s3_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
-    from jobs.yard import process
+    from slipway.yard import process
     from tests.yard.conftest import RunningYard
 
     home = tmp_path_factory.mktemp("yard") / "home"
@@ -33,7 +33,7 @@ def s3_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
 @pytest.fixture
 def s3(s3_yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A client of it; this process and those that it starts read from there too."""
-    from containers.data import source_s3
+    from slipway.containers.data.sources import source_s3
     from tests.yard.conftest import point_at
 
     for name in ("AWS_ENDPOINT_URL_S3", "HTTP_PROXY", "http_proxy"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jobs.aws import client_at
+from slipway.jobs.aws import client_at
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-east-1"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.machine_images import bakery_parameter, decode_bakery
+from slipway.jobs.core.images.amis import bakery_parameter, decode_bakery
 from tests.end_to_end.conftest import Shell
 
 pytestmark = pytest.mark.cdk

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from jobs.core.machine_images import ami_parameter, bakery_parameter, decode_bakery
-from jobs.yard.bakery.base import reason_for_no_base
-from jobs.yard.isolation.tiers import best_tier
-from jobs.yard.state import MACHINE_IMAGES
+from slipway.jobs.core.images.amis import ami_parameter, bakery_parameter, decode_bakery
+from slipway.yard.services.imagebuilder.base import reason_for_no_base
+from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.state import MACHINE_IMAGES
 from tests.end_to_end.conftest import Shell
 
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.build]

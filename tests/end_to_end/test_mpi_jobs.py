@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.yard.isolation.tiers import best_tier
+from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
@@ -60,7 +60,7 @@ def hosts(shell: Shell) -> list[str]:
 
 def running(shell: Shell) -> list[str]:
     """The jobs of which each host has processes, as the host itself says it."""
-    ask = ("--", sys.executable, "-m", "jobs.node.main", "facts", "open-mpi")
+    ask = ("--", sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", "facts", "open-mpi")
     told = [shell.must("slipway", "yard", "ssh", host, *ask) for host in hosts(shell)]
     return [json.loads(each)["running"] for each in told]
 
@@ -78,7 +78,7 @@ def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path
     places = {}
     for kind, name in (("task", "mrpc"), ("model", "distilbert")):
         made = str(tmp_path / name)
-        cluster.must(sys.executable, "-m", "containers.data.sample", f"--{kind}", name, "--output", made)
+        cluster.must(sys.executable, "-m", "slipway.containers.data.samples.sample", f"--{kind}", name, "--output", made)
         places[kind] = cluster.data("slipway", "upload", made, "--on", "c6i", "--json")["address"]
     told = ("--set", f"data={places['task']}", "--set", f"model={places['model']}", "--set", "epochs=1")
     for nodes in (1, NODES):

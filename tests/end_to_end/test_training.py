@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from containers.data.sample import write_sample
-from jobs.core.targets import decode_target, parameter_name
+from slipway.containers.data.samples.sample import write_sample
+from slipway.jobs.core.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.infra.synthesis import Properties, as_text, mpi_templates_of, of_type, only
-from tests.infra.test_user_data import written_files
+from tests.infra.patterns.nodes.test_user_data import written_files
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 

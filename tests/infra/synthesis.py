@@ -12,9 +12,9 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from infra.app import build
-from infra.config import BatchCluster, Cluster, MpiCluster
-from infra.gates import cdk_context
+from slipway.infra.app import build
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster
+from slipway.infra.verify.gates import cdk_context
 
 CLUSTER = BatchCluster(
     name="dl1",

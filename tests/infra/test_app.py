@@ -13,9 +13,9 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 
-from infra.app import BUILDERS, build
-from infra.clusters import CLUSTERS
-from infra.gates import cdk_context
+from slipway.infra.app import BUILDERS, build
+from slipway.infra.clusters import CLUSTERS
+from slipway.infra.verify.gates import cdk_context
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, templates_of
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ MPI_STACKS = {"c6i-network", "c6i-storage", "c6i-observability", "c6i"}
 def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[str]:
     """As the CDK's command line runs it."""
     return subprocess.run(
-        [sys.executable, "-m", "infra.app"],
+        [sys.executable, "-m", "slipway.infra.app"],
         cwd=ROOT,
         env={
             **os.environ,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from infra.config import FileSystem
-from infra.patterns.boot import Work, boot_parameters
-from infra.patterns.file_systems import SharedFiles
+from slipway.infra.declare.types import FileSystem
+from slipway.infra.patterns.nodes.boot import Work, boot_parameters
+from slipway.infra.patterns.storage.file_systems import SharedFiles
 
 SCRIPTS = Path(__file__).parents[2] / "infra" / "userdata"
 DISK = "Amazon EC2 NVMe Instance Storage"

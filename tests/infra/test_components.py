@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.checks.components import commands_of, mistakes, steps_of
-from jobs.core.machine_images import FROM_VENDOR, ON_HARDWARE
+from slipway.infra.declare.checks.components import commands_of, mistakes, steps_of
+from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
 
 FOLDER = Path(__file__).parents[2] / "infra" / "components"
 COMPONENTS = sorted(path.stem for path in FOLDER.glob("*.yaml"))

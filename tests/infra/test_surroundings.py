@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from infra.config import ClusterKind
-from infra.patterns.endpoints import BATCH_SERVICES, MPI_SERVICES
-from jobs.declared import declared_cluster
-from jobs.places import INTERFACE_ENDPOINTS, surroundings
+from slipway.infra.declare.types import ClusterKind
+from slipway.infra.patterns.network.endpoints import BATCH_SERVICES, MPI_SERVICES
+from slipway.jobs.clusters.declared import declared_cluster
+from slipway.jobs.estimate_inputs.places import INTERFACE_ENDPOINTS, surroundings
 
 
 @pytest.mark.parametrize(("kind", "services"), [("batch", BATCH_SERVICES), ("mpi", MPI_SERVICES)])
@@ -26,5 +26,5 @@ def test_a_declared_lustre_costs_its_declared_size() -> None:
 
 
 def test_every_kind_of_cluster_has_its_endpoints_counted() -> None:
-    """A kind without a row in jobs/places.py would seem to cost nothing around its nodes."""
+    """A kind without a row in jobs/estimate_inputs/places.py would seem to cost nothing around its nodes."""
     assert INTERFACE_ENDPOINTS.keys() == {kind.value for kind in ClusterKind}

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobs.core.machine_images import (
-    Bakery,
-    ami_parameter,
-    ami_tags,
-    bakery_parameter,
-    encode_bakery,
-)
-from tests.yard.bakery.conftest import Bakery as YardBakery
-from tests.yard.bakery.test_steps import bash, document
+from slipway.jobs.core.images.amis import Bakery, ami_parameter, ami_tags, bakery_parameter, encode_bakery
+from tests.yard.services.imagebuilder.conftest import Bakery as YardBakery
+from tests.yard.services.imagebuilder.test_steps import bash, document
 from tests.yard.conftest import REGION
 
 IMAGE = "cpu-mpi"

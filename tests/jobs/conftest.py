@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import aws
-from jobs.cli import run
-from jobs.core.targets import BatchTarget
-from jobs.yard.faults import unscript
+from slipway.jobs import aws
+from slipway.jobs.commands.cli import run
+from slipway.jobs.core.targets import BatchTarget
+from slipway.yard.gateway.faults import unscript
 from tests.jobs.deployed import deploy_target
 from tests.yard.conftest import RunningYard, point_at, yard, yard_process
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from jobs.core.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import RunningYard
 

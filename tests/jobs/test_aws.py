@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jobs import throttling
-from jobs.aws import Unanswered, ask, ask_all, client, reader
-from jobs.yard.faults import Fault, Kind, script, scripted
+from slipway.jobs import throttling
+from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
+from slipway.yard.gateway.faults import Fault, Kind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from containers.runtime.settings import ACCELERATOR_FILES
-from jobs.core.accelerators import FAMILIES, device_of
-from jobs.core.instances import instance_type, instance_types
-from jobs.core.job import DoesNotFit, InvalidJob
-from jobs.recipes import RECIPES, find_recipe, refuse_hardware, refuse_settings
+from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
+from slipway.jobs.catalogue.accelerators import FAMILIES, device_of
+from slipway.jobs.catalogue.instances import instance_type, instance_types
+from slipway.jobs.core.job import DoesNotFit, InvalidJob
+from slipway.jobs.recipes import RECIPES, find_recipe, refuse_hardware, refuse_settings
 
 FOLDER = Path(__file__).resolve().parents[2] / "containers" / "recipes"
 
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "containers" / "recipes"
 def test_every_folder_of_recipes_is_listed_and_every_listed_recipe_has_a_folder() -> None:
     folders = {path.parent.name for path in FOLDER.glob("*/recipe.py")}
     assert folders == set(RECIPES)
-    assert {name: f"containers.recipes.{name}.recipe" for name in RECIPES} == dict(RECIPES)
+    assert {name: f"slipway.containers.recipes.{name}.recipe" for name in RECIPES} == dict(RECIPES)
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -33,7 +33,7 @@ def test_what_a_recipe_runs_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_reading_a_recipe_loads_nothing_heavy(name: str) -> None:
-    code = f"import sys; from jobs.recipes import find_recipe; find_recipe('{name}'); print(*sys.modules)"
+    code = f"import sys; from slipway.jobs.recipes import find_recipe; find_recipe('{name}'); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {each.split(".")[0] for each in ran.stdout.split()} & {
         "torch",

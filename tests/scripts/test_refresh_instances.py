@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 from moto.server import ThreadedMotoServer
 
-from jobs import aws
-from jobs.core.instances import instance_type, instance_types
+from slipway.jobs import aws
+from slipway.jobs.catalogue.instances import instance_type, instance_types
 from scripts import refresh_instances
 from scripts.refresh_instances import Answer, Difference, amended, ask_region, command, differences
 

@@ -14,7 +14,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from botocore.session import get_session
 
-from jobs.yard.endpoint import ACCESS_KEY_ID
+from slipway.yard.endpoint import ACCESS_KEY_ID
 from tests.yard.conftest import REGION, RunningYard
 
 

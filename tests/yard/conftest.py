@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from jobs.aws import client_at
-from jobs.yard import process
-from jobs.yard.endpoint import ACCESS_KEY_ID, control
-from jobs.yard.hosts.keeper import HOSTS_VARIABLE, NO_HOSTS
-from jobs.yard.state import read_state
+from slipway.jobs.aws import client_at
+from slipway.yard import process
+from slipway.yard.endpoint import ACCESS_KEY_ID, control
+from slipway.yard.machines.hosts.keeper import HOSTS_VARIABLE, NO_HOSTS
+from slipway.yard.state import read_state
 
 REGION = "us-east-1"
 
@@ -56,7 +56,7 @@ def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYa
     """One yard for all tests of this process."""
     home = tmp_path_factory.mktemp("yard") / "home"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(HOSTS_VARIABLE, NO_HOSTS)  # tests/yard/hosts has a yard of its own
+        patch.setenv(HOSTS_VARIABLE, NO_HOSTS)  # tests/yard/machines/hosts has a yard of its own
         started = process.up(folder=home)
     yield RunningYard(endpoint=started.state.endpoint, home=home)
     process.down(folder=home)

@@ -7,9 +7,9 @@ import base64
 import pytest
 import yaml
 
-from jobs.yard import bounded_yaml
-from jobs.yard.bakery import document
-from jobs.yard.hosts import boot
+from slipway.yard import bounded_yaml
+from slipway.yard.services.imagebuilder import document
+from slipway.yard.machines.hosts import boot
 
 # BI-129: some 300 bytes that stand for 9**9 values.
 LAUGHS = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import SlipwayError
-from jobs.yard import process
-from jobs.yard.lifetime import OWNER_VARIABLE
+from slipway.jobs.core.errors import SlipwayError
+from slipway.yard import process
+from slipway.yard.lifetime import OWNER_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 A_PYTEST = """
-from jobs.yard import process
+from slipway.yard import process
 
 def test_that_hangs(tmp_path):
     state = process.up(folder=tmp_path / "home").state

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from containers.recipes.bert_pretrain.config import BertConfig
-from containers.training.batch import BatchPlan, IndivisibleBatch
+from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
 
 
 def plan_batch(config: BertConfig, world: int) -> BatchPlan:

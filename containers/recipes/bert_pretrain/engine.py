@@ -12,12 +12,12 @@ from typing import Protocol
 
 from torch import Tensor
 
-from containers.recipes.bert_pretrain.config import BertConfig
-from containers.recipes.bert_pretrain.model import BertForPreTraining, Losses
-from containers.runtime.errors import Refusal
-from containers.training.batch import BatchPlan
-from containers.training.devices import Device
-from containers.training.state import Piece
+from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining, Losses
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device
+from slipway.containers.training.state import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class Engine(Protocol):
 
 
 ENGINES: Mapping[str, str] = {
-    "torch": "containers.recipes.bert_pretrain.engine_torch",
-    "deepspeed": "containers.recipes.bert_pretrain.engine_deepspeed",
+    "torch": "slipway.containers.recipes.bert_pretrain.engine_torch",
+    "deepspeed": "slipway.containers.recipes.bert_pretrain.engine_deepspeed",
 }
 
 

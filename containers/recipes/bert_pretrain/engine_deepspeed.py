@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from containers.recipes.bert_pretrain.engine import EngineParts
-from containers.recipes.bert_pretrain.model import Losses
-from containers.training.optimizers import build_optimizer, decay_groups, set_rate
-from containers.training.state import MOMENTS, WEIGHTS, Piece, load_weights
+from slipway.containers.recipes.bert_pretrain.engine import EngineParts
+from slipway.containers.recipes.bert_pretrain.model import Losses
+from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
+from slipway.containers.training.state import MOMENTS, WEIGHTS, Piece, load_weights
 
 _SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from containers.recipes.bert_pretrain.engine import EngineParts
-from containers.recipes.bert_pretrain.model import Losses
-from containers.training.data_parallel import DataParallel
+from slipway.containers.recipes.bert_pretrain.engine import EngineParts
+from slipway.containers.recipes.bert_pretrain.model import Losses
+from slipway.containers.training.data_parallel import DataParallel
 
 
 class TorchEngine(DataParallel):

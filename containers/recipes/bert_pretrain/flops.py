@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from containers.training.devices import Device
-from containers.training.encoder import BertShape
+from slipway.containers.training.devices import Device
+from slipway.containers.training.encoder import BertShape
 
 # The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed beside.
 PUBLISHED_MFU = 0.44

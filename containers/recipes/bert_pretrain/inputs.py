@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from containers.data.dataset import Rows
-from containers.training.batch import BatchPlan
-from containers.training.devices import Device
+from slipway.containers.data.rows.dataset import Rows
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device
 
 # The model's names, and the columns of the reference's HDF5 files.
 _COLUMNS: Mapping[str, str] = {

@@ -9,18 +9,18 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from containers.data.loader import Batch
-from containers.recipes.bert_pretrain.config import BertConfig
-from containers.recipes.bert_pretrain.engine import Engine
-from containers.recipes.bert_pretrain.inputs import micro_batches
-from containers.training.agreement import summed
-from containers.training.batch import BatchPlan
-from containers.training.devices import Device
-from containers.training.ending import Ending
-from containers.training.numbers import NotFinite, mixed
-from containers.training.optimizers import Schedule
-from containers.training.report import StepReport
-from containers.training.saving import Saving
+from slipway.containers.data.rows.loader import Batch
+from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.engine import Engine
+from slipway.containers.recipes.bert_pretrain.inputs import micro_batches
+from slipway.containers.training.agreement import summed
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device
+from slipway.containers.training.ending import Ending
+from slipway.containers.training.numbers import NotFinite, mixed
+from slipway.containers.training.optimizers import Schedule
+from slipway.containers.training.report import StepReport
+from slipway.containers.training.saving import Saving
 
 MOST_SKIPPED = 10  # in a row: by then it is the training that is broken, not a batch
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from containers.training.encoder import INITIAL_SPREAD, LAYER_NORM_EPSILON, BertShape, EncoderLayer
+from slipway.containers.training.encoder import INITIAL_SPREAD, LAYER_NORM_EPSILON, BertShape, EncoderLayer
 
 LONGEST_SEQUENCE = 512
 NO_LABEL = 0  # the reference's padding of masked_lm_ids: [PAD] is never predicted

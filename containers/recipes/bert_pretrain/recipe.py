@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
+from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
 
 NAME = "bert_pretrain"
-MODULE = "containers.recipes.bert_pretrain.train"
+MODULE = "slipway.containers.recipes.bert_pretrain.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
 PARALLELISMS = ("data", "zero1")
 SIZES = ("large", "1.5b", "tiny")

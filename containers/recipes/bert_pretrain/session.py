@@ -5,22 +5,22 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from containers.data.loader import Loader, Reading
-from containers.recipes.bert_pretrain import start
-from containers.recipes.bert_pretrain.config import BertConfig
-from containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
-from containers.recipes.bert_pretrain.flops import Utilisation
-from containers.recipes.bert_pretrain.loop import Loop
-from containers.runtime.checkpoint import Checkpoints
-from containers.runtime.contract import LaunchContract
-from containers.runtime.telemetry import Telemetry
-from containers.training.agreement import check_ranks_agree
-from containers.training.batch import BatchPlan
-from containers.training.devices import open_device
-from containers.training.ending import Ending
-from containers.training.report import Reporter, Words
-from containers.training.saving import Saving
-from containers.training.start import open_checkpoints
+from slipway.containers.data.rows.loader import Loader, Reading
+from slipway.containers.recipes.bert_pretrain import start
+from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
+from slipway.containers.recipes.bert_pretrain.flops import Utilisation
+from slipway.containers.recipes.bert_pretrain.loop import Loop
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.observe.telemetry import Telemetry
+from slipway.containers.training.agreement import check_ranks_agree
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import open_device
+from slipway.containers.training.ending import Ending
+from slipway.containers.training.report import Reporter, Words
+from slipway.containers.training.saving import Saving
+from slipway.containers.training.start import open_checkpoints
 
 
 def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: ExitStack) -> None:

@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 import torch
 from torch import distributed
 
-from containers.data.dataset import Dataset
-from containers.data.loader import Cursor
-from containers.data.settings import PHASES
-from containers.recipes.bert_pretrain.config import BertConfig
-from containers.recipes.bert_pretrain.defaults import PEAKS
-from containers.recipes.bert_pretrain.engine import Engine, engine_name
-from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
-from containers.runtime import disk
-from containers.runtime.checkpoint import Checkpoints, Resumed
-from containers.runtime.collective import Json
-from containers.runtime.contract import LaunchContract
-from containers.runtime.errors import Refusal
-from containers.runtime.manifest import read_manifest
-from containers.runtime.resume import published
-from containers.training.batch import BatchPlan
-from containers.training.devices import Device, join_group
-from containers.training.encoder import BertShape
-from containers.training.optimizers import Schedule
-from containers.training.start import element_counts, local_folder, resume
-from containers.training.state import read_pieces
+from slipway.containers.data.rows.dataset import Dataset
+from slipway.containers.data.rows.loader import Cursor
+from slipway.containers.data.tokens.settings import PHASES
+from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.defaults import PEAKS
+from slipway.containers.recipes.bert_pretrain.engine import Engine, engine_name
+from slipway.containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed
+from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.checkpoint.manifest import read_manifest
+from slipway.containers.runtime.checkpoint.resume import published
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device, join_group
+from slipway.containers.training.encoder import BertShape
+from slipway.containers.training.optimizers import Schedule
+from slipway.containers.training.start import element_counts, local_folder, resume
+from slipway.containers.training.state import read_pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

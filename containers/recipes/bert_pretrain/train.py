@@ -1,6 +1,6 @@
-"""One rank of BERT pre-training: python -m containers.recipes.bert_pretrain.train --set size=tiny
+"""One rank of BERT pre-training: python -m slipway.containers.recipes.bert_pretrain.train --set size=tiny
 
-Rank, world and places come from the launch contract; the data is what containers.data.prepare_bert wrote.
+Rank, world and places come from the launch contract; the data is what slipway.containers.data.rows.prepare_bert wrote.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from containers.recipes.bert_pretrain.batch import plan_batch
-from containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
-from containers.recipes.bert_pretrain.recipe import MODULE
-from containers.runtime.contract import LaunchContract
-from containers.training.rank import run_rank
+from slipway.containers.recipes.bert_pretrain.batch import plan_batch
+from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
+from slipway.containers.recipes.bert_pretrain.recipe import MODULE
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.rank import run_rank
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> None:
     plan = plan_batch(config, contract.world)
-    from containers.recipes.bert_pretrain.session import train
+    from slipway.containers.recipes.bert_pretrain.session import train
 
     train(config, contract, plan, stack)
 

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 
 from torch import distributed
 
-from containers.runtime.contract import LaunchContract
-from containers.runtime.errors import Refusal
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
 
 CCL_MODULES = ("oneccl_bindings_for_pytorch", "torch_ccl")  # today's name, and the article's
 _MISSING: Mapping[str, str] = {

@@ -14,12 +14,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from containers.data.rng import permutation
-from containers.recipes.glue_finetune.config import GlueConfig
-from containers.runtime.contract import LaunchContract
-from containers.training.batch import BatchPlan, IndivisibleBatch
+from slipway.containers.data.tokens.rng import permutation
+from slipway.containers.recipes.glue_finetune.config import GlueConfig
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
 
-OF_EXAMPLES, OF_BATCHES = 7, 8  # what random numbers are for; containers/data/order.py has those before
+OF_EXAMPLES, OF_BATCHES = 7, 8  # what random numbers are for; containers/data/rows/order.py has those before
 USUAL_MICRO_BATCH = 8  # a quarter of the article's batch: little padding, and four ranks can share it
 
 Rows = NDArray[np.int64]

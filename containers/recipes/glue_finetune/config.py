@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from containers.data.errors import DataError
-from containers.data.glue_tasks import TASKS, find_task
-from containers.data.locations import check_address, is_remote
-from containers.training.kinds import LEARNING_RATE, Choice, Kind, Number, RelativePath, Whole
-from containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.glue.tasks import TASKS, find_task
+from slipway.containers.data.sources.locations import check_address, is_remote
+from slipway.containers.training.kinds import LEARNING_RATE, Choice, Kind, Number, RelativePath, Whole
+from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import distributed
 
-from containers.data.glue_tasks import Task
-from containers.data.glue_tokens import Examples
-from containers.recipes.glue_finetune.inputs import inputs_of
-from containers.recipes.glue_finetune.metrics import in_words, score
-from containers.recipes.glue_finetune.model import Classifier
-from containers.runtime.contract import LaunchContract
+from slipway.containers.data.glue.tasks import Task
+from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.recipes.glue_finetune.inputs import inputs_of
+from slipway.containers.recipes.glue_finetune.metrics import in_words, score
+from slipway.containers.recipes.glue_finetune.model import Classifier
+from slipway.containers.runtime.contract.contract import LaunchContract
 
 ROWS = 64  # at once; by length, so that little is padded
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from torch import Tensor
 
-from containers.data.glue_tasks import Task
-from containers.data.vocabulary import write_vocabulary
-from containers.recipes.glue_finetune.model import Classifier
-from containers.recipes.glue_finetune.pretrained import CONFIG, TOKENIZER, VOCABULARY, WEIGHTS, Pretrained
-from containers.recipes.glue_finetune.weights import their_tensors
-from containers.runtime.tensor_file import write_tensors
-from containers.runtime.tensors import from_torch
+from slipway.containers.data.glue.tasks import Task
+from slipway.containers.data.tokens.vocabulary import write_vocabulary
+from slipway.containers.recipes.glue_finetune.model import Classifier
+from slipway.containers.recipes.glue_finetune.pretrained import CONFIG, TOKENIZER, VOCABULARY, WEIGHTS, Pretrained
+from slipway.containers.recipes.glue_finetune.weights import their_tensors
+from slipway.containers.runtime.checkpoint.tensor_file import write_tensors
+from slipway.containers.runtime.checkpoint.tensors import from_torch
 
 FOLDER = "model"
 _CLASSES: Mapping[str, str] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from containers.data.glue_tokens import Examples
-from containers.recipes.glue_finetune.batches import Rows
+from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.recipes.glue_finetune.batches import Rows
 
 
 def inputs_of(examples: Examples, rows: Rows) -> tuple[dict[str, Tensor | None], Tensor]:

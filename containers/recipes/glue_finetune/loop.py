@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 import torch
 
-from containers.data.glue_tokens import Examples
-from containers.recipes.glue_finetune.batches import Batches, Rows, dealt
-from containers.recipes.glue_finetune.config import GlueConfig
-from containers.recipes.glue_finetune.inputs import inputs_of
-from containers.recipes.glue_finetune.model import Classifier, loss_of
-from containers.training.agreement import summed
-from containers.training.data_parallel import DataParallel
-from containers.training.ending import Ending
-from containers.training.numbers import NotFinite, mixed
-from containers.training.optimizers import Schedule
-from containers.training.report import StepReport
-from containers.training.saving import Saving
+from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.recipes.glue_finetune.batches import Batches, Rows, dealt
+from slipway.containers.recipes.glue_finetune.config import GlueConfig
+from slipway.containers.recipes.glue_finetune.inputs import inputs_of
+from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
+from slipway.containers.training.agreement import summed
+from slipway.containers.training.data_parallel import DataParallel
+from slipway.containers.training.ending import Ending
+from slipway.containers.training.numbers import NotFinite, mixed
+from slipway.containers.training.optimizers import Schedule
+from slipway.containers.training.report import StepReport
+from slipway.containers.training.saving import Saving
 
 
 @dataclass(slots=True, kw_only=True)

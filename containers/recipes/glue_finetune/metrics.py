@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from containers.data.glue_tasks import Task
+from slipway.containers.data.glue.tasks import Task
 
 Numbers = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from containers.training.encoder import INITIAL_SPREAD, LAYER_NORM_EPSILON, BertShape, EncoderLayer
+from slipway.containers.training.encoder import INITIAL_SPREAD, LAYER_NORM_EPSILON, BertShape, EncoderLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

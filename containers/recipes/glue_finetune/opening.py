@@ -9,30 +9,25 @@ from dataclasses import dataclass, replace
 import torch
 from torch import distributed
 
-from containers.data.glue_tasks import TASKS, Task
-from containers.data.glue_texts import TRAIN, read_texts
-from containers.data.glue_tokens import Examples, tokenise
-from containers.data.locations import is_remote, public
-from containers.recipes.glue_finetune.backends import (
-    choose_backend,
-    prepare_backend,
-    present_backends,
-    refuse_other_world,
-)
-from containers.recipes.glue_finetune.batches import Batches
-from containers.recipes.glue_finetune.config import GlueConfig
-from containers.recipes.glue_finetune.model import Classifier
-from containers.recipes.glue_finetune.pretrained import Pretrained, read_pretrained, refuse_long_rows
-from containers.recipes.glue_finetune.weights import load_weights
-from containers.runtime import disk
-from containers.runtime.collective import Json
-from containers.runtime.contract import LaunchContract
-from containers.runtime.errors import Refusal
-from containers.training.batch import BatchPlan
-from containers.training.devices import Device, join_group
-from containers.training.optimizers import Schedule
-from containers.training.report import Say
-from containers.training.start import local_folder
+from slipway.containers.data.glue.tasks import TASKS, Task
+from slipway.containers.data.glue.texts import TRAIN, read_texts
+from slipway.containers.data.glue.tokens import Examples, tokenise
+from slipway.containers.data.sources.locations import is_remote, public
+from slipway.containers.recipes.glue_finetune.backends import choose_backend, prepare_backend, present_backends, refuse_other_world
+from slipway.containers.recipes.glue_finetune.batches import Batches
+from slipway.containers.recipes.glue_finetune.config import GlueConfig
+from slipway.containers.recipes.glue_finetune.model import Classifier
+from slipway.containers.recipes.glue_finetune.pretrained import Pretrained, read_pretrained, refuse_long_rows
+from slipway.containers.recipes.glue_finetune.weights import load_weights
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device, join_group
+from slipway.containers.training.optimizers import Schedule
+from slipway.containers.training.report import Say
+from slipway.containers.training.start import local_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

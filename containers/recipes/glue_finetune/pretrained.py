@@ -14,17 +14,17 @@ from typing import Any
 
 from torch import Tensor
 
-from containers.data.errors import DataError
-from containers.data.glue_texts import read_whole
-from containers.data.inputs import open_source
-from containers.data.locations import is_remote, public
-from containers.data.sources import Source
-from containers.data.vocabulary import Vocabulary, parse_vocabulary
-from containers.recipes.glue_finetune.model import ClassifierShape
-from containers.runtime.errors import Refusal
-from containers.runtime.tensor_file import decode_tensors
-from containers.runtime.tensors import to_torch
-from containers.runtime.values import shown
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.glue.texts import read_whole
+from slipway.containers.data.sources.inputs import open_source
+from slipway.containers.data.sources.locations import is_remote, public
+from slipway.containers.data.sources.sources import Source
+from slipway.containers.data.tokens.vocabulary import Vocabulary, parse_vocabulary
+from slipway.containers.recipes.glue_finetune.model import ClassifierShape
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.checkpoint.tensor_file import decode_tensors
+from slipway.containers.runtime.checkpoint.tensors import to_torch
+from slipway.containers.runtime.values import shown
 
 CONFIG, VOCABULARY, WEIGHTS, TOKENIZER = (
     "config.json",

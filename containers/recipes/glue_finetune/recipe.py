@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
+from slipway.containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
 
 NAME = "glue_finetune"
-MODULE = "containers.recipes.glue_finetune.train"
+MODULE = "slipway.containers.recipes.glue_finetune.train"
 ACCELERATORS = ("cpu",)
 PARALLELISMS = ("data",)
 

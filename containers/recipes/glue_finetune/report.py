@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from containers.data.glue_tasks import Task
+from slipway.containers.data.glue.tasks import Task
 
 SCORES_NAME = "scores.json"
 

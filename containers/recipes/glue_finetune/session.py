@@ -6,25 +6,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from containers.recipes.glue_finetune import opening
-from containers.recipes.glue_finetune.batches import Batches, plan_batch
-from containers.recipes.glue_finetune.config import GlueConfig
-from containers.recipes.glue_finetune.evaluate import Evaluations
-from containers.recipes.glue_finetune.finished import write_model
-from containers.recipes.glue_finetune.loop import Loop
-from containers.recipes.glue_finetune.model import Classifier
-from containers.recipes.glue_finetune.report import write_scores
-from containers.runtime.checkpoint import Checkpoints
-from containers.runtime.contract import LaunchContract
-from containers.runtime.telemetry import Telemetry
-from containers.training.agreement import check_ranks_agree
-from containers.training.batch import BatchPlan
-from containers.training.data_parallel import DataParallel
-from containers.training.devices import Device, open_device
-from containers.training.ending import Ending
-from containers.training.report import Reporter, Words
-from containers.training.saving import Saving
-from containers.training.start import open_checkpoints, resume
+from slipway.containers.recipes.glue_finetune import opening
+from slipway.containers.recipes.glue_finetune.batches import Batches, plan_batch
+from slipway.containers.recipes.glue_finetune.config import GlueConfig
+from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
+from slipway.containers.recipes.glue_finetune.finished import write_model
+from slipway.containers.recipes.glue_finetune.loop import Loop
+from slipway.containers.recipes.glue_finetune.model import Classifier
+from slipway.containers.recipes.glue_finetune.report import write_scores
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.observe.telemetry import Telemetry
+from slipway.containers.training.agreement import check_ranks_agree
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.data_parallel import DataParallel
+from slipway.containers.training.devices import Device, open_device
+from slipway.containers.training.ending import Ending
+from slipway.containers.training.report import Reporter, Words
+from slipway.containers.training.saving import Saving
+from slipway.containers.training.start import open_checkpoints, resume
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
 

@@ -1,4 +1,4 @@
-"""One rank of fine-tuning on GLUE: python -m containers.recipes.glue_finetune.train --set task=mrpc
+"""One rank of fine-tuning on GLUE: python -m slipway.containers.recipes.glue_finetune.train --set task=mrpc
 
 Rank, world and places come from the launch contract; task and model lie below the data folder, or in S3.
 """
@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
-from containers.recipes.glue_finetune.recipe import MODULE
-from containers.runtime.contract import LaunchContract
-from containers.training.rank import run_rank
+from slipway.containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
+from slipway.containers.recipes.glue_finetune.recipe import MODULE
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.rank import run_rank
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    from containers.recipes.glue_finetune.session import train
+    from slipway.containers.recipes.glue_finetune.session import train
 
     train(config, contract, stack)
 

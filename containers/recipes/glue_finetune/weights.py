@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from containers.recipes.glue_finetune.model import Classifier
-from containers.runtime.errors import Refusal
+from slipway.containers.recipes.glue_finetune.model import Classifier
+from slipway.containers.runtime.errors import Refusal
 
 _HEAD = ("pooler", "classifier")  # may be fresh: pre-training leaves no classifier, and some models no pooler
 _OLD_NAMES: Mapping[str, str] = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}

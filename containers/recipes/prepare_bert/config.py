@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from containers.data.errors import DataError
-from containers.data.locations import check_address, has_secrets, is_remote, public
-from containers.runtime.values import shown
-from containers.training.kinds import Kind, RelativePath, Whole
-from containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.locations import check_address, has_secrets, is_remote, public
+from slipway.containers.runtime.values import shown
+from slipway.containers.training.kinds import Kind, RelativePath, Whole
+from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,26 +16,26 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from containers.data.documents import decoded, read_json
-from containers.data.errors import DataError
-from containers.data.inputs import open_source
-from containers.data.locations import is_remote, public
-from containers.data.manifest import ShardRecord, read_plan, record_path
-from containers.data.merge import merge
-from containers.data.origin import Origin, origin_of, read_origin
-from containers.data.prepare import Share, prepare
-from containers.data.sample import write_sample
-from containers.data.settings import Settings
-from containers.data.sources import Source, local_source
-from containers.data.train_vocabulary import train
-from containers.data.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
-from containers.data.work import is_whole
-from containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
-from containers.runtime.contract import LaunchContract
-from containers.runtime.disk import folder_within
-from containers.runtime.errors import MISTAKE_EXIT_CODE, Refusal
-from containers.runtime.platforms import read_contract
-from containers.runtime.values import shown
+from slipway.containers.data.text.documents import decoded, read_json
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.inputs import open_source
+from slipway.containers.data.sources.locations import is_remote, public
+from slipway.containers.data.rows.manifest import ShardRecord, read_plan, record_path
+from slipway.containers.data.rows.merge import merge
+from slipway.containers.data.sources.origin import Origin, origin_of, read_origin
+from slipway.containers.data.rows.prepare import Share, prepare
+from slipway.containers.data.samples.sample import write_sample
+from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.sources.sources import Source, local_source
+from slipway.containers.data.rows.train_vocabulary import train
+from slipway.containers.data.tokens.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from slipway.containers.data.rows.work import is_whole
+from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.disk import folder_within
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, Refusal
+from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.runtime.values import shown
 
 TRAINED_ENTRIES = 4096
 CLAIM_SECONDS = 300.0  # for listing what all ranks list
@@ -45,7 +45,7 @@ PATIENCE_SECONDS = 24 * 3600.0  # the launcher ends the job long before, when an
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m containers.recipes.prepare_bert.prepare", description=__doc__
+        prog="python -m slipway.containers.recipes.prepare_bert.prepare", description=__doc__
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     options = parser.parse_args(arguments)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
+from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
 
 NAME = "prepare_bert"
-MODULE = "containers.recipes.prepare_bert.prepare"
+MODULE = "slipway.containers.recipes.prepare_bert.prepare"
 ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
 PARALLELISMS = ("data",)
 

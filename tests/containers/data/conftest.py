@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("h5py")
 pytest.importorskip("isal")
 
-from containers.data.prepare import Share, prepare
-from containers.data.sample import write_sample
-from containers.data.settings import Settings
-from containers.data.sources import local_source
-from containers.data.train_vocabulary import train
-from containers.data.vocabulary import Vocabulary, write_vocabulary
+from slipway.containers.data.rows.prepare import Share, prepare
+from slipway.containers.data.samples.sample import write_sample
+from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.sources.sources import local_source
+from slipway.containers.data.rows.train_vocabulary import train
+from slipway.containers.data.tokens.vocabulary import Vocabulary, write_vocabulary
 
 MakeSettings = Callable[..., Settings]
 SAMPLE_BYTES = 300_000

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from containers.data import merge as merge_command
-from containers.data import prepare_bert
-from containers.data.errors import DataError
-from containers.data.manifest import read_manifest
-from containers.data.sources import FetchSource, SourceFile, inside, local_source
-from tests.containers.data.test_prepare import ROOT, command, rows_of
+from slipway.containers.data.rows import merge as merge_command
+from slipway.containers.data.rows import prepare_bert
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.manifest import read_manifest
+from slipway.containers.data.sources.sources import FetchSource, SourceFile, inside, local_source
+from tests.containers.data.rows.test_prepare import ROOT, command, rows_of
 
 Write = Callable[[Path], object]
 GOOD = b"One sentence here. And another one.\n\nA second document. With more.\n\n"
@@ -222,7 +222,7 @@ def test_one_endless_line_takes_no_memory(corpus: Path, vocabulary_file: Path, t
         for _ in range(128_000_000 // len(words)):
             file.write(words)
     script = (
-        "import re, sys; from containers.data import prepare_bert\n"
+        "import re, sys; from slipway.containers.data import prepare_bert\n"
         "code = prepare_bert.main(sys.argv[1:])\n"
         "print(re.search('VmHWM:\\\\s+([0-9]+)', open('/proc/self/status').read())[1]); sys.exit(code)"
     )

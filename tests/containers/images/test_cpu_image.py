@@ -21,13 +21,13 @@ TRAIN = """
 set -e
 mkdir /tmp/job
 cd /tmp/job
-python -m containers.data.sample --output corpus.txt --megabytes 0.2
-python -m containers.data.train_vocabulary --input corpus.txt --output vocab.txt --entries 800
-python -m containers.data.prepare_bert --input corpus.txt --output data/phase1 --vocabulary vocab.txt \
+python -m slipway.containers.data.samples.sample --output corpus.txt --megabytes 0.2
+python -m slipway.containers.data.rows.train_vocabulary --input corpus.txt --output vocab.txt --entries 800
+python -m slipway.containers.data.rows.prepare_bert --input corpus.txt --output data/phase1 --vocabulary vocab.txt \
     --phase 1 --duplicates 1 --seed 7 --workers 1
 export SLIPWAY_JOB=try SLIPWAY_RUN=try SLIPWAY_PROCESSES_PER_NODE=2
 export SLIPWAY_DATA=/tmp/job/data SLIPWAY_CHECKPOINTS=/tmp/job/checkpoints SLIPWAY_LOGS=/tmp/job/logs
-python -m containers.runtime.launch --module containers.recipes.bert_pretrain.train -- --set size=tiny \
+python -m slipway.containers.runtime.launch.launcher --module slipway.containers.recipes.bert_pretrain.train -- --set size=tiny \
     --set zero=1 --set precision=fp32 --set steps=2 --set micro_batch=4 --set global_batch=8 \
     --set checkpoint_every=2
 echo "steps: $(wc -l < logs/steps.jsonl)"
@@ -64,7 +64,7 @@ def test_the_image_holds_what_its_lock_names(image: Image) -> None:
 
 def test_the_data_core_is_compiled_already_and_no_compiler_is_there(image: Image) -> None:
     assert image.run("command -v cc gcc clang c++").stdout == ""
-    loaded = image.run("python -c 'from containers.data.compiled import library; print(library()._name)'")
+    loaded = image.run("python -c 'from slipway.containers.data.tokens.compiled import library; print(library()._name)'")
     assert loaded.stdout.startswith("/opt/slipway/cache/slipway/data/core-")
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from containers.runtime.checkpoint import Checkpoints
-from containers.runtime.collective import Collective
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
+from slipway.containers.runtime.collective import Collective
 from tests.containers.runtime.saving import FAILED, NONE, WRONG, in_processes, is_right, quiet, save, training
 
 DIED = 77

@@ -24,7 +24,7 @@ class Node:
 
     def __init__(self, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "containers.runtime.launch", *arguments],
+            [sys.executable, "-m", "slipway.containers.runtime.launch.launcher", *arguments],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,

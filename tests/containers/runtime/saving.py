@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from containers.runtime.checkpoint import Checkpoints, Resumed, Training
-from containers.runtime.collective import ALONE, Collective, Json
-from containers.runtime.tensor_file import TensorData
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, Training
+from slipway.containers.runtime.collective import ALONE, Collective, Json
+from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 
 WRONG, FAILED, NONE = 200, 201, 0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from containers.runtime.assignment import rank_environment
+from slipway.containers.runtime.launch.assignment import rank_environment
 from tests.containers.runtime.nodes import Cluster
-from tests.containers.runtime.test_contract import ONE
+from tests.containers.runtime.contract.test_contract import ONE
 
 
 def test_each_attempt_builds_operators_in_a_folder_of_its_own(tmp_path: Path) -> None:

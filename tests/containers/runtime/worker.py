@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from containers.runtime.checkpoint import Checkpoints, Training
-from containers.runtime.contract import LaunchContract
-from containers.runtime.errors import Refusal
-from containers.runtime.telemetry import Step, Telemetry
-from containers.runtime.tensor_file import TensorData
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.observe.telemetry import Step, Telemetry
+from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 

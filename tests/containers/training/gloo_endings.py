@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from containers.runtime import rank
+from slipway.containers.runtime.launch import rank
 
 STORE_VARIABLE = "GLOO_STORE"
 BUSY_PROCESSES = 2

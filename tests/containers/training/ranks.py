@@ -78,7 +78,7 @@ class Ranks:
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         processes = [
             subprocess.Popen(
-                [sys.executable, "-m", f"containers.recipes.{self._recipe}.train", *words],
+                [sys.executable, "-m", f"slipway.containers.recipes.{self._recipe}.train", *words],
                 cwd=ROOT,
                 env={**os.environ, **self.environment(name, rank, world, port, attempt)},
                 stdout=subprocess.PIPE,

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from containers.runtime.platforms import read_contract
-from containers.training.ending import Ending
+from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.training.ending import Ending
 
 ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from containers.training.gradients import GradientSum
+from slipway.containers.training.gradients import GradientSum
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

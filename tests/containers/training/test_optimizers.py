@@ -8,15 +8,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from containers.training.optimizers import (
-    BETAS,
-    EPSILON,
-    Lamb,
-    Schedule,
-    build_optimizer,
-    decay_groups,
-    set_rate,
-)
+from slipway.containers.training.optimizers import BETAS, EPSILON, Lamb, Schedule, build_optimizer, decay_groups, set_rate
 
 RATE, DECAY = 0.01, 0.1
 

@@ -7,9 +7,9 @@ from typing import NoReturn
 
 import pytest
 
-from containers.data.errors import DataError
-from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Interruption, Refusal
-from containers.training.rank import run_rank
+from slipway.containers.data.errors import DataError
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Interruption, Refusal
+from slipway.containers.training.rank import run_rank
 
 
 def raising(error: BaseException) -> Callable[..., NoReturn]:

@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from containers.runtime.checkpoint import Checkpoints, Training
-from containers.training.state import ForeignTensors, Piece, encode, read_pieces
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
+from slipway.containers.training.state import ForeignTensors, Piece, encode, read_pieces
 
 
 @given(

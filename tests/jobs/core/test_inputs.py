@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.core.inputs import JOB_PREFIXES, unreadable_inputs
-from jobs.core.job import Job
+from slipway.jobs.core.inputs import JOB_PREFIXES, unreadable_inputs
+from slipway.jobs.core.job import Job
 from tests.jobs.core.test_targets import TARGET
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.core.job import LONGEST_NAME, InvalidJob, Job, parse_settings, submission_name
+from slipway.jobs.core.job import LONGEST_NAME, InvalidJob, Job, parse_settings, submission_name
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
 PLACE = {"account": "123456789012", "region": "us-east-1", "target": "dl1", "image": "gaudi:1"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.core.names import LIMITS, PARTS, derived_name, stack_name
+from slipway.jobs.core.names import LIMITS, PARTS, derived_name, stack_name
 
 cluster_names = st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", fullmatch=True).filter(
     lambda name: len(name) <= 300 and name.rpartition("-")[2] not in PARTS

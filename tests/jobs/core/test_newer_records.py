@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from jobs.core import mpi_job
-from jobs.core.machine_images import decode_bakery, encode_bakery
-from jobs.core.mpi_nodes import READY_KEY, decode_readiness, encode_readiness
-from jobs.core.records import NewerRecord
-from jobs.core.targets import decode_target, encode_target
-from tests.jobs.core.test_machine_images import BAKERY
-from tests.jobs.core.test_mpi_job import JOB
-from tests.jobs.core.test_mpi_nodes import READINESS
+from slipway.jobs.core.mpi import mpi_job
+from slipway.jobs.core.images.amis import decode_bakery, encode_bakery
+from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, decode_readiness, encode_readiness
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.targets import decode_target, encode_target
+from tests.jobs.core.images.test_amis import BAKERY
+from tests.jobs.core.mpi.test_mpi_job import JOB
+from tests.jobs.core.mpi.test_mpi_nodes import READINESS
 from tests.jobs.core.test_targets import TARGET
 
 WHERE = "/slipway/here"

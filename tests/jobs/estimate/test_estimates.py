@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.core.instances import instance_type
-from jobs.estimate import CannotEstimate
-from jobs.estimate.estimates import Estimate, Place, estimate, estimate_sizes
-from jobs.estimate.measurements import our_measurements
-from jobs.estimate.pareto import pareto_front
-from jobs.estimate.prices import Surroundings, find_rate, known_rates
-from jobs.estimate.workloads import find_workload, names, with_settings
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.estimate import CannotEstimate
+from slipway.jobs.estimate.estimates import Estimate, Place, estimate, estimate_sizes
+from slipway.jobs.estimate.evidence.measurements import our_measurements
+from slipway.jobs.estimate.pareto import pareto_front
+from slipway.jobs.estimate.prices import Surroundings, find_rate, known_rates
+from slipway.jobs.estimate.work.workloads import find_workload, names, with_settings
 
 ROWS = our_measurements()
 

@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from jobs.core.targets import KINDS
-from jobs.platforms.registry import PLATFORMS, Platform
+from slipway.jobs.core.targets import KINDS
+from slipway.jobs.platforms.registry import PLATFORMS, Platform
 
 QUESTIONS = {
     name: function

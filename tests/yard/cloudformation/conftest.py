@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from jobs.yard.cloudformation import api
-from jobs.yard.cloudformation.engine import Engine
-from jobs.yard.errors import ApiError
+from slipway.yard.cloudformation.api import api
+from slipway.yard.cloudformation.engine.engine import Engine
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.fakes import FakeCloud, FakeLookups
 
 REGION = "eu-west-1"

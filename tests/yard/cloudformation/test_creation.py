@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.yard.errors import ApiError
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.conftest import Cfn, text
 from tests.yard.cloudformation.templates import topic
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.yard.errors import ApiError
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.conftest import REGION, Cfn
 from tests.yard.cloudformation.templates import topic
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from jobs.yard.cloudformation import sources
-from jobs.yard.errors import ApiError
+from slipway.yard.cloudformation.template import sources
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.conftest import Cfn, text
 from tests.yard.cloudformation.templates import topic
 

@@ -6,17 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from containers.recipes.bert_pretrain import recipe
-from containers.recipes.bert_pretrain.batch import plan_batch
-from containers.recipes.bert_pretrain.config import (
-    SETTINGS,
-    BertConfig,
-    decode,
-    decode_arguments,
-)
-from containers.recipes.bert_pretrain.defaults import BY_SIZE, PEAKS
-from containers.training.batch import IndivisibleBatch
-from containers.training.settings import InvalidSettings
+from slipway.containers.recipes.bert_pretrain import recipe
+from slipway.containers.recipes.bert_pretrain.batch import plan_batch
+from slipway.containers.recipes.bert_pretrain.config import SETTINGS, BertConfig, decode, decode_arguments
+from slipway.containers.recipes.bert_pretrain.defaults import BY_SIZE, PEAKS
+from slipway.containers.training.batch import IndivisibleBatch
+from slipway.containers.training.settings import InvalidSettings
 
 
 def test_the_article_s_numbers_are_the_defaults_of_its_model() -> None:

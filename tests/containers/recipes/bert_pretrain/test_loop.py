@@ -13,21 +13,21 @@ pytest.importorskip("h5py")
 import numpy as np
 import torch
 
-from containers.data.dataset import Rows
-from containers.data.loader import Batch, Cursor
-from containers.recipes.bert_pretrain.batch import plan_batch
-from containers.recipes.bert_pretrain.config import decode
-from containers.recipes.bert_pretrain.engine import EngineParts, build_engine
-from containers.recipes.bert_pretrain.loop import MOST_SKIPPED, Loop
-from containers.recipes.bert_pretrain.model import BertForPreTraining
-from containers.runtime.platforms import read_contract
-from containers.training.devices import open_device
-from containers.training.encoder import BertShape
-from containers.training.ending import Ending
-from containers.training.numbers import NotFinite
-from containers.training.optimizers import Schedule
-from containers.training.report import StepReport
-from containers.training.saving import Saving
+from slipway.containers.data.rows.dataset import Rows
+from slipway.containers.data.rows.loader import Batch, Cursor
+from slipway.containers.recipes.bert_pretrain.batch import plan_batch
+from slipway.containers.recipes.bert_pretrain.config import decode
+from slipway.containers.recipes.bert_pretrain.engine import EngineParts, build_engine
+from slipway.containers.recipes.bert_pretrain.loop import MOST_SKIPPED, Loop
+from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining
+from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.training.devices import open_device
+from slipway.containers.training.encoder import BertShape
+from slipway.containers.training.ending import Ending
+from slipway.containers.training.numbers import NotFinite
+from slipway.containers.training.optimizers import Schedule
+from slipway.containers.training.report import StepReport
+from slipway.containers.training.saving import Saving
 
 ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")

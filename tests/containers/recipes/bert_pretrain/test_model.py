@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from containers.recipes.bert_pretrain.flops import training_flops_per_token
-from containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
+from slipway.containers.recipes.bert_pretrain.flops import training_flops_per_token
+from slipway.containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
 
 # Devlin et al.'s heads on the encoder, as transformers' BertForPreTraining counts them.
 PARAMETERS = {"large": 336_226_108, "1.5b": 1_530_379_324}

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE
 from tests.containers.recipes.bert_pretrain.conftest import BASE
 from tests.containers.training.ranks import Ranks, Run
 

@@ -10,8 +10,8 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from containers.recipes.glue_finetune.batches import Batches, dealt
-from containers.training.batch import BatchPlan
+from slipway.containers.recipes.glue_finetune.batches import Batches, dealt
+from slipway.containers.training.batch import BatchPlan
 
 ROWS = 1000
 

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from containers.recipes.glue_finetune.batches import plan_batch
-from containers.recipes.glue_finetune.config import decode_arguments
-from containers.runtime.platforms import read_contract
-from containers.training.batch import IndivisibleBatch
-from containers.training.settings import InvalidSettings
+from slipway.containers.recipes.glue_finetune.batches import plan_batch
+from slipway.containers.recipes.glue_finetune.config import decode_arguments
+from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.training.batch import IndivisibleBatch
+from slipway.containers.training.settings import InvalidSettings
 
 ALONE = read_contract({})
 

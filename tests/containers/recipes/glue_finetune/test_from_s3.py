@@ -11,11 +11,11 @@ pytest.importorskip("torch")
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
 
-from containers.data.errors import DataError
-from containers.data.glue_tasks import TASKS
-from containers.data.glue_texts import TRAIN, read_texts
-from containers.recipes.glue_finetune.pretrained import read_pretrained
-from containers.runtime.errors import Refusal
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.glue.tasks import TASKS
+from slipway.containers.data.glue.texts import TRAIN, read_texts
+from slipway.containers.recipes.glue_finetune.pretrained import read_pretrained
+from slipway.containers.runtime.errors import Refusal
 
 BUCKET = "models"
 

@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from containers.data.glue_tasks import TASKS
-from containers.recipes.glue_finetune import metrics
+from slipway.containers.data.glue.tasks import TASKS
+from slipway.containers.recipes.glue_finetune import metrics
 
 
 def numbers(*values: float) -> metrics.Numbers:

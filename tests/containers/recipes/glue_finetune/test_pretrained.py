@@ -13,15 +13,15 @@ pytest.importorskip("torch")
 
 import torch
 
-from containers.data.errors import DataError
-from containers.data.glue_tasks import TASKS
-from containers.data.model_sample import sample_vocabulary
-from containers.data.vocabulary import write_vocabulary
-from containers.recipes.glue_finetune.finished import write_model
-from containers.recipes.glue_finetune.model import Classifier, loss_of
-from containers.recipes.glue_finetune.pretrained import Pretrained, read_pretrained, refuse_long_rows
-from containers.recipes.glue_finetune.weights import load_weights
-from containers.runtime.errors import Refusal
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.glue.tasks import TASKS
+from slipway.containers.data.samples.model_sample import sample_vocabulary
+from slipway.containers.data.tokens.vocabulary import write_vocabulary
+from slipway.containers.recipes.glue_finetune.finished import write_model
+from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
+from slipway.containers.recipes.glue_finetune.pretrained import Pretrained, read_pretrained, refuse_long_rows
+from slipway.containers.recipes.glue_finetune.weights import load_weights
+from slipway.containers.runtime.errors import Refusal
 
 ENTRIES = len(sample_vocabulary().entries)
 

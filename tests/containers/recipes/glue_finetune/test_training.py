@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from containers.recipes.glue_finetune import train
-from containers.runtime.tensor_file import decode_tensors
-from containers.runtime.tensors import to_torch
+from slipway.containers.recipes.glue_finetune import train
+from slipway.containers.runtime.checkpoint.tensor_file import decode_tensors
+from slipway.containers.runtime.checkpoint.tensors import to_torch
 from tests.containers.recipes.glue_finetune.conftest import BASE, STEPS
 from tests.containers.training.ranks import Ranks, Run
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from containers.data.origin import Origin
-from containers.recipes.prepare_bert import prepare
+from slipway.containers.data.sources.origin import Origin
+from slipway.containers.recipes.prepare_bert import prepare
 
 pytest.importorskip("h5py", reason="the extra 'training' is not installed")
 
@@ -24,7 +24,7 @@ SETTINGS = ("sample_megabytes=1", "shards=4", "duplicates=1")
 def run(data: Path, world: int, *settings: str) -> list[subprocess.CompletedProcess[str]]:
     """All ranks at once, each told its place as a launcher would tell it."""
     arguments = [part for setting in settings for part in ("--set", setting)]
-    command = [sys.executable, "-m", "containers.recipes.prepare_bert.prepare", *arguments]
+    command = [sys.executable, "-m", "slipway.containers.recipes.prepare_bert.prepare", *arguments]
     ranks = [subprocess.Popen(command, env=place(data, rank, world), **PIPES) for rank in range(world)]
     ended = []
     for rank in ranks:
@@ -76,8 +76,8 @@ def test_a_repeated_job_makes_only_what_was_lost(tmp_path: Path) -> None:
 DYING = """
 import os, signal, sys
 os.cpu_count = lambda: 1  # the shards one after the other, in this process
-from containers.data import workers
-from containers.recipes.prepare_bert.prepare import main
+from slipway.containers.data import workers
+from slipway.containers.recipes.prepare_bert.prepare import main
 make = workers.make_shard
 def make_or_die(work, engine, number, report):
     if number == 3:

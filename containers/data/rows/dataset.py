@@ -1,0 +1,153 @@
+"""A prepared dataset, opened for reading: shards checked against the manifest, rows against what rows are.
+
+Each chunk is read whole and kept for a while; a record that cannot be is told by shard and row.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slipway.containers.data.tokens.engine import layout_of
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.manifest import Manifest, ShardRecord, read_manifest
+from slipway.containers.data.sources.sources import inside
+from slipway.containers.data.rows.work import file_digest
+
+if TYPE_CHECKING:
+    import h5py
+
+Column = NDArray[np.signedinteger[Any]]
+Rows = dict[str, Column]
+
+KEPT_CHUNKS = 4
+OPEN_SHARDS = 16
+MADE_AGAIN = "prepare the dataset again with the same arguments: only damaged shards are made"
+
+
+@dataclass(slots=True)
+class Dataset:
+    folder: Path
+    manifest: Manifest
+    digest: str
+    _open: OrderedDict[int, h5py.File] = field(default_factory=OrderedDict)
+    _checked: set[int] = field(default_factory=set)
+    _chunks: OrderedDict[tuple[int, int], Rows] = field(default_factory=OrderedDict)
+
+    @classmethod
+    def open(cls, folder: Path) -> Dataset:
+        manifest = read_manifest(folder)
+        if not manifest.rows:
+            raise DataError(f"the dataset {folder} is empty", hint="prepare one with more text")
+        for shard in manifest.shards:
+            check_size(folder, shard)
+        return cls(folder, manifest, manifest.digest)
+
+    @property
+    def rows(self) -> int:
+        return self.manifest.rows
+
+    def chunk(self, shard: int, begin: int) -> Rows:
+        """The rows of one chunk, checked; the last ones stay at hand."""
+        found = self._chunks.get((shard, begin))
+        if found is None:
+            found = self._chunks[shard, begin] = self._read(shard, begin)
+            if len(self._chunks) > KEPT_CHUNKS:
+                self._chunks.popitem(last=False)
+        return found
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+        self._chunks.clear()
+
+    def _read(self, shard: int, begin: int) -> Rows:
+        record, plan = self.manifest.shards[shard], self.manifest.plan
+        end = min(begin + self.manifest.chunk_rows, record.rows)
+        file = self._file(shard)
+        try:
+            rows = {key: file[key][begin:end] for key in layout_of(plan.row_tokens, plan.predictions)}
+        except (OSError, KeyError) as error:
+            raise DataError(
+                f"{record.name}: rows {begin} to {end - 1} cannot be read: {error}", hint=MADE_AGAIN
+            ) from error
+        check_rows(rows, record.name, begin, plan.vocabulary_entries)
+        return rows
+
+    def _file(self, shard: int) -> h5py.File:
+        if shard not in self._open:
+            self._open[shard] = self._opened(shard)
+            if len(self._open) > OPEN_SHARDS:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(shard)
+        return self._open[shard]
+
+    def _opened(self, shard: int) -> h5py.File:
+        import h5py
+
+        record = self.manifest.shards[shard]
+        path = inside(self.folder, record.name)
+        check_size(self.folder, record)
+        if shard not in self._checked and file_digest(path) != record.sha256:
+            raise DataError(f"{path} is not what the manifest lists: its digest differs", hint=MADE_AGAIN)
+        self._checked.add(shard)
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            raise DataError(f"{path} is no HDF5 file: {error}", hint=MADE_AGAIN) from error
+        try:
+            check_layout(file, record, self.manifest)
+        except DataError:
+            file.close()
+            raise
+        return file
+
+
+def check_size(folder: Path, record: ShardRecord) -> None:
+    path = inside(folder, record.name)
+    if not path.is_file():
+        raise DataError(f"{path} is missing", hint=MADE_AGAIN)
+    size = path.stat().st_size
+    if size != record.bytes:
+        raise DataError(f"{path} has {size} bytes, and the manifest lists {record.bytes}", hint=MADE_AGAIN)
+
+
+def check_layout(file: h5py.File, record: ShardRecord, manifest: Manifest) -> None:
+    for key, (kind, shape) in layout_of(manifest.plan.row_tokens, manifest.plan.predictions).items():
+        found = file.get(key)
+        if found is None or found.shape != (record.rows, *shape) or found.dtype != kind:
+            raise DataError(
+                f"{record.name} is a foreign shard: its {key} is {found}, "
+                f"not {record.rows} rows of {kind.__name__}",
+                hint=MADE_AGAIN,
+            )
+
+
+def check_rows(rows: Mapping[str, Column], name: str, begin: int, entries: int) -> None:
+    """What a training step would stumble over, or worse, would not."""
+    ids, mask, segments = rows["input_ids"], rows["input_mask"], rows["segment_ids"]
+    positions, labels, label = (
+        rows["masked_lm_positions"],
+        rows["masked_lm_ids"],
+        rows["next_sentence_labels"],
+    )
+    used = mask.sum(axis=1, dtype=np.int64)
+    is_wrong = {
+        "a token outside the vocabulary": ((ids < 0) | (ids >= entries)).any(axis=1),
+        "a label outside the vocabulary": ((labels < 0) | (labels >= entries)).any(axis=1),
+        "a mask that is not ones and then zeros": (mask != (np.arange(mask.shape[1]) < used[:, None])).any(
+            axis=1
+        ),
+        "a segment other than 0 and 1": ((segments != 0) & (segments != 1)).any(axis=1),
+        "a masked position outside its row": ((positions < 0) | (positions >= used[:, None])).any(axis=1),
+        "a next-sentence label other than 0 and 1": (label != 0) & (label != 1),
+    }
+    for what, wrong in is_wrong.items():
+        if wrong.any():
+            raise DataError(f"{name}: row {begin + int(wrong.argmax())} has {what}", hint=MADE_AGAIN)

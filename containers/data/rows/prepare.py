@@ -1,0 +1,129 @@
+"""Prepare a dataset: plan, make the shards that are missing or damaged, and write the manifest last.
+
+`prepare` is the door for other programs; prepare_bert is its command line, merge joins what an array made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from slipway.containers.data.text.documents import read_json, write_json
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.manifest import Manifest, Plan, plan_of, refuse_newer
+from slipway.containers.data.rows.merge import merge
+from slipway.containers.data.sources.origin import NAME as ORIGIN
+from slipway.containers.data.sources.origin import origin_of, write_origin
+from slipway.containers.data.sources.pieces import MOST_SHARDS, plan_shards, shards_for
+from slipway.containers.data.rows.progress import Progress
+from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.sources.sources import LocalSource, Source
+from slipway.containers.data.rows.work import Work
+from slipway.containers.data.rows.workers import make_shards
+
+MOST_WORKERS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """How the work is spread. Nothing of it changes the rows."""
+
+    workers: int = 1
+    array_index: int = 0
+    array_size: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.workers <= MOST_WORKERS:
+            raise DataError(f"--workers is {self.workers}", hint=f"give a number from 1 to {MOST_WORKERS}")
+        if not 0 <= self.array_index < self.array_size:
+            raise DataError(
+                f"--array-index is {self.array_index} of --array-size {self.array_size}",
+                hint="indices count from 0 and stay below the size",
+            )
+
+
+def prepare(
+    source: Source, settings: Settings, folder: Path, share: Share, shards: int | None = None
+) -> Manifest | None:
+    """The manifest, or None where other nodes of an array have their share still to make."""
+    shards = shards_for(source) if shards is None else shards
+    if not 1 <= shards <= MOST_SHARDS:
+        raise DataError(f"--shards is {shards}", hint=f"give a number from 1 to {MOST_SHARDS}")
+    check_output(folder, source)
+    plan = plan_of(settings, source, shards)
+    with lone_writer(folder, share.array_index):
+        claim(folder, plan)
+        if share.array_index == 0 or not (folder / ORIGIN).exists():
+            write_origin(folder, source)
+        work = Work(
+            source=source,
+            settings=settings,
+            folder=folder,
+            plan=plan,
+            shards=tuple(map(tuple, plan_shards(source, shards))),
+            input_version=origin_of(source).version,
+        )
+        numbers = range(share.array_index, shards, share.array_size)
+        total = sum(piece.stop - piece.start for number in numbers for piece in work.shards[number])
+        make_shards(work, numbers, share.workers, Progress(total_bytes=total, shards=len(numbers)))
+        return merge(folder) if share.array_size == 1 else None
+
+
+def check_output(folder: Path, source: Source) -> None:
+    resolved = folder.resolve()
+    if resolved in (Path("/"), Path.home().resolve()) or str(folder).startswith("~"):
+        raise DataError(f"--output {folder} is no folder for a dataset", hint="name a new folder")
+    if isinstance(source, LocalSource):
+        is_in_input = source.is_folder and resolved.is_relative_to(source.root)
+        if is_in_input or source.root.is_relative_to(resolved):
+            raise DataError(
+                f"--output {folder} and the input {source.root} lie in one another", hint="keep them apart"
+            )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.write_bytes(b"slipway")
+        probe.unlink()
+    except OSError as error:
+        raise DataError(
+            f"cannot write to --output {folder}: {error.strerror}", hint="name another folder"
+        ) from error
+
+
+def claim(folder: Path, plan: Plan) -> None:
+    """A folder holds one dataset: a run with other settings or other input is refused, not mixed in."""
+    path = folder / "plan.json"
+    if path.exists():
+        theirs, ours = read_json(path), asdict(plan)
+        refuse_newer(theirs, path)
+        differing = [name for name in ours if theirs.get(name) != ours[name]]
+        if differing:
+            name = differing[0]
+            raise DataError(
+                f"{folder} holds a dataset with {name} {theirs.get(name)}, and this run has {ours[name]}",
+                hint="name another --output, or remove that folder",
+            )
+        return
+    others = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
+    if others:
+        raise DataError(f"--output {folder} holds {min(others)!r} and no plan.json", hint="name a new folder")
+    write_json(path, asdict(plan))
+
+
+@contextmanager
+def lone_writer(folder: Path, array_index: int) -> Iterator[None]:
+    """Two runs with one share would remove each other's unfinished files. A killed one holds nothing."""
+    with (folder / f".lock-{array_index}").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(
+                f"another preparation is writing to {folder}", hint="wait for it, or stop it"
+            ) from None
+        except OSError:  # a file system without locks: nothing to hold on to
+            pass
+        yield

@@ -1,0 +1,158 @@
+"""One shard: kept when it is whole and still belongs to its text, else made from its pieces."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from io import BufferedReader
+from pathlib import Path
+
+from slipway.containers.data.text.documents import decoded, read_json, write_json
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.manifest import Plan, ShardRecord, record_path, shard_name
+from slipway.containers.data.sources.pieces import Piece
+from slipway.containers.data.tokens.rng import OF_UNIT, Stream
+from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.rows.shards import ShardWriter
+from slipway.containers.data.sources.sources import Source
+from slipway.containers.data.sources.units import Text, units_of
+from slipway.containers.runtime.named_files import open_regular
+
+READ_BYTES = 8 << 20
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What every worker needs to make any shard."""
+
+    source: Source
+    settings: Settings
+    folder: Path
+    plan: Plan
+    shards: tuple[tuple[Piece, ...], ...]
+    input_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    counts: Counts
+    rows: int
+    text_bytes: int
+    text_sha256: str
+
+
+def finished_record(work: Work, number: int) -> ShardRecord | None:
+    """The record of a shard that needs no more work; None when it is missing, damaged or of another text."""
+    path = record_path(work.folder, number)
+    if not path.exists():
+        return None
+    try:
+        record = decoded(ShardRecord, read_json(path), work.folder)
+    except DataError:
+        return None
+    if record.number != number or record.plan != work.plan.digest or not is_whole(work.folder, record):
+        return None
+    return _of_this_text(work, record)
+
+
+def _of_this_text(work: Work, record: ShardRecord) -> ShardRecord | None:
+    """Objects of the same ETags are the same text; anything else is read again, far away as it may be."""
+    if work.input_version and record.input_version == work.input_version:
+        return record
+    if text_digest(work, record.number) != record.text_sha256:
+        return None
+    if record.input_version != work.input_version:
+        record = replace(record, input_version=work.input_version)
+        write_json(record_path(work.folder, record.number), asdict(record))
+    return record
+
+
+def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> bool:
+    path = folder / record.name
+    if not record.rows:
+        return True  # text without a pair of sentences makes no file
+    if not path.is_file() or path.stat().st_size != record.bytes:
+        return False
+    return not with_digest or file_digest(path) == record.sha256
+
+
+def make_shard(work: Work, engine: Engine, number: int, report: Report) -> ShardRecord:
+    path = work.folder / shard_name(number)
+    for left_over in work.folder.glob(f".{path.name}.*"):
+        left_over.unlink(missing_ok=True)
+    part = work.folder / f".{path.name}.{os.getpid()}"
+    try:
+        made = write_rows(work, engine, number, part, report)
+        record = record_of(work, number, made, part)
+        if made.rows:
+            part.replace(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path}: {error.strerror or error}", hint="finished shards are kept"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    write_json(record_path(work.folder, number), asdict(record))
+    return record
+
+
+def record_of(work: Work, number: int, made: Made, part: Path) -> ShardRecord:
+    return ShardRecord(
+        plan=work.plan.digest,
+        number=number,
+        name=shard_name(number),
+        rows=made.rows,
+        bytes=part.stat().st_size if made.rows else 0,
+        sha256=file_digest(part),
+        text_bytes=made.text_bytes,
+        text_sha256=made.text_sha256,
+        input_version=work.input_version,
+        **asdict(made.counts),
+    )
+
+
+def write_rows(work: Work, engine: Engine, number: int, part: Path, report: Report) -> Made:
+    settings, digest, counts, size = work.settings, hashlib.sha256(), Counts(), 0
+    with ShardWriter(part, settings.row_tokens, settings.predictions) as writer:
+        for unit_number, unit in enumerate(units_of(work.source, list(work.shards[number]))):
+            counts += add_unit(engine, settings, unit)
+            check_text_fits(counts, settings.vocabulary.name)
+            stream = Stream(settings.seed, OF_UNIT, number, unit_number).draw()
+            writer.add(engine.pair(stream), engine.fill)
+            unit_bytes = sum(len(text.data) for text in unit)
+            for text in unit:
+                digest.update(text.data)
+            size += unit_bytes
+            report(unit_bytes)
+        writer.finish()
+        return Made(counts, writer.rows, size, digest.hexdigest())
+
+
+def add_unit(engine: Engine, settings: Settings, unit: list[Text]) -> Counts:
+    engine.clear()
+    for text in unit:
+        engine.add(text.data, text.style | (SENTENCE_PER_LINE if settings.has_sentence_per_line else 0))
+    return engine.counts()
+
+
+def text_digest(work: Work, number: int) -> str:
+    digest = hashlib.sha256()
+    for piece in work.shards[number]:
+        for at in range(piece.start, piece.stop, READ_BYTES):
+            digest.update(work.source.read(piece.name, at, min(READ_BYTES, piece.stop - at)))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Not hashlib.file_digest, which Python has from 3.11 on: Gaudi's image has 3.10."""
+    digest = hashlib.sha256()
+    with BufferedReader(open_regular(path)) as file:
+        while block := file.read(READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()

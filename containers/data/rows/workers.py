@@ -1,0 +1,123 @@
+"""Many shards by one process or several. Which worker makes which shard, and when, changes nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.sharedctypes import Synchronized
+from typing import ClassVar
+
+from slipway.containers.data.tokens.engine import Engine, best_engine
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.progress import Progress
+from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.rows.work import Work, finished_record, make_shard
+
+WAIT_SECONDS = 0.5
+STOP = -(1 << 62)  # added to the count of bytes, it tells the workers to leave off
+
+
+class Stopped(Exception):
+    """The run ends: nobody waits for this shard."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """What a worker process keeps between shards."""
+
+    work: Work
+    engine: Engine
+    made_bytes: Synchronized[int]
+    here: ClassVar[Worker]
+
+    def report(self, count: int) -> None:
+        with self.made_bytes:
+            self.made_bytes.value += count
+            if self.made_bytes.value < 0:
+                raise Stopped
+
+
+def make_shards(work: Work, numbers: Sequence[int], workers: int, progress: Progress) -> None:
+    open_engine, why_slow = best_engine()
+    if why_slow:
+        progress.say(why_slow)
+    if workers == 1 or len(numbers) < 2:
+        engine = open_engine(work.settings)
+        for number in numbers:
+            progress.finished(number, *one_shard(work, engine, number, progress.made))
+    else:
+        Pool(work, open_engine, min(workers, len(numbers)), progress).run(numbers)
+    progress.end()
+
+
+def one_shard(work: Work, engine: Engine, number: int, report: Callable[[int], None]) -> tuple[int, bool]:
+    """How many bytes of text the shard holds, and whether it had been made before."""
+    record = finished_record(work, number)
+    if record:
+        return record.text_bytes, True
+    return make_shard(work, engine, number, report).text_bytes, False
+
+
+class Pool:
+    def __init__(
+        self, work: Work, open_engine: Callable[[Settings], Engine], workers: int, progress: Progress
+    ) -> None:
+        # Spawned, not forked: HDF5 and the caller's threads do not survive a fork.
+        context = multiprocessing.get_context("spawn")
+        self._made = context.Value("q", 0)
+        self._progress = progress
+        self._executor = ProcessPoolExecutor(
+            workers, mp_context=context, initializer=start_worker, initargs=(work, open_engine, self._made)
+        )
+
+    def run(self, numbers: Sequence[int]) -> None:
+        try:
+            futures = {self._executor.submit(shard_in_worker, number): number for number in numbers}
+            self._wait(futures)
+        except BrokenProcessPool:
+            raise DataError(
+                "a worker was killed, most likely for want of memory",
+                hint="give fewer --workers and run again; finished shards are kept",
+            ) from None
+        finally:
+            with self._made:
+                self._made.value += STOP
+            self._executor.shutdown(cancel_futures=True)
+
+    def _wait(self, futures: dict[Future[tuple[int, bool]], int]) -> None:
+        waiting, seen = set(futures), 0
+        while waiting:
+            done, waiting = wait(waiting, WAIT_SECONDS, FIRST_COMPLETED)
+            made = self._made.value
+            self._progress.made(made - seen)
+            seen = made
+            for future in done:
+                self._progress.finished(futures[future], *future.result())
+
+
+def start_worker(work: Work, open_engine: Callable[[Settings], Engine], made: Synchronized[int]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    Worker.here = Worker(work, open_engine(work.settings), made)
+
+
+def end_with_parent() -> None:
+    """A parent killed with SIGKILL cannot tell its workers, and they would wait for it for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def shard_in_worker(number: int) -> tuple[int, bool]:
+    worker = Worker.here
+    return one_shard(worker.work, worker.engine, number, worker.report)

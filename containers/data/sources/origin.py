@@ -1,0 +1,53 @@
+"""input.json: which versions of which objects a dataset is made from. Local files have none.
+
+A shard's record holds its digest, so that a repeated run reads only the text of what it makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.sources import Source
+
+NAME = "input.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What the manifest says of the input; both are empty for local files."""
+
+    location: str = ""
+    version: str = ""
+    """The digest of the names, sizes and ETags that input.json lists."""
+
+
+def origin_of(source: Source) -> Origin:
+    if not any(file.etag for file in source.files):
+        return Origin()
+    return Origin(location=source.location, version=digest_of(_files(source)))
+
+
+def write_origin(folder: Path, source: Source) -> None:
+    origin = origin_of(source)
+    path = folder / NAME
+    if not origin.version:
+        path.unlink(missing_ok=True)
+    elif read_origin(folder) != origin:
+        write_json(path, {"location": origin.location, "version": origin.version, "files": _files(source)})
+
+
+def read_origin(folder: Path) -> Origin:
+    path = folder / NAME
+    if not path.exists():
+        return Origin()
+    content = read_json(path)
+    if digest_of(content.pop("files", None)) != content.get("version"):
+        raise DataError(f"{path} is damaged", hint="remove it and run the same preparation again")
+    return decoded(Origin, content, folder)
+
+
+def _files(source: Source) -> list[list[object]]:
+    return [[file.name, file.size_bytes, file.etag] for file in source.files]

@@ -1,0 +1,62 @@
+"""The JSON files of a dataset: written whole or not at all, read back with every field of its type."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from slipway.containers.data.errors import DataError
+from slipway.containers.runtime.named_files import UnusableFile, read_text
+
+Decoded = TypeVar("Decoded")
+MOST_BYTES = 256 << 20  # a manifest has some 300 bytes a shard
+TYPES: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Whole or not at all: written beside, synced, renamed."""
+    path.parent.mkdir(exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1, sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise DataError(f"cannot write {path}: {error.strerror}", hint="finished shards are kept") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(read_text(path, MOST_BYTES))
+    except UnusableFile as error:
+        raise DataError(error.message, hint="is it a prepared dataset?") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is damaged: {error}", hint="run the same preparation again") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} is damaged: it holds no object", hint="run the same preparation again")
+    return content
+
+
+def decoded(kind: type[Decoded], content: object, folder: Path) -> Decoded:
+    types = {field.name: TYPES[str(field.type)] for field in fields(kind)}  # type: ignore[arg-type]
+    if (
+        not isinstance(content, dict)
+        or set(content) != set(types)
+        or any(type(content[name]) is not wanted for name, wanted in types.items())
+    ):
+        raise DataError(
+            f"{folder}: a {kind.__name__} is damaged or of another version", hint="prepare it again"
+        )
+    return kind(**content)
+
+
+def digest_of(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

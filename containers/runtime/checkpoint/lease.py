@@ -1,0 +1,164 @@
+"""Who may publish in a checkpoint folder: one attempt of one run at a time, and never an older one again.
+
+No clock of another machine is believed: a lease lives while its file keeps changing before our eyes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.errors import Refusal
+
+NAME = "LEASE.json"
+DEFAULT_SECONDS = 30.0
+_MOST_SECONDS = 600.0
+_MOST_BYTES = 4096
+_RENEWALS = 5  # within one lifetime, so that a busy disk or interpreter does not look dead
+_LOOKS = 20
+
+
+class FolderInUse(Refusal):
+    """Another job writes its checkpoints here."""
+
+
+class Fenced(Refusal):
+    """A newer attempt has taken over: whatever this one still wants to publish is out of date."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    run: str
+    attempt: int
+    nonce: str
+    seconds: float  # after which, unrenewed, it is dead
+    host: str
+    processes: str  # the namespace in which `pid` means something
+    pid: int
+
+    def __str__(self) -> str:
+        return f"run {self.run}, attempt {self.attempt}, process {self.pid} on {self.host}"
+
+
+def this_process(run: str, attempt: int, seconds: float = DEFAULT_SECONDS) -> Holder:
+    return Holder(
+        run=run,
+        attempt=attempt,
+        nonce=secrets.token_hex(6),
+        seconds=seconds,
+        host=socket.gethostname(),
+        processes=_process_namespace(),
+        pid=os.getpid(),
+    )
+
+
+class Lease:
+    """Taken on creation; renewed by a thread until it is released or lost."""
+
+    def __init__(self, folder: Path, holder: Holder) -> None:
+        self.holder = holder
+        self._path = folder / NAME
+        self._released = threading.Event()
+        _take(self._path, holder)
+        self._renewal = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._renewal.start()
+
+    def check(self) -> None:
+        """Right before publishing. Whoever takes over later removes our unpublished folder first."""
+        found = _read(self._path)
+        if found is None or found.nonce != self.holder.nonce:
+            by = found or "another, whose lease cannot be read"
+            raise Fenced(f"{self._path.parent} was taken over by {by}; nothing was published")
+
+    def release(self) -> None:
+        self._released.set()
+        self._renewal.join()
+        found = _read(self._path)
+        if found is not None and found.nonce == self.holder.nonce:
+            with suppress(OSError):
+                self._path.unlink()
+
+    def _renew(self) -> None:
+        """Touches, never writes: the lease of an attempt that takes over meanwhile is touched, not undone."""
+        while not self._released.wait(self.holder.seconds / _RENEWALS):
+            found = _read(self._path)
+            if found is not None and found.nonce != self.holder.nonce:
+                return
+            with suppress(OSError):
+                os.utime(self._path)
+
+
+def _take(path: Path, mine: Holder) -> None:
+    content = json.dumps(asdict(mine)).encode()
+    with suppress(FileExistsError):
+        disk.create_whole(path, content, token=mine.nonce)
+        return
+    if not _is_free(path, _read(path), mine):
+        _wait_until_dead(path, mine)
+    disk.replace_file(path, content, token=mine.nonce)
+
+
+def _is_free(path: Path, found: Holder | None, mine: Holder) -> bool:
+    if found is None:
+        return False  # unreadable, so nobody knows whose: watch whether anyone renews it
+    if found.run == mine.run and found.attempt > mine.attempt:
+        raise Fenced(f"{path.parent} belongs to {found}; this is attempt {mine.attempt}, and may not publish")
+    if found.run == mine.run and found.attempt < mine.attempt:
+        return True
+    return found.processes == mine.processes and found.host == mine.host and not _is_alive(found.pid)
+
+
+def _wait_until_dead(path: Path, mine: Holder) -> None:
+    found, before = _read(path), _stamp(path)
+    patience = min(found.seconds, _MOST_SECONDS) if found else mine.seconds
+    ends = time.monotonic() + patience
+    while time.monotonic() < ends:
+        time.sleep(patience / _LOOKS)
+        if (now := _stamp(path)) is None:
+            return
+        if now != before:
+            raise FolderInUse(
+                f"{path.parent} is in use by {_read(path) or 'another job'}",
+                hint="wait for it, cancel it, or name another checkpoint folder",
+            )
+
+
+def _read(path: Path) -> Holder | None:
+    try:
+        record = json.loads(disk.read_bounded(path, _MOST_BYTES))
+        return Holder(**record)
+    except (OSError, ValueError, TypeError, Refusal):
+        return None
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
+def _process_namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return secrets.token_hex(6)  # unknown, so like no other
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,182 @@
+"""Tensors in a file, and nothing that could run: the safetensors format, read without trust.
+
+8 bytes of header length, a JSON header, then raw little-endian bytes
+(https://huggingface.co/docs/safetensors, "Format"). tensors.py turns frameworks' tensors into these and back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.disk import Digest
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.values import shown
+
+ITEM_BYTES: Mapping[str, int] = {
+    "BOOL": 1,
+    "U8": 1,
+    "I8": 1,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "U16": 2,
+    "I16": 2,
+    "F16": 2,
+    "BF16": 2,
+    "U32": 4,
+    "I32": 4,
+    "F32": 4,
+    "U64": 8,
+    "I64": 8,
+    "F64": 8,
+}
+MOST_HEADER_BYTES = 32 << 20  # 100,000 tensors and more; the length comes from the file, so it is not trusted
+_LENGTH_BYTES = 8
+_METADATA = "__metadata__"
+
+
+class DamagedTensorFile(Refusal):
+    """The file is not what its header, or its manifest, says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorData:
+    dtype: str  # a key of ITEM_BYTES
+    shape: tuple[int, ...]
+    data: memoryview  # of bytes, C order
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ITEM_BYTES:
+            raise Refusal(f"dtype {shown(self.dtype)} cannot be stored; can be: {', '.join(ITEM_BYTES)}")
+        wanted = math.prod(self.shape) * ITEM_BYTES[self.dtype]
+        if self.data.nbytes != wanted:
+            raise Refusal(f"shape {self.shape} of {self.dtype} is {wanted} bytes, not {self.data.nbytes}")
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, TensorData], moved: Callable[[], None] = disk.unwatched
+) -> Digest:
+    # Widest first, as the reference implementation does: each then lies at a multiple of its item size.
+    ordered = sorted(tensors.items(), key=lambda item: (-ITEM_BYTES[item[1].dtype], item[0]))
+    return disk.write_new(path, _parts(ordered), moved)
+
+
+def read_tensors(path: Path, expected: Digest) -> dict[str, TensorData]:
+    """All bytes are read once, and given out only if they are the ones that were saved."""
+    return decode_tensors(path, _read_whole(path, expected))
+
+
+def decode_tensors(path: Path, content: bytearray) -> dict[str, TensorData]:
+    """Of a file that somebody else wrote and read; `path` is for messages. They share `content`'s memory."""
+    header, start = _header(path, content)
+    body = memoryview(content)[start:]
+    entries = {name: _entry(path, name, entry) for name, entry in header.items() if name != _METADATA}
+    _refuse_gaps(path, entries, len(body))
+    return {
+        name: TensorData(dtype=dtype, shape=shape, data=body[begin:end])
+        for name, (dtype, shape, begin, end) in entries.items()
+    }
+
+
+_Entry = tuple[str, tuple[int, ...], int, int]
+
+
+def _parts(ordered: list[tuple[str, TensorData]]) -> Iterator[bytes | memoryview]:
+    header: dict[str, object] = {}
+    offset = 0
+    for name, tensor in ordered:
+        if name == _METADATA:
+            raise Refusal(f"a tensor cannot be named {_METADATA}: the format keeps that name for itself")
+        end = offset + tensor.data.nbytes
+        header[name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    padded = encoded + b" " * (-len(encoded) % _LENGTH_BYTES)
+    yield len(padded).to_bytes(_LENGTH_BYTES, "little") + padded
+    for _, tensor in ordered:
+        yield tensor.data.cast("B") if tensor.data.nbytes else b""
+
+
+def _read_whole(path: Path, expected: Digest) -> bytearray:
+    with disk.open_existing(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != expected.bytes:
+            _refuse(path, f"has {size} bytes, and {expected.bytes} were saved")
+        content = bytearray(size)
+        view, done = memoryview(content), 0
+        running = hashlib.sha256()
+        while done < size and (read := file.readinto(view[done : done + disk.CHUNK_BYTES])):
+            running.update(view[done : done + read])
+            done += read
+    if running.hexdigest() != expected.sha256:
+        _refuse(path, "does not hold the bytes that were saved (its sha256 differs)")
+    return content
+
+
+def _header(path: Path, content: bytearray) -> tuple[dict[str, object], int]:
+    length = int.from_bytes(content[:_LENGTH_BYTES], "little")
+    start = _LENGTH_BYTES + length
+    if len(content) < _LENGTH_BYTES or length > MOST_HEADER_BYTES or start > len(content):
+        _refuse(
+            path,
+            f"announces a header of {length} bytes; at most {MOST_HEADER_BYTES}, inside the file, are read",
+        )
+    try:
+        header = json.loads(bytes(content[_LENGTH_BYTES:start]), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        _refuse(path, f"has a header that is not JSON: {shown(str(error))}")
+    if not isinstance(header, dict):
+        _refuse(path, "has a header that is not an object")
+    return header, start
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("a name twice")
+    return record
+
+
+def _entry(path: Path, name: str, entry: object) -> _Entry:
+    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+        _refuse(path, f"describes {shown(name)} with other fields than dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+        _refuse(path, f"gives {shown(name)} the unknown dtype {shown(str(dtype))}")
+    if not _is_sizes(shape) or not _is_sizes(offsets) or len(offsets) != 2:
+        _refuse(path, f"gives {shown(name)} sizes that are no whole numbers from 0")
+    begin, end = offsets
+    if end - begin != math.prod(shape) * ITEM_BYTES[dtype]:
+        _refuse(path, f"gives {shown(name)} {end - begin} bytes, which do not fit its shape")
+    return dtype, tuple(shape), begin, end
+
+
+def _is_sizes(value: object) -> bool:
+    """bool is an int to Python, and not to JSON."""
+    return (
+        isinstance(value, list)
+        and len(value) <= 64
+        and all(type(each) is int and each >= 0 for each in value)
+    )
+
+
+def _refuse_gaps(path: Path, entries: Mapping[str, _Entry], body_bytes: int) -> None:
+    """Each begins where the one before ended: neither overlaps, nor bytes that belong to none."""
+    reached = 0
+    for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
+        if begin != reached:
+            _refuse(path, f"lets {shown(name)} begin at {begin}, and the tensor before it ends at {reached}")
+        reached = end
+    if reached != body_bytes:
+        _refuse(path, f"describes {reached} bytes of tensors and holds {body_bytes}")
+
+
+def _refuse(path: Path, what: str) -> NoReturn:
+    raise DamagedTensorFile(f"{path} {what}")

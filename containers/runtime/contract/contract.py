@@ -1,0 +1,115 @@
+"""What every training process may ask, whoever started it: rank, world, where data and checkpoints lie.
+
+A new fact is one field here and one row of _VARIABLES. The backend gives the static half as SLIPWAY_*
+variables; platforms.py reads the dynamic half (my rank, the main address) from whatever the platform sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipway.containers.runtime import values
+from slipway.containers.runtime.values import InvalidContract
+
+# Where each field travels. The upper names are what torch.distributed's env:// and DeepSpeed read.
+_VARIABLES: Mapping[str, str] = {
+    "rank": "RANK",
+    "local_rank": "LOCAL_RANK",
+    "world": "WORLD_SIZE",
+    "local_world": "LOCAL_WORLD_SIZE",
+    "main_address": "MASTER_ADDR",
+    "main_port": "MASTER_PORT",
+    "job": "SLIPWAY_JOB",
+    "run": "SLIPWAY_RUN",
+    "attempt": "SLIPWAY_ATTEMPT",
+    "node": "SLIPWAY_NODE",
+    "nodes": "SLIPWAY_NODES",
+    "data": "SLIPWAY_DATA",
+    "checkpoints": "SLIPWAY_CHECKPOINTS",
+    "logs": "SLIPWAY_LOGS",
+    "account": "SLIPWAY_ACCOUNT",
+    "deadline": "SLIPWAY_DEADLINE",
+    "collective_seconds": "SLIPWAY_COLLECTIVE_SECONDS",
+}
+
+# torch waits 30 minutes (gloo) or 10 (NCCL) for a peer that is gone, and all nodes are paid for meanwhile.
+DEFAULT_COLLECTIVE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchContract:
+    job: str  # the name that a person gave or sees
+    run: str  # the platform's own id: two submissions of one job differ here
+    attempt: int  # from 1; a retry of the same run counts up
+    rank: int
+    local_rank: int
+    local_world: int
+    world: int
+    node: int  # the main node is 0
+    nodes: int
+    main_address: str
+    main_port: int
+    data: str | None = None
+    checkpoints: str | None = None
+    logs: str | None = None
+    account: str | None = None  # whose buckets may be read; None: not in AWS
+    deadline: float | None = None  # Unix seconds at which the platform ends this attempt
+    collective_seconds: float = DEFAULT_COLLECTIVE_SECONDS  # for init_process_group(timeout=)
+
+    def __post_init__(self) -> None:
+        """The same reading that decodes an environment: a contract that cannot travel cannot be made."""
+        read = _decode(self.to_environment())
+        if any(getattr(self, name) != value for name, value in read.items()):
+            raise InvalidContract(
+                f"the contract of rank {self.rank} would not survive the environment: {self}"
+            )
+        _check_places(self)
+
+    def to_environment(self) -> dict[str, str]:
+        """What torch reads (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …) and the SLIPWAY_* variables."""
+        fields = ((variable, getattr(self, name)) for name, variable in _VARIABLES.items())
+        return {variable: str(value) for variable, value in fields if value is not None}
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> LaunchContract:
+        """Of a process that our launcher started; platforms.read_contract knows other launchers too."""
+        return cls(**_decode(environment))  # type: ignore[arg-type]  # _decode has one entry a field, typed there
+
+
+def _decode(environment: Mapping[str, str]) -> dict[str, object]:
+    world = values.whole(environment, "WORLD_SIZE", low=1, high=values.LARGEST_WORLD)
+    nodes = values.whole(environment, "SLIPWAY_NODES", low=1, high=world)
+    local_world = values.whole(environment, "LOCAL_WORLD_SIZE", low=1, high=world)
+    collective_seconds = values.seconds(environment, "SLIPWAY_COLLECTIVE_SECONDS")
+    return {
+        "job": values.identifier(environment, "SLIPWAY_JOB"),
+        "run": values.identifier(environment, "SLIPWAY_RUN"),
+        "attempt": values.whole(environment, "SLIPWAY_ATTEMPT", low=1, high=values.LARGEST_ATTEMPT),
+        "rank": values.whole(environment, "RANK", high=world - 1),
+        "local_rank": values.whole(environment, "LOCAL_RANK", high=local_world - 1),
+        "local_world": local_world,
+        "world": world,
+        "node": values.whole(environment, "SLIPWAY_NODE", high=nodes - 1),
+        "nodes": nodes,
+        "main_address": values.address(environment, "MASTER_ADDR"),
+        "main_port": values.whole(environment, "MASTER_PORT", low=1, high=values.LARGEST_PORT),
+        "data": values.location(environment, "SLIPWAY_DATA"),
+        "checkpoints": values.location(environment, "SLIPWAY_CHECKPOINTS"),
+        "logs": values.location(environment, "SLIPWAY_LOGS"),
+        "account": values.account(environment, "SLIPWAY_ACCOUNT"),
+        "deadline": values.seconds(environment, "SLIPWAY_DEADLINE"),
+        "collective_seconds": collective_seconds or DEFAULT_COLLECTIVE_SECONDS,
+    }
+
+
+def _check_places(contract: LaunchContract) -> None:
+    if contract.rank < contract.local_rank:
+        raise InvalidContract(
+            f"RANK is {contract.rank}, below LOCAL_RANK, which is {contract.local_rank}; no rank can be"
+        )
+    if contract.local_world + contract.nodes - 1 > contract.world:
+        raise InvalidContract(
+            f"LOCAL_WORLD_SIZE is {contract.local_world} on one of {contract.nodes} nodes, WORLD_SIZE only "
+            f"{contract.world}; every node has at least one rank"
+        )

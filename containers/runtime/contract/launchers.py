@@ -1,0 +1,232 @@
+"""Who started this process, and where it stands: one function a platform, each with that platform's oddity.
+
+A new platform is one function and one row of PLATFORMS, placed before those whose variables it may inherit.
+What the backend knows (job, data, checkpoints, logs) comes as SLIPWAY_* variables on every platform alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from slipway.containers.runtime.contract import identity
+from slipway.containers.runtime import values
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.contract.place_lists import hosts_of_sagemaker, main_host_of_slurm, tasks_of_slurm_node
+from slipway.containers.runtime.values import InvalidContract
+
+Environment = Mapping[str, str]
+Reader = Callable[[Environment, Machine], Place]
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    signs: tuple[frozenset[str], ...]  # any one set of variables, all present, gives the platform away
+    read: Reader
+
+    def recognises(self, environment: Environment) -> bool:
+        return any(sign <= environment.keys() for sign in self.signs)
+
+
+def batch(environment: Environment, machine: Machine) -> Place:
+    """One process a node. Batch tells every node the main node's address, except the main node itself."""
+    if "AWS_BATCH_JOB_NODE_INDEX" not in environment:
+        return _alone(environment)  # a single-node job, or one of an array
+    nodes = values.whole(environment, "AWS_BATCH_JOB_NUM_NODES", low=1, high=values.LARGEST_WORLD)
+    main = values.whole(environment, "AWS_BATCH_JOB_MAIN_NODE_INDEX", high=nodes - 1, default=0)
+    index = values.whole(environment, "AWS_BATCH_JOB_NODE_INDEX", high=nodes - 1)
+    if index == main:
+        address = machine.own_address()
+    else:
+        address = values.address(environment, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")
+    return _one_a_node(environment, (index - main) % nodes, nodes, address)
+
+
+def slurm(environment: Environment, machine: Machine) -> Place:
+    """srun starts one process a task. A batch script without srun has the same variables and runs once."""
+    step = {name: environment[f"SLURM_STEP_{name}"] for name in _STEP if f"SLURM_STEP_{name}" in environment}
+    own = {**environment, **{_STEP[name]: value for name, value in step.items()}}
+    world = values.whole(own, "SLURM_NTASKS", low=1, high=values.LARGEST_WORLD, default=1)
+    nodes = values.whole(own, "SLURM_NNODES", low=1, high=world, default=1)
+    if world > 1 and "SLURM_STEP_ID" not in environment:
+        raise InvalidContract(
+            f"SLURM_NTASKS is {world} but SLURM_STEP_ID is missing, so only this one process runs",
+            hint="start it with srun",
+        )
+    node = values.whole(own, "SLURM_NODEID", high=nodes - 1)
+    return Place(
+        node=node,
+        nodes=nodes,
+        rank=values.whole(own, "SLURM_PROCID", high=world - 1),
+        world=world,
+        local_rank=values.whole(own, "SLURM_LOCALID", high=world - 1),
+        local_world=tasks_of_slurm_node(own, node) if nodes > 1 else world,
+        main_address=main_host_of_slurm(own) if nodes > 1 else LOOPBACK,
+        main_port=identity.port(environment),
+    )
+
+
+def sagemaker(environment: Environment, machine: Machine) -> Place:
+    """SageMaker names the hosts and starts one process on each; its toolkit repeats its file as SM_*."""
+    hosts, current = hosts_of_sagemaker(environment, machine.root)
+    return _one_a_node(environment, hosts.index(current), len(hosts), hosts[0])
+
+
+def open_mpi(environment: Environment, machine: Machine) -> Place:
+    names = {name: f"OMPI_COMM_WORLD_{name.upper()}" for name in ("rank", "size", "local_rank", "local_size")}
+    return _mpi(environment, names)
+
+
+def hydra(environment: Environment, machine: Machine) -> Place:
+    """MPICH and Intel MPI. Slurm's pmi2 sets PMI_* too, without the local rank: that is Slurm's to read."""
+    names = {"rank": "PMI_RANK", "size": "PMI_SIZE", "local_rank": "MPI_LOCALRANKID"}
+    return _mpi(environment, {**names, "local_size": "MPI_LOCALNRANKS"})
+
+
+def torchrun(environment: Environment, machine: Machine) -> Place:
+    world = values.whole(environment, "WORLD_SIZE", low=1, high=values.LARGEST_WORLD)
+    local_world = values.whole(environment, "LOCAL_WORLD_SIZE", low=1, high=world)
+    rank = values.whole(environment, "RANK", high=world - 1)
+    nodes = values.whole(
+        environment, "GROUP_WORLD_SIZE", low=1, high=world, default=max(1, world // local_world)
+    )
+    return Place(
+        node=values.whole(
+            environment, "GROUP_RANK", high=nodes - 1, default=min(rank // local_world, nodes - 1)
+        ),
+        nodes=nodes,
+        rank=rank,
+        world=world,
+        local_rank=values.whole(environment, "LOCAL_RANK", high=local_world - 1),
+        local_world=local_world,
+        main_address=values.address(environment, "MASTER_ADDR"),
+        main_port=values.whole(environment, "MASTER_PORT", low=1, high=values.LARGEST_PORT),
+    )
+
+
+def plain(environment: Environment, machine: Machine) -> Place:
+    return _alone(environment)
+
+
+# In order of detection: torchrun and mpirun run inside Batch, Slurm and SageMaker, and know the rank better.
+PLATFORMS: Mapping[str, Platform] = {
+    "torchrun": Platform(signs=(frozenset({"RANK", "WORLD_SIZE"}),), read=torchrun),
+    "open-mpi": Platform(signs=(frozenset({"OMPI_COMM_WORLD_RANK"}),), read=open_mpi),
+    "hydra": Platform(signs=(frozenset({"PMI_RANK", "MPI_LOCALRANKID"}),), read=hydra),
+    "slurm": Platform(signs=(frozenset({"SLURM_PROCID"}),), read=slurm),
+    "batch": Platform(signs=(frozenset({"AWS_BATCH_JOB_ID"}),), read=batch),
+    "sagemaker": Platform(
+        signs=(frozenset({"SM_CURRENT_HOST"}), frozenset({"TRAINING_JOB_NAME"})), read=sagemaker
+    ),
+    "plain": Platform(signs=(frozenset(),), read=plain),
+}
+
+
+def detect(environment: Environment) -> str:
+    return next(name for name, platform in PLATFORMS.items() if platform.recognises(environment))
+
+
+def read_place(environment: Environment, machine: Machine | None = None) -> Place:
+    place = PLATFORMS[detect(environment)].read(environment, machine or Machine())
+    expected = values.whole(
+        environment, "SLIPWAY_NODES", low=1, high=values.LARGEST_WORLD, default=place.nodes
+    )
+    if place.nodes != expected:
+        raise InvalidContract(
+            f"'{detect(environment)}' started {place.nodes} node(s), and the job asked for {expected}",
+            hint="submit it with that number of nodes",
+        )
+    return place
+
+
+def read_contract(environment: Environment, machine: Machine | None = None) -> LaunchContract:
+    """Of this process, whoever started it: our launcher, torchrun, srun, mpirun, or a person."""
+    if environment.keys() >= {"RANK", "SLIPWAY_NODE", "SLIPWAY_RUN"}:
+        return LaunchContract.from_environment(environment)
+    return contract_at(read_place(environment, machine), environment)
+
+
+def contract_at(place: Place, environment: Environment) -> LaunchContract:
+    """The static half from SLIPWAY_* variables, the dynamic half from the place."""
+    static = LaunchContract(
+        job=identity.job(environment),
+        run=identity.run(environment),
+        attempt=identity.attempt(environment),
+        node=place.node,
+        nodes=place.nodes,
+        rank=place.rank,
+        world=place.world,
+        local_rank=place.local_rank,
+        local_world=place.local_world,
+        main_address=place.main_address,
+        main_port=place.main_port,
+    )
+    seconds = values.seconds(environment, "SLIPWAY_COLLECTIVE_SECONDS") or static.collective_seconds
+    return replace(
+        static,
+        data=values.location(environment, "SLIPWAY_DATA"),
+        checkpoints=values.location(environment, "SLIPWAY_CHECKPOINTS"),
+        logs=values.location(environment, "SLIPWAY_LOGS"),
+        account=values.account(environment, "SLIPWAY_ACCOUNT"),
+        deadline=_deadline(environment),
+        collective_seconds=seconds,
+    )
+
+
+_STEP = {
+    "NUM_TASKS": "SLURM_NTASKS",
+    "NUM_NODES": "SLURM_NNODES",
+    "NODELIST": "SLURM_JOB_NODELIST",
+    "TASKS_PER_NODE": "SLURM_TASKS_PER_NODE",
+}
+
+
+def _mpi(environment: Environment, names: Mapping[str, str]) -> Place:
+    """No MPI says which node a rank is on: ranks lie in blocks, or go round the nodes (--map-by node)."""
+    world = values.whole(environment, names["size"], low=1, high=values.LARGEST_WORLD)
+    rank = values.whole(environment, names["rank"], high=world - 1)
+    local_world = values.whole(environment, names["local_size"], low=1, high=world)
+    local_rank = values.whole(environment, names["local_rank"], high=local_world - 1)
+    nodes = -(-world // local_world)
+    in_blocks = rank % local_world == local_rank
+    return Place(
+        node=rank // local_world if in_blocks else rank % nodes,
+        nodes=nodes,
+        rank=rank,
+        world=world,
+        local_rank=local_rank,
+        local_world=local_world,
+        # Nor does any say where rank 0 is: the backend passes MASTER_ADDR along (-genv, -x).
+        main_address=values.address(environment, "MASTER_ADDR") if nodes > 1 else LOOPBACK,
+        main_port=identity.port(environment),
+    )
+
+
+def _one_a_node(environment: Environment, node: int, nodes: int, main_address: str) -> Place:
+    return Place(
+        node=node,
+        nodes=nodes,
+        rank=node,
+        world=nodes,
+        local_rank=0,
+        local_world=1,
+        main_address=main_address if nodes > 1 else LOOPBACK,
+        main_port=identity.port(environment),
+    )
+
+
+def _alone(environment: Environment) -> Place:
+    return _one_a_node(environment, 0, 1, LOOPBACK)
+
+
+def _deadline(environment: Environment) -> float | None:
+    """The backend knows how long an attempt may take, and the container when it began."""
+    if (given := values.seconds(environment, "SLIPWAY_DEADLINE")) is not None:
+        return given
+    limit = values.seconds(environment, "SLIPWAY_TIMEOUT_SECONDS")
+    return None if limit is None else float(int(time.time() + limit))

@@ -1,0 +1,109 @@
+"""How a node's launcher behaves, as the backend says in SLIPWAY_* variables. A new knob is one field here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipway.containers.runtime import values
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.values import InvalidContract, shown
+
+# How the device files of one accelerator each are called, below /dev.
+ACCELERATOR_FILES: Mapping[str, str] = {
+    "habana": r"accel/accel[0-9]+|hl[0-9]+",
+    "neuron": r"neuron[0-9]+",
+    "nvidia": r"nvidia[0-9]+",
+}
+SPOT = "spot"
+_MARKETS = ("on-demand", SPOT)
+_METADATA = "http://169.254.169.254"
+_ENDPOINT = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,255}/?", re.ASCII)
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_MOST_PROCESSES = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    module: str
+    arguments: tuple[str, ...]
+    processes: int  # of this launcher; one a device
+    accelerator: str | None = None  # a key of ACCELERATOR_FILES
+    accelerators: int = 0  # device files that must be there
+    efa_interfaces: int = 0
+    config_digest: str = ""  # of whatever else must be the same on all nodes
+    market: str = _MARKETS[0]  # how the instance was bought: Spot is asked whether it is taken back
+    metadata_endpoint: str = _METADATA  # by the variable that the AWS SDKs read
+    resume_after_signals: bool = (
+        False  # a rank killed by a signal, other than for memory, ends the job with 85
+    )
+    rendezvous_seconds: float = 900.0  # nodes pull an image of many gigabytes, and not all as fast
+    heartbeat_seconds: float = 10.0  # silence after which a node is dead
+    grace_seconds: float = 25.0  # from SIGTERM to SIGKILL; Batch gives 30
+    hang_seconds: float = 300.0  # without a step; 0 lets a rank hang
+    # Without a piece of 8 MiB written; before the other ranks give up waiting for it (collective_seconds).
+    save_seconds: float = 240.0
+    start_seconds: float = 1800.0  # until the first step: graphs are compiled before it
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], place: Place, module: str, arguments: list[str]) -> Settings:
+        if not _MODULE.fullmatch(module):
+            raise Refusal(f"--module is {shown(module)}, and must be a Python module such as package.train")
+        accelerator = environment.get("SLIPWAY_ACCELERATOR") or None
+        if accelerator is not None and accelerator not in ACCELERATOR_FILES:
+            raise InvalidContract(
+                f"SLIPWAY_ACCELERATOR is {shown(accelerator)}, and must be {' or '.join(ACCELERATOR_FILES)}"
+            )
+        return cls(
+            module=module,
+            arguments=tuple(arguments),
+            processes=_processes(environment, place),
+            accelerator=accelerator,
+            accelerators=values.whole(environment, "SLIPWAY_ACCELERATORS", high=_MOST_PROCESSES, default=0),
+            efa_interfaces=values.whole(environment, "SLIPWAY_EFA_INTERFACES", high=64, default=0),
+            market=_one_of(environment, "SLIPWAY_MARKET", _MARKETS),
+            metadata_endpoint=_endpoint(environment),
+            config_digest=environment.get("SLIPWAY_CONFIG_DIGEST", ""),
+            resume_after_signals=bool(
+                values.whole(environment, "SLIPWAY_RESUME_AFTER_SIGNALS", high=1, default=0)
+            ),
+            **_seconds(environment),
+        )
+
+
+def _one_of(environment: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """The first where nobody says."""
+    given = environment.get(name) or allowed[0]
+    if given not in allowed:
+        raise InvalidContract(f"{name} is {shown(given)}, and must be {' or '.join(allowed)}")
+    return given
+
+
+def _endpoint(environment: Mapping[str, str]) -> str:
+    name = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+    given = environment.get(name) or _METADATA
+    if not _ENDPOINT.fullmatch(given):
+        raise InvalidContract(f"{name} is {shown(given)}, and must be a URL such as {_METADATA}")
+    return given
+
+
+def _seconds(environment: Mapping[str, str]) -> dict[str, float]:
+    names = ("rendezvous", "heartbeat", "grace", "hang", "save", "start")
+    read = {name: values.seconds(environment, f"SLIPWAY_{name.upper()}_SECONDS") for name in names}
+    return {f"{name}_seconds": value for name, value in read.items() if value is not None}
+
+
+def _processes(environment: Mapping[str, str], place: Place) -> int:
+    """One a device, unless the platform has started one a device itself."""
+    name = "SLIPWAY_PROCESSES_PER_NODE"
+    wanted = values.whole(environment, name, low=1, high=_MOST_PROCESSES, default=place.local_world)
+    if place.local_world == 1:
+        return wanted
+    if wanted != place.local_world:
+        raise InvalidContract(
+            f"{name} is {wanted}, and the platform started {place.local_world} processes on this node",
+            hint="let it start one a node, or one a device",
+        )
+    return 1

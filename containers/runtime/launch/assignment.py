@@ -1,0 +1,94 @@
+"""What one launcher has to do: its place, its settings, its ranks' contracts and environments."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slipway.containers.runtime.launch import health
+from slipway.containers.runtime.contract import identity, launchers, versions
+from slipway.containers.runtime.rendezvous import wire
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.rendezvous.peers import Member
+from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.contract.settings import Settings
+
+ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
+SECRET_VARIABLE = "SLIPWAY_LAUNCH_SECRET"  # known to launchers alone  # noqa: S105
+_MINUTE_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One launcher among those of its job: one a node, or one a device where the platform started those."""
+
+    place: Place
+    settings: Settings
+    machine: Machine
+    environment: Mapping[str, str]
+    run: str
+    attempt: int
+
+    @property
+    def member(self) -> Member:
+        secret = self.environment.get(SECRET_VARIABLE, "")
+        return Member(
+            key=wire.key(self.run, self.attempt, secret),
+            node=self.place.rank,
+            nodes=self.place.world,
+            host=self.machine.host(),
+            digest=versions.digest(self.settings),
+            findings=tuple(health.findings(self.settings, self.machine.root)),
+        )
+
+
+def read_node(environment: Mapping[str, str], module: str, arguments: list[str]) -> Node:
+    machine = Machine(root=Path(environment.get(ROOT_VARIABLE, "/")))
+    place = launchers.read_place(environment, machine)
+    return Node(
+        place=place,
+        settings=Settings.of(environment, place, module, arguments),
+        machine=machine,
+        environment=dict(environment),
+        run=identity.run(environment),
+        attempt=identity.attempt(environment),
+    )
+
+
+def contracts_of(node: Node, port: int) -> list[LaunchContract]:
+    """Of the ranks that this launcher starts, in order."""
+    first = launchers.contract_at(replace(node.place, main_port=port), node.environment)
+    if node.place.local_world > 1:
+        return [first]  # the platform has started one launcher a device
+    count = node.settings.processes
+    return [
+        replace(
+            first,
+            rank=node.place.node * count + local_rank,
+            local_rank=local_rank,
+            local_world=count,
+            world=node.place.nodes * count,
+        )
+        for local_rank in range(count)
+    ]
+
+
+def rank_environment(
+    environment: Mapping[str, str], contract: LaunchContract, folder: Path
+) -> dict[str, str]:
+    """What the container has, the contract, and defaults for what nobody set."""
+    processors = len(os.sched_getaffinity(0))
+    defaults = {
+        "OMP_NUM_THREADS": str(max(1, processors // contract.local_world)),  # else each takes all processors
+        "PYTHONUNBUFFERED": "1",  # a line is in the log when it is printed, not when 8 kB are
+        # A build that was killed leaves a lock here that later ranks wait on for ever: so each attempt has
+        # its own folder. Images bring their operators built.
+        "TORCH_EXTENSIONS_DIR": str(folder / "torch_extensions"),
+        "DEEPSPEED_TIMEOUT": str(math.ceil(contract.collective_seconds / _MINUTE_SECONDS)),
+    }
+    inherited = {name: value for name, value in environment.items() if name != SECRET_VARIABLE}
+    return {**defaults, **inherited, **contract.to_environment()}

@@ -1,0 +1,24 @@
+"""Where a platform looks for the reason of a failure: one row a platform that has such a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from slipway.containers.runtime.contract import launchers
+
+# SageMaker shows the first 1024 characters as FailureReason
+# (SageMaker AI Developer Guide, "How Amazon SageMaker AI Processes Training Output").
+_FILES: Mapping[str, str] = {"sagemaker": "opt/ml/output/failure"}
+_MOST_CHARACTERS = 1024
+
+
+def write_failure(environment: Mapping[str, str], root: Path, reason: str) -> None:
+    """Nothing where the platform asks for none; what cannot be written is in the log all the same."""
+    for platform, name in _FILES.items():
+        if not launchers.PLATFORMS[platform].recognises(environment):
+            continue
+        with suppress(OSError):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(reason[:_MOST_CHARACTERS], encoding="utf-8", errors="backslashreplace")

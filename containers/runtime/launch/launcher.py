@@ -1,0 +1,161 @@
+"""The entrypoint of every container: checks its node, meets the others, and runs one process a device.
+
+`python -m slipway.containers.runtime.launch.launcher --module slipway.containers.recipes.bert_pretrain.train -- ARGUMENT…`
+Ends with the training's own exit code: 85 asks the platform for another attempt, 2 is the user's to mend.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from slipway.containers.runtime import endings
+from slipway.containers.runtime.launch import last_word, notices
+from slipway.containers.runtime.launch.assignment import ROOT_VARIABLE, Node, contracts_of, rank_environment, read_node
+from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
+from slipway.containers.runtime.endings import Ending
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.launch.guard import Guard
+from slipway.containers.runtime.rendezvous.hub import Hub
+from slipway.containers.runtime.observe.log_pump import LogPump
+from slipway.containers.runtime.launch.parts import ChildSupervisor, MainSupervisor
+from slipway.containers.runtime.rendezvous.peers import Alone, Peers
+from slipway.containers.runtime.observe.progress import Progress
+from slipway.containers.runtime.contract.settings import Settings
+from slipway.containers.runtime.rendezvous.spoke import Spoke
+from slipway.containers.runtime.launch.supervise import Supervisor, Watch
+from slipway.containers.runtime.launch.team import RankCommand, Team
+
+_LOG_SECONDS = 5.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    own, theirs = _split(sys.argv[1:] if arguments is None else arguments)
+    module = _parser().parse_args(own).module
+    try:
+        node = read_node(os.environ, module, theirs)
+    except Refusal as refusal:
+        print(f"error: {refusal}", file=sys.stderr, flush=True)
+        last_word.write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
+        return refusal.exit_code
+    guard = Guard()  # before any thread
+    pump = LogPump(node.place.rank)
+    ending = _run(node, guard, pump)
+    _say_ending(ending, pump)
+    if ending.code != 0:
+        words = "\n".join([f"{ending.reason}; exit code {ending.code}", *ending.tail])
+        last_word.write_failure(os.environ, node.machine.root, words)
+    pump.close(_LOG_SECONDS)
+    return ending.code
+
+
+def _run(node: Node, guard: Guard, pump: LogPump) -> Ending:
+    doorbell = Doorbell()
+    folder = Path(tempfile.mkdtemp(prefix="slipway-"))
+    peers: Peers | None = None
+    try:
+        peers = _peers(node, doorbell, pump)
+        port = peers.meet(time.monotonic() + node.settings.rendezvous_seconds)
+        return _train(node, peers, port, Team(node.machine, guard, pump), folder)
+    except Refusal as refusal:
+        ending = endings.of_refusal(refusal)
+        if peers is not None:
+            peers.tell({"end": ending.to_json()})
+        return ending
+    finally:
+        if peers is not None:
+            peers.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _peers(node: Node, doorbell: Doorbell, pump: LogPump) -> Peers:
+    member, port, silence = node.member, node.place.main_port, node.settings.heartbeat_seconds
+    if member.nodes == 1:
+        return Alone(member, doorbell, port)
+    if member.node == 0:
+        return Hub(member, doorbell, port, silence, pump.say)
+    return Spoke(member, doorbell, node.place.main_address, port, silence)
+
+
+def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Ending:
+    progress = Progress(folder, node.settings)
+    contracts = contracts_of(node, port)
+    for line in _opening(node, contracts):
+        team.say(line)
+    try:
+        for contract in contracts:
+            own = {PROGRESS_VARIABLE: str(progress.file_of(contract.rank))}
+            environment = {**rank_environment(node.environment, contract, folder), **own}
+            team.start(_command(node.settings, contract.rank, environment))
+        with notices.listening(node.settings, peers.member.node, team.say) as notice:
+            return _supervisor(
+                Watch(
+                    settings=node.settings,
+                    team=team,
+                    peers=peers,
+                    progress=progress,
+                    notice=notice,
+                    deadline=contracts[0].deadline,
+                    say=team.say,
+                    root=node.machine.root,
+                )
+            ).run()
+    finally:
+        team.end()
+
+
+def _supervisor(watch: Watch) -> Supervisor:
+    return MainSupervisor(watch) if watch.peers.member.node == 0 else ChildSupervisor(watch)
+
+
+def _command(settings: Settings, rank: int, environment: Mapping[str, str]) -> RankCommand:
+    return RankCommand(
+        rank=rank, module=settings.module, arguments=settings.arguments, environment=environment
+    )
+
+
+def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
+    first, last = contracts[0], contracts[-1]
+    ranks = f"ranks {first.rank} to {last.rank} of {first.world}"
+    lines = [f"{first.job}, attempt {first.attempt}: {ranks} start on {node.machine.host()}"]
+    if given := node.environment.get("TORCH_EXTENSIONS_DIR"):
+        # F51: whoever builds the same operator waits for the lock, and its holder is dead.
+        why = "is left from a build that was killed, and ranks would wait for it for ever; delete it"
+        lines += [f"warning: {lock} {why}" for lock in Path(given).glob("**/lock")]
+    return lines
+
+
+def _say_ending(ending: Ending, pump: LogPump) -> None:
+    """The last lines of a job's log are what a person reads first."""
+    if ending.tail and ending.code != 0:
+        pump.say(f"the last words of rank {ending.rank}:")
+        for line in ending.tail:
+            pump.say(f"  {line}")
+    pump.say(f"{'error: ' if ending.code else ''}{ending.reason}; exit code {ending.code}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m slipway.containers.runtime.launch.launcher", usage="%(prog)s --module MODULE -- ARGUMENT…"
+    )
+    parser.add_argument("--module", required=True, help="the Python module that every rank runs")
+    return parser
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is after the first `--` is the module's, whatever it looks like."""
+    given = list(arguments)
+    at = given.index("--") if "--" in given else len(given)
+    return given[:at], given[at + 1 :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The two parts in a supervised job: the main node decides how it ended, all others report and obey."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from slipway.containers.runtime import endings
+from slipway.containers.runtime.launch import stopping
+from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.endings import SUCCESS, Ending
+from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
+from slipway.containers.runtime.observe.pace import Place, Stragglers
+from slipway.containers.runtime.rendezvous.peers import PeerEvent
+from slipway.containers.runtime.launch.supervise import FAREWELL_SECONDS, Supervisor, Watch
+
+_SETTLE_SECONDS = 1.0  # in which the cause of a failure may still arrive from another node
+
+
+class MainSupervisor(Supervisor):
+    """Decides. In Batch the job ends when this node ends, and a dead child node ends nothing by itself."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._awaited = set(watch.peers.links)  # nodes whose ranks still run
+        self._failures: list[Ending] = []
+        self._stragglers = Stragglers(watch.say)
+        self._decides_at = float("inf")
+
+    def fail(self, ending: Ending) -> None:
+        if not self._failures:
+            self.watch.say(f"{ending.reason}; the job ends")
+        self._failures.append(ending)
+        settle = _SETTLE_SECONDS if self.watch.peers.links else 0.0
+        self._decides_at = min(self._decides_at, time.monotonic() + settle)
+
+    def hear(self, event: PeerEvent) -> None:
+        if event.lost is not None:
+            self._lose(event.node, event.lost)
+        elif event.message is not None:
+            if "failed" in event.message:
+                self.fail(endings.from_json(event.message["failed"]))
+            if "done" in event.message:
+                self._awaited.discard(event.node)
+                self.stopped.append(endings.from_json(event.message["done"]))
+            if "stop" in event.message:
+                self.stop(stopping.from_json(event.message["stop"]))
+            if "paces" in event.message:
+                self._hear_paces(event.node, event.message["paces"])
+
+    def tell_paces(self, paces: Mapping[int, float]) -> None:
+        own = self.watch.peers.member
+        self._stragglers.hear(Place(node=own.node, host=own.host), paces)
+        self._stragglers.compare()
+
+    def conclude(self) -> None:
+        now = time.monotonic()
+        if self.kills_at is not None and now > self.kills_at + FAREWELL_SECONDS:
+            self._awaited.clear()
+        if now > self._decides_at:
+            self.verdict = endings.first_cause(self._failures)
+        elif not self._failures and not self.watch.team.running() and not self._awaited:
+            resumes = self.asked is not None and self.asked.resumes
+            self.verdict = endings.after_stop(self.stopped, resumes=resumes)
+        if self.verdict is not None:
+            self.watch.peers.tell({"end": self.verdict.to_json()})
+
+    def say_farewell(self, verdict: Ending) -> None:
+        """Batch ends the other nodes with us: their ranks may still save, and have a last word to log."""
+        for line in self._stragglers.report():
+            self.watch.say(line)
+        self.wait(FAREWELL_SECONDS + self.promised_seconds(), lambda: not self.watch.peers.links)
+
+    def _hear_paces(self, node: int, paces: Json) -> None:
+        link = self.watch.peers.links.get(node)
+        if link is not None and isinstance(paces, dict):
+            read = {int(rank): float(each) for rank, each in paces.items() if isinstance(each, (int, float))}
+            self._stragglers.hear(Place(node=node, host=link.host), read)
+
+    def _lose(self, node: int, why: str) -> None:
+        if node not in self._awaited:
+            return
+        self._awaited.discard(node)
+        ending = Ending(code=RESUMABLE_EXIT_CODE, reason=f"lost {why}; the next attempt resumes")
+        if self.kills_at is None:
+            self.fail(ending)
+        else:
+            self.stopped.append(ending)
+
+
+class ChildSupervisor(Supervisor):
+    """Reports, and obeys."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(watch)
+        self._reported: Ending | None = None
+        self._told_paces: Mapping[int, float] = {}
+
+    def fail(self, ending: Ending) -> None:
+        if self._reported is None:
+            self._report("failed", ending)
+
+    def hear(self, event: PeerEvent) -> None:
+        if event.lost is not None:
+            lost = Ending(code=RESUMABLE_EXIT_CODE, reason=f"lost the main node: {event.lost}")
+            self.verdict = self.verdict or self._failure() or lost
+        elif event.message is not None:
+            if "end" in event.message:
+                self.verdict = endings.from_json(event.message["end"])
+            if "stop" in event.message:
+                self.stop(stopping.from_json(event.message["stop"]))
+
+    def tell_paces(self, paces: Mapping[int, float]) -> None:
+        if paces != self._told_paces:
+            self._told_paces = paces
+            self.watch.peers.tell({"paces": {str(rank): seconds for rank, seconds in paces.items()}})
+
+    def conclude(self) -> None:
+        if self._reported is None and not self.watch.team.running():
+            self._report("done", endings.after_stop(self.stopped))
+
+    def _report(self, how: str, ending: Ending) -> None:
+        self._reported = ending
+        self.watch.peers.tell({how: ending.to_json()})
+
+    def _failure(self) -> Ending | None:
+        return self._reported if self._reported not in (None, SUCCESS) else None

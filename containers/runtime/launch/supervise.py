@@ -1,0 +1,199 @@
+"""One node of a running job: it watches its own ranks and the other nodes, and ends all when any ends badly.
+
+The main node decides how the job ended and tells the others; each ends its own ranks. The two parts differ in
+what they do with a failure and with being done: parts.py.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slipway.containers.runtime import linux
+from slipway.containers.runtime.observe.heartbeat import SAVING
+from slipway.containers.runtime.endings import Ending
+from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
+from slipway.containers.runtime.rendezvous.peers import PeerEvent, Peers
+from slipway.containers.runtime.observe.progress import Progress
+from slipway.containers.runtime.contract.settings import Settings
+from slipway.containers.runtime.launch.stopping import Stop
+from slipway.containers.runtime.launch.team import Team
+
+_POLL_SECONDS = 0.2
+_PACE_SECONDS = 2.0
+_ABANDON_SECONDS = (
+    3.0  # from SIGTERM to SIGKILL where the job has failed: its collectives cannot end any more
+)
+_DUMP_SECONDS = 1.0  # in which ranks print their stacks
+_REAP_SECONDS = 5.0  # in which the kernel ends what was killed
+FAREWELL_SECONDS = _DUMP_SECONDS + _ABANDON_SECONDS + 2.0  # in which the other nodes end theirs
+_STOP_CODE = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a supervisor works with."""
+
+    settings: Settings
+    team: Team
+    peers: Peers
+    progress: Progress
+    notice: Callable[[], Stop | None]  # that this machine is taken away
+    deadline: float | None  # Unix seconds
+    say: Callable[[str], None]
+    root: Path
+
+
+class Supervisor:
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.stopped: list[Ending] = []  # of ranks that ended well, or after they were asked to stop
+        self.verdict: Ending | None = None  # how the job ended
+        self.asked: Stop | None = None
+        self.kills_at: float | None = None  # asked to stop; what still runs then is killed
+        self._has_failed = False
+        self._compared = 0.0
+
+    def run(self) -> Ending:
+        """Until it is known how the job ended; then no rank of this node is left."""
+        while self.verdict is None:
+            self._turn()
+        self._end_ranks(self.verdict)
+        self.say_farewell(self.verdict)
+        return self.verdict
+
+    def fail(self, ending: Ending) -> None:
+        raise NotImplementedError
+
+    def hear(self, event: PeerEvent) -> None:
+        raise NotImplementedError
+
+    def conclude(self) -> None:
+        """Called at every turn; sets the verdict, once it is known."""
+        raise NotImplementedError
+
+    def tell_paces(self, paces: Mapping[int, float]) -> None:
+        """Seconds a step of each rank of this node."""
+        raise NotImplementedError
+
+    def say_farewell(self, verdict: Ending) -> None:
+        """The ranks of this node are gone."""
+
+    def stop(self, asked: Stop) -> None:
+        """All ranks of all nodes may write a checkpoint in the time left, and nothing ends them before."""
+        if self.kills_at is not None or self.verdict is not None:
+            return
+        grace = self._grace_seconds(asked)
+        who = "" if asked.node == self.watch.peers.member.node else f"node {asked.node}: "
+        self.watch.say(f"{who}{asked.why}: ranks have {grace:g} s to write a checkpoint and end")
+        self.asked = asked
+        self.kills_at = time.monotonic() + grace
+        self.watch.team.signal(signal.SIGTERM)
+        self.watch.peers.tell({"stop": asked.to_json()})
+
+    def promised_seconds(self) -> float:
+        """What is left of the time that ranks were told they have."""
+        return 0.0 if self.kills_at is None else max(0.0, self.kills_at - time.monotonic())
+
+    def _grace_seconds(self, asked: Stop) -> float:
+        grace = self.watch.settings.grace_seconds
+        if asked.seconds is not None:  # a machine that goes later than that, or whose clock is wrong
+            grace = max(grace, round(asked.seconds - FAREWELL_SECONDS))
+        if self.watch.deadline is not None:
+            grace = max(0.0, min(grace, self.watch.deadline - time.time()))
+        return grace
+
+    def _stop_here(self, why: str) -> None:
+        self.stop(Stop(why=why, node=self.watch.peers.member.node))
+
+    def _turn(self) -> None:
+        for event in self.watch.peers.poll(_POLL_SECONDS):
+            self.hear(event)
+        self._obey_signals()
+        for ending in self.watch.team.reap():
+            self._rank_ended(ending)
+        self._watch_time()
+        self._watch_progress()
+        self.conclude()
+
+    def _obey_signals(self) -> None:
+        for number in self.watch.peers.doorbell.rung():
+            if self.kills_at is not None and number == signal.SIGINT:
+                self.kills_at = 0.0  # a second Ctrl-C
+            self._stop_here(f"{signal.Signals(number).name} received")
+
+    def _rank_ended(self, ending: Ending) -> None:
+        if self.kills_at is None and ending.code != 0:
+            self.fail(self._resumable_or_not(ending))
+        elif self.kills_at is not None and ending.code == 128 + signal.SIGKILL and ending.by_signal:
+            why = f"rank {ending.rank} did not end in the time it had, and was killed"
+            self.stopped.append(replace(ending, code=_STOP_CODE, reason=why))
+        else:
+            self.stopped.append(ending)
+
+    def _resumable_or_not(self, ending: Ending) -> Ending:
+        if not (ending.by_signal and self.watch.settings.resume_after_signals):
+            return ending
+        return replace(ending, code=RESUMABLE_EXIT_CODE, reason=f"{ending.reason}; the next attempt resumes")
+
+    def _watch_time(self) -> None:
+        if (notice := self.watch.notice()) is not None:
+            self.stop(notice)
+        grace = self.watch.settings.grace_seconds
+        if self.watch.deadline is not None and time.time() > self.watch.deadline - grace:
+            self._stop_here("the deadline is near")
+        if self.kills_at is not None and time.monotonic() > self.kills_at:
+            self.watch.team.kill()
+
+    def _watch_progress(self) -> None:
+        if self._has_failed or self.kills_at is not None:
+            return
+        running = self.watch.team.running()
+        self.watch.progress.look(running)
+        self._compare_paces()
+        stuck = self.watch.progress.stuck(running)
+        if stuck:
+            self._has_failed = True
+            states = {rank: linux.state(running[rank], self.watch.root) for rank in stuck}
+            self.fail(_hang(stuck, states, self.watch))
+
+    def _compare_paces(self) -> None:
+        if time.monotonic() - self._compared > _PACE_SECONDS:
+            self._compared = time.monotonic()
+            self.tell_paces(self.watch.progress.paces())
+
+    def _end_ranks(self, verdict: Ending) -> None:
+        team = self.watch.team
+        if verdict.dump:
+            team.signal(signal.SIGUSR1)
+            self.wait(_DUMP_SECONDS, lambda: not team.running())
+        team.signal(signal.SIGTERM)
+        team.signal(signal.SIGCONT)  # one that was stopped would not hear it
+        # A save needs no peer that is lost, and a job that failed meanwhile resumes from it.
+        self.wait(max(_ABANDON_SECONDS, self.promised_seconds()), lambda: not team.running())
+        team.kill()
+        self.wait(_REAP_SECONDS, lambda: not team.running())
+
+    def wait(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        """Beats go on meanwhile, or the others would take us for dead. Who presses Ctrl-C does not wait."""
+        ends = time.monotonic() + seconds
+        while not is_over() and time.monotonic() < ends:
+            self.watch.peers.poll(_POLL_SECONDS)
+            self.watch.team.reap()
+            if signal.SIGINT in self.watch.peers.doorbell.rung():
+                ends = self.kills_at = 0.0
+
+
+def _hang(stuck: Mapping[int, str], states: Mapping[int, str], watch: Watch) -> Ending:
+    named = [f"{rank} ({where}, process state {states[rank]})" for rank, where in stuck.items()]
+    reason = (
+        f"no progress for too long on {watch.peers.member.host} by rank {', '.join(named)}; stacks are above"
+    )
+    if any(where.startswith(f"while {SAVING}") for where in stuck.values()):
+        reason += (
+            "; its file system does not answer, and the next attempt resumes from the last good checkpoint"
+        )
+    return Ending(code=RESUMABLE_EXIT_CODE, reason=reason, rank=min(stuck), dump=True)

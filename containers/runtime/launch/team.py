@@ -1,0 +1,114 @@
+"""The ranks of one node as processes: started, signalled, reaped, and none of theirs left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from slipway.containers.runtime import endings, linux
+from slipway.containers.runtime.endings import Ending
+from slipway.containers.runtime.launch.guard import MARK_VARIABLE, Guard
+from slipway.containers.runtime.observe.log_pump import LogPump
+from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.launch.rank import LAUNCHER_VARIABLE
+
+_LAST_WORDS_SECONDS = 0.5
+_SWEEP_SECONDS = 3.0
+_PAUSE_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankCommand:
+    rank: int
+    module: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class Team:
+    def __init__(self, machine: Machine, guard: Guard, pump: LogPump) -> None:
+        self._machine = machine
+        self._pump = pump
+        self.say = pump.say
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}  # running, by process id
+        self._ranks: dict[int, int] = {}  # all ever started: process id to rank
+        self._guard = guard
+        self._memory_kills = linux.memory_kills(machine.root)
+        linux.adopt_orphans()
+
+    def start(self, command: RankCommand) -> None:
+        environment = {**command.environment, LAUNCHER_VARIABLE: str(os.getpid())}
+        environment[MARK_VARIABLE] = self._guard.mark
+        process = subprocess.Popen(
+            [sys.executable, "-m", "slipway.containers.runtime.launch.rank", command.module, *command.arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._guard.add(process.pid)
+        self._processes[process.pid] = process
+        self._ranks[process.pid] = command.rank
+        self._pump.carry(command.rank, os.dup(process.stdout.fileno()), os.dup(process.stderr.fileno()))
+        process.stdout.close()
+        process.stderr.close()
+
+    def running(self) -> dict[int, int]:
+        """Rank to process id."""
+        return {self._ranks[pid]: pid for pid in self._processes}
+
+    def reap(self) -> list[Ending]:
+        """How ranks ended since the last call, in order; strangers are reaped too, as process 1 must."""
+        found = []
+        with suppress(ChildProcessError):
+            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = reaped
+                if (process := self._processes.pop(pid, None)) is not None:
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                    found.append(self._ending(self._ranks[pid], status))
+        return found
+
+    def signal(self, number: int) -> None:
+        """To the ranks alone: a data loader's worker that dies of it would spoil the checkpoint."""
+        for pid in self._processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        """Those that still run, and all that they started. The number of one that was reaped may be another's
+        by now; what it left behind is ours to find in `end`."""
+        for pid in self._processes:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """After the last rank: whatever they left, also what made a session of its own."""
+        self.kill()
+        ends = time.monotonic() + _SWEEP_SECONDS
+        while (
+            strays := self._strays()
+        ) and time.monotonic() < ends:  # one waiting for a dead disk never ends
+            for pid in strays:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_PAUSE_SECONDS)
+            self.reap()
+        self._guard.dismiss()
+
+    def _strays(self) -> list[int]:
+        return [pid for pid in linux.children(self._machine.root) if pid != self._guard.pid]
+
+    def _ending(self, rank: int, status: int) -> Ending:
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        out_of_memory = killed and linux.memory_kills(self._machine.root) > self._memory_kills
+        words = self._pump.last_words(rank, _LAST_WORDS_SECONDS)
+        return endings.of_rank(rank, self._machine.host(), status, words, out_of_memory=out_of_memory)

@@ -1,0 +1,118 @@
+"""Carries what ranks print to the node's own output, line by line, in a thread of its own.
+
+It may block when nobody reads our output; then the ranks block too, as they would alone, and beats go on.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from slipway.containers.runtime.observe.lines import LineCutter
+
+STDOUT, STDERR = 1, 2
+_READ_BYTES = 64 << 10
+_TAIL_LINES = 60
+_SHOWN_LINES = 20
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stream:
+    rank: int
+    descriptor: int
+    target: int
+    cutter: LineCutter = field(default_factory=LineCutter)
+
+
+class LogPump:
+    def __init__(self, node: int) -> None:
+        self._name = f"[node {node}] "
+        self._tails: dict[int, deque[str]] = {}
+        self._ended: dict[int, threading.Semaphore] = {}
+        self._asked: deque[_Stream | str] = deque()  # by other threads
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        for end in (self._wake_read, self._wake_write):
+            os.set_blocking(end, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
+        self._thread.start()
+
+    def say(self, line: str) -> None:
+        """A line of the launcher itself; never waits."""
+        self._ask(line)
+
+    def carry(self, rank: int, stdout: int, stderr: int) -> None:
+        """Takes the two descriptors over."""
+        self._tails[rank] = deque(maxlen=_TAIL_LINES)
+        self._ended[rank] = threading.Semaphore(0)
+        self._ask(_Stream(rank=rank, descriptor=stdout, target=STDOUT))
+        self._ask(_Stream(rank=rank, descriptor=stderr, target=STDERR))
+
+    def last_words(self, rank: int, patience_seconds: float) -> Sequence[str]:
+        """Of a rank that has ended: what it said on stderr, from its last traceback on if there is one."""
+        self._ended[rank].acquire(timeout=patience_seconds)  # its last lines may still be in the pipe
+        lines = list(self._tails[rank])
+        begin = max((at for at, line in enumerate(lines) if _TRACEBACK in line), default=0)
+        return lines[max(begin, len(lines) - _SHOWN_LINES) :]
+
+    def close(self, patience_seconds: float) -> None:
+        """When all ranks are gone: carries what is left in the pipes, and does not wait for a stranger that
+        holds one open."""
+        self._closing = True
+        self._wake()
+        self._thread.join(patience_seconds)
+
+    def _ask(self, what: _Stream | str) -> None:
+        self._asked.append(what)
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # full: it will wake up anyway
+            os.write(self._wake_write, b"\0")
+
+    def _run(self) -> None:
+        while not (self._closing and not self._asked and len(self._selector.get_map()) == 1):
+            for key, _ in self._selector.select():
+                if isinstance(key.data, _Stream):
+                    self._carry_some(key.data)
+                else:
+                    self._do_what_was_asked()
+
+    def _do_what_was_asked(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake_read, _READ_BYTES)
+        while self._asked:
+            asked = self._asked.popleft()
+            if isinstance(asked, str):
+                _write(STDERR, f"{self._name}{asked}\n")
+            else:
+                self._selector.register(asked.descriptor, selectors.EVENT_READ, asked)
+
+    def _carry_some(self, stream: _Stream) -> None:
+        data = os.read(stream.descriptor, _READ_BYTES)
+        lines = stream.cutter.feed(data) if data else stream.cutter.rest()
+        if lines:
+            _write(stream.target, "".join(f"[{stream.rank}] {line}\n" for line in lines))
+        if stream.target == STDERR:
+            self._tails[stream.rank].extend(lines)
+        if not data:
+            self._selector.unregister(stream.descriptor)
+            os.close(stream.descriptor)
+            if stream.target == STDERR:
+                self._ended[stream.rank].release()
+
+
+def _write(descriptor: int, text: str) -> None:
+    """Whole lines in one call where the kernel takes them; output that is gone stops nothing."""
+    rest = memoryview(text.encode("utf-8", errors="backslashreplace"))
+    with suppress(OSError):
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]

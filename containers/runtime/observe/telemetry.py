@@ -1,0 +1,191 @@
+"""One JSON line a step, TensorBoard files beside it, and the beat that tells the launcher a rank lives.
+
+A new measure is one field of Step. Nothing here stops a training: what cannot be written is said once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+from slipway.containers.runtime.observe import tensorboard_file
+from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE, STARTING, Beat
+from slipway.containers.runtime.contract.contract import LaunchContract
+
+STEPS_NAME = "steps.jsonl"
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_MOST_LINE_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """None is what this training does not measure."""
+
+    step: int
+    loss: float
+    learning_rate: float
+    seconds: float
+    own_seconds: float | None = None  # of them, before it waits for another rank: tells who is slow
+    gradient_norm: float | None = None
+    sequences_per_second: float | None = None
+    tokens_per_second: float | None = None
+    memory_bytes: int | None = None
+
+
+class Telemetry:
+    """Files are written where `folder` is given (rank 0, commonly); every rank beats."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        attempt: int,
+        progress: Path | None = None,
+        tensorboard: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._attempt = attempt
+        self._beat = Beat(progress)
+        self._clock = clock
+        self._sinks: list[tuple[_Sink, Callable[[Step, float], bytes]]] = []
+        if folder is not None:
+            self._sinks.append((_Sink(folder / STEPS_NAME, ends_lines=True), self._line))
+        if folder is not None and tensorboard:
+            now = clock()
+            # The name that TensorBoard looks for; attempt and process keep two writers apart.
+            name = f"events.out.tfevents.{int(now)}.attempt-{attempt}.{os.getpid()}"
+            self._sinks.append((_Sink(folder / name, first=tensorboard_file.first_record(now)), _event))
+        self.beat(STARTING)
+
+    @classmethod
+    def of(cls, contract: LaunchContract, *, tensorboard: bool = True) -> Telemetry:
+        """Rank 0 writes below the contract's logs, if it says where they are."""
+        given = os.environ.get(PROGRESS_VARIABLE)
+        folder = Path(contract.logs) if contract.logs and contract.rank == 0 else None
+        progress = Path(given) if given else None
+        return cls(folder, attempt=contract.attempt, progress=progress, tensorboard=tensorboard)
+
+    def __enter__(self) -> Telemetry:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for sink, _ in self._sinks:
+            sink.close()
+
+    def record(self, step: Step) -> None:
+        self._beat.at(str(step.step), step.own_seconds)
+        now = self._clock()
+        for sink, encode in self._sinks:
+            sink.append(encode(step, now))
+
+    def beat(self, where: str) -> None:
+        """The launcher ends a rank whose file stays the same too long; call it also in long work between."""
+        self._beat.at(where)
+
+    def _line(self, step: Step, now: float) -> bytes:
+        record: dict[str, object] = {"time": round(now, 3), "attempt": self._attempt}
+        known = _known(step)
+        odd = {name: str(value) for name, value in known.items() if not math.isfinite(value)}
+        record |= {name: None if name in odd else value for name, value in known.items()}
+        if odd:  # JSON has no NaN: null, and what it was
+            record["not_finite"] = odd
+        return json.dumps(record, allow_nan=False).encode() + b"\n"
+
+
+def read_steps(path: Path) -> Iterator[dict[str, object]]:
+    """Each step once, in order: what an attempt did again replaces what those before it did."""
+    steps: dict[int, dict[str, object]] = {}
+    with path.open("rb") as file:
+        for line in file:
+            with suppress(ValueError):
+                record = json.loads(line)
+                if isinstance(record, dict) and type(record.get("step")) is int:
+                    steps[record["step"]] = record
+    last = max((_attempt(record) for record in steps.values()), default=0)
+    done = max((step for step, record in steps.items() if _attempt(record) == last), default=0)
+    return iter([steps[step] for step in sorted(steps) if step <= done or _attempt(steps[step]) == last])
+
+
+class _Sink:
+    """Appends whole records; after a failure it goes on with the next one, and says so once."""
+
+    def __init__(self, path: Path, *, first: bytes = b"", ends_lines: bool = False) -> None:
+        self._path = path
+        self._first = first
+        self._ends_lines = ends_lines
+        self._descriptor: int | None = None
+        self._failing = False
+
+    def append(self, record: bytes) -> None:
+        try:
+            if self._descriptor is None:
+                self._open()
+            self._write(record)
+        except OSError as error:
+            if not self._failing:
+                print(f"telemetry is not written: {error}; training goes on", file=sys.stderr, flush=True)
+            self._failing = True
+        else:
+            self._failing = False
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            with suppress(OSError):
+                os.close(self._descriptor)
+            self._descriptor = None
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._descriptor = os.open(self._path, _APPEND, 0o644)
+        if self._ends_lines:
+            _drop_torn_line(self._path)
+        if self._first:
+            self._write(self._first)
+
+    def _write(self, record: bytes) -> None:
+        """One call, so that a crash tears at most this record; what a full disk takes of it is taken back."""
+        assert self._descriptor is not None
+        before = os.fstat(self._descriptor).st_size
+        written = 0
+        try:
+            while written < len(record):
+                written += os.write(self._descriptor, record[written:])
+        except OSError:
+            if written:
+                os.ftruncate(self._descriptor, before)
+            raise
+
+
+def _drop_torn_line(path: Path) -> None:
+    """What a crash left of the last line is no line, and would spoil the next."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        start = file.seek(max(0, size - _MOST_LINE_BYTES))
+        tail = file.read()
+        if tail and not tail.endswith(b"\n"):
+            file.truncate(start + tail.rfind(b"\n") + 1)
+
+
+def _event(step: Step, now: float) -> bytes:
+    scalars = {f"train/{name}": float(value) for name, value in _known(step).items() if name != "step"}
+    return tensorboard_file.scalars_record(now, max(0, step.step), scalars)
+
+
+def _known(step: Step) -> dict[str, float]:
+    fields: Mapping[str, float | None] = asdict(step)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _attempt(record: Mapping[str, object]) -> int:
+    attempt = record.get("attempt")
+    return attempt if isinstance(attempt, int) else 0

@@ -1,0 +1,140 @@
+"""The main node's side of the meeting: admits who proves to be of this attempt, and names who is missing."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections.abc import Callable
+
+from slipway.containers.runtime.rendezvous import ports, wire
+from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
+from slipway.containers.runtime.errors import Interruption, Refusal
+from slipway.containers.runtime.rendezvous.peers import Member, Peers, unhealthy
+from slipway.containers.runtime.rendezvous.wire import Link, Message
+
+_POLL_SECONDS = 0.2
+_PROOF_SECONDS = 10.0  # within which a connection must say who it is
+_MOST_NAMED = 20
+
+
+class Hub(Peers):
+    def __init__(
+        self,
+        member: Member,
+        doorbell: Doorbell,
+        port: int,
+        heartbeat_seconds: float,
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(member, doorbell, heartbeat_seconds)
+        self._say = say
+        self._strangers: set[Link] = set()
+        self._listener = ports.listen(port)
+        self._listener.setblocking(False)
+        self.port = int(self._listener.getsockname()[1])
+        self.selector.register(self._listener, selectors.EVENT_READ)
+        if self.port != port:
+            self._say(f"port {port} is in use here, so peers are met on {self.port}")
+
+    def meet(self, deadline: float) -> int:
+        if self.member.findings:
+            raise unhealthy(self.member.node, self.member.host, self.member.findings)
+        while len(self.links) < self.member.nodes - 1:
+            if time.monotonic() > deadline:
+                raise Interruption(self._missing(), hint="see why their containers did not start, or died")
+            for event in self.poll(_POLL_SECONDS):
+                if event.lost is not None:
+                    raise Interruption(f"lost before the training began: {event.lost}")
+            self._dismiss()
+            self.stop_if_asked()
+        self._close_door()
+        port = ports.free_port(self.port + 1)
+        self.tell({"go": port})
+        return port
+
+    def ready(self, who: object) -> None:
+        if isinstance(who, Link) and who in self._strangers:
+            self._hear(who)
+        elif who is None and self._listener.fileno() >= 0:
+            self._accept()
+
+    def close(self) -> None:
+        self._listener.close()
+        for link in self._strangers:
+            link.close()
+        super().close()
+
+    def _accept(self) -> None:
+        try:
+            connection, address = self._listener.accept()
+        except OSError:
+            return  # it was the doorbell, or the caller has hung up again
+        link = Link(connection, str(address[0]))
+        self._strangers.add(link)
+        self.watch(link)
+        link.send({"slipway": 1, "nonce": link.nonce})
+
+    def _hear(self, link: Link) -> None:
+        hello = link.receive_one()
+        if hello is not None:
+            self._admit(link, hello)
+        elif link.lost is not None:
+            self._turn_away(link)
+
+    def _admit(self, link: Link, hello: Message) -> None:
+        node, nonce = hello.get("node"), hello.get("nonce")
+        speaker = f"node {node} of {self.member.nodes}"
+        if not isinstance(nonce, str) or not wire.is_proof(
+            self.member.key, link.nonce, speaker, hello.get("proof")
+        ):
+            link.send({"refused": "this is another run, or another attempt"})
+            self._say(f"refused a connection from {link.address}: it is not of this attempt")
+            self._turn_away(link)
+            return
+        assert type(node) is int, "who proves our key is a launcher of ours"
+        link.node, link.host = node, str(hello.get("host"))[:256]
+        link.send({"welcome": wire.proof(self.member.key, nonce, "main")})
+        self._check(link, hello)
+        self._strangers.discard(link)
+        self.links[node] = link
+
+    def _check(self, link: Link, hello: Message) -> None:
+        assert link.node is not None
+        who = f"node {link.node} ({link.host})"
+        if link.node in self.links or not 0 < link.node < self.member.nodes:
+            raise Refusal(
+                f"{who} says its index is {link.node}, which is taken", hint="see who starts the nodes"
+            )
+        if hello.get("digest") != self.member.digest:
+            self.links[link.node] = link  # so that it hears why
+            raise Refusal(
+                f"{who} runs other code or another configuration than node 0 ({self.member.host}): digest "
+                f"{str(hello.get('digest'))[:12]} instead of {self.member.digest[:12]}",
+                hint="start all nodes from one image and with the same arguments",
+            )
+        findings = hello.get("findings")
+        if isinstance(findings, list) and findings:
+            self.links[link.node] = link
+            raise unhealthy(link.node, link.host, tuple(map(str, findings)))
+
+    def _missing(self) -> str:
+        absent = [node for node in range(1, self.member.nodes) if node not in self.links]
+        named = ", ".join(map(str, absent[:_MOST_NAMED])) + (", …" if len(absent) > _MOST_NAMED else "")
+        return f"{len(absent)} of {self.member.nodes} nodes did not arrive in time: node index {named}"
+
+    def _dismiss(self) -> None:
+        """Who connects and says nothing holds a descriptor for no reason."""
+        now = time.monotonic()
+        for link in list(self._strangers):
+            if now - link.born > _PROOF_SECONDS:
+                self._turn_away(link)
+
+    def _turn_away(self, link: Link) -> None:
+        self._strangers.discard(link)
+        self.drop(link)
+
+    def _close_door(self) -> None:
+        for link in list(self._strangers):
+            self._turn_away(link)
+        self.selector.unregister(self._listener)
+        self._listener.close()

@@ -1,0 +1,149 @@
+"""The other nodes of a job, to the launcher of one: who is there, what they say, and who fell silent.
+
+`Alone` is a job of one node; hub.py is the main node's side, spoke.py that of all others.
+"""
+
+from __future__ import annotations
+
+import selectors
+import time
+from dataclasses import dataclass
+
+from slipway.containers.runtime.rendezvous import ports
+from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
+from slipway.containers.runtime.errors import Interruption
+from slipway.containers.runtime.rendezvous.wire import Link, Message
+
+_BEATS = 5  # within one timeout
+_LONGEST_BEAT_SECONDS = 1.0
+
+
+class Stopped(Interruption):
+    """Asked to end before the training had begun."""
+
+    exit_code = 143
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What every launcher tells of itself when it joins."""
+
+    key: bytes
+    node: int
+    nodes: int
+    host: str
+    digest: str
+    findings: tuple[str, ...]  # what its health check missed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerEvent:
+    """A message, or that the node is lost, and why."""
+
+    node: int
+    message: Message | None = None
+    lost: str | None = None
+
+
+class Peers:
+    def __init__(self, member: Member, doorbell: Doorbell, heartbeat_seconds: float) -> None:
+        self.member = member
+        self.doorbell = doorbell
+        self.links: dict[int, Link] = {}  # by node
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(doorbell.fileno(), selectors.EVENT_READ)
+        self._heartbeat_seconds = heartbeat_seconds
+        self._beat_seconds = min(heartbeat_seconds / _BEATS, _LONGEST_BEAT_SECONDS)
+        self._beaten = 0.0
+        self._listened = time.monotonic()
+
+    def meet(self, deadline: float) -> int:
+        """Waits until all nodes are there and healthy; gives the port for the training's own rendezvous."""
+        raise NotImplementedError
+
+    def poll(self, timeout: float) -> list[PeerEvent]:
+        """What came within `timeout` seconds. Reads before it judges silence: a launcher that was itself
+        stopped for a while finds its peers' beats waiting."""
+        self._beat()
+        for key, _ in self.selector.select(min(timeout, self._beat_seconds)):
+            self.ready(key.data)
+        self._forgive_own_absence()
+        events = [event for link in list(self.links.values()) for event in self._events(link)]
+        self.forget_lost()
+        return events
+
+    def tell(self, message: Message) -> None:
+        for link in self.links.values():
+            link.send(message)
+
+    def close(self) -> None:
+        for link in self.links.values():
+            link.close()
+        self.links.clear()
+        self.selector.close()
+
+    def ready(self, who: object) -> None:
+        """Something to read that is no link of a member: the hub's door."""
+
+    def watch(self, link: Link) -> None:
+        self.selector.register(link.connection, selectors.EVENT_READ, link)
+
+    def drop(self, link: Link) -> None:
+        self.selector.unregister(link.connection)
+        link.close()
+
+    def stop_if_asked(self) -> None:
+        if self.doorbell.rung():
+            raise Stopped("asked to stop before the training had begun")
+
+    def forget_lost(self) -> None:
+        for node, link in list(self.links.items()):
+            if link.lost is not None:
+                self.drop(link)
+                del self.links[node]
+
+    def _forgive_own_absence(self) -> None:
+        """Silence counts while we listen. What kept us from it (a paused machine, a starved one) may have
+        kept a peer from speaking: two launchers that wake together must not take each other for dead."""
+        now = time.monotonic()
+        absent = now - self._listened
+        self._listened = now
+        if absent > self._heartbeat_seconds / 2:
+            for link in self.links.values():
+                link.heard += absent
+
+    def _events(self, link: Link) -> list[PeerEvent]:
+        assert link.node is not None, "only members are asked"
+        link.flush()
+        found = [PeerEvent(node=link.node, message=message) for message in link.receive()]
+        if time.monotonic() - link.heard > self._heartbeat_seconds:
+            link.lost = link.lost or f"no heartbeat for {self._heartbeat_seconds:g} s"
+        if link.lost is not None:
+            found.append(PeerEvent(node=link.node, lost=f"node {link.node} ({link.host}): {link.lost}"))
+        return [event for event in found if event.message is None or "beat" not in event.message]
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if now - self._beaten >= self._beat_seconds:
+            self._beaten = now
+            self.tell({"beat": True})
+
+
+class Alone(Peers):
+    """A job of one node."""
+
+    def __init__(self, member: Member, doorbell: Doorbell, port: int) -> None:
+        super().__init__(member, doorbell, heartbeat_seconds=_BEATS * _LONGEST_BEAT_SECONDS)
+        self._port = port
+
+    def meet(self, deadline: float) -> int:
+        if self.member.findings:
+            raise unhealthy(self.member.node, self.member.host, self.member.findings)
+        return ports.free_port(self._port)
+
+
+def unhealthy(node: int, host: str, findings: tuple[str, ...]) -> Interruption:
+    return Interruption(
+        f"node {node} ({host}) is not what the job was promised: {'; '.join(findings)}",
+        hint="another attempt may find a healthy one; if all say so, the job definition and the image differ",
+    )

@@ -1,0 +1,101 @@
+"""The stacks that bake machine images: one network a region, one bakery an image.
+
+No cluster's stack depends on them: a cluster needs an image that was baked, not the means to bake another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aws_cdk as cdk
+
+from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.patterns.images.payload import payload_of
+from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps, PayloadProps
+from slipway.infra.stacks.bakery_network import BakeryNetworkProps, BakeryNetworkStack
+from slipway.jobs.core.images.container_locks import read_lock
+from slipway.jobs.core.images.amis import IMAGE_TAG
+from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
+
+CONTAINERS = Path(__file__).parents[1] / "containers"
+_PREFIX = "slipway-bakery"
+
+
+def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
+    networks: dict[str, BakeryNetworkStack] = {}
+    with TemporaryDirectory() as folder:
+        for image in images:
+            if image.region not in networks:
+                networks[image.region] = _network(app, image)
+            _bakery(app, image, networks[image.region], _payload(Path(folder), image))
+
+
+def bakery_stack_name(image: str) -> str:
+    return f"{_PREFIX}-{image}"
+
+
+def _network(app: cdk.App, image: MachineImage) -> BakeryNetworkStack:
+    name = f"{_PREFIX}-network-{image.region}"
+    props = BakeryNetworkProps(
+        stack_name=name,
+        env=_environment(image),
+        region=image.region,
+        zone=image.zone,
+        log_retention_days=image.log_retention_days,
+    )
+    return BakeryNetworkStack(app, name, props=props)
+
+
+def _bakery(
+    app: cdk.App, image: MachineImage, network: BakeryNetworkStack, payload: PayloadProps | None
+) -> None:
+    name = bakery_stack_name(image.name)
+    tags = {**image.tags, IMAGE_TAG: image.name}
+    props = BakeryStackProps(
+        image=image.name,
+        stack_name=name,
+        env=_environment(image),
+        region=image.region,
+        parent=image.parent,
+        components=image.components,
+        lock=_lock(image.name),
+        payload=payload,
+        instance_type=image.instance_type,
+        root_volume_gib=image.root_volume_gib,
+        keep_images=image.keep_images,
+        subnet_id=network.subnet_id,
+        security_group_id=network.security_group_id,
+        log_bucket=network.logs,
+        log_key=network.log_key,
+        log_retention_days=image.log_retention_days,
+        tags=tags,
+    )
+    stack = BakeryStack(app, name, props=props)
+    for key, value in tags.items():
+        cdk.Tags.of(stack).add(key, value)
+
+
+def _lock(image: str) -> LockProps:
+    lock = read_lock(CONTAINERS, image)
+    assert lock is not None, "the gate has looked at the lock"
+    return LockProps(
+        digest=lock_digest(CONTAINERS, image), versions=lock.host, values=lock_parameters(CONTAINERS, image)
+    )
+
+
+def _payload(folder: Path, image: MachineImage) -> PayloadProps | None:
+    """In a file for as long as the CDK takes to copy it into the assembly."""
+    asked = {each for name in image.components for each in asked_parameters(name)}
+    if not asked & PAYLOAD_PARAMETERS:
+        return None
+    payload = payload_of(image.name)
+    file = folder / f"{image.name}.zip"
+    file.write_bytes(payload.content)
+    return PayloadProps(file=file, digest=payload.digest)
+
+
+def _environment(image: MachineImage) -> cdk.Environment:
+    return cdk.Environment(account=image.account, region=image.region)

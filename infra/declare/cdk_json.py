@@ -1,0 +1,50 @@
+"""Reads cdk.json once more than the CDK does, which keeps the last of two equal keys without a word."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
+from slipway.jobs.core.errors import InvalidConfig, Problem
+
+FILES = ("cdk.json", "cdk.context.json")
+_MOST_BYTES = 1 << 20
+
+
+def refuse_repeated_keys(folder: Path) -> None:
+    """Refuse a key that stands twice in one object of the CDK's files, with both lines."""
+    if problems := [problem for name in FILES for problem in _problems(folder / name)]:
+        raise InvalidConfig(problems)
+
+
+def _problems(path: Path) -> Iterator[Problem]:
+    try:
+        text = read_text(path, _MOST_BYTES)
+    except MissingFile:
+        return
+    except UnusableFile as error:
+        yield Problem(where=path.name, message=error.message, hint=error.hint)
+        return
+    repeated: list[str] = []
+    try:
+        json.loads(text, object_pairs_hook=lambda pairs: _note_repeats(pairs, repeated))
+    except (ValueError, RecursionError) as error:
+        yield Problem(where=path.name, message=f"is no JSON: {error}", hint="mend it, or take it from git")
+        return
+    for key in repeated:
+        message = f"has {key!r} twice in one object, in lines {_lines(text, key)}"
+        yield Problem(where=path.name, message=message, hint="keep one of them")
+
+
+def _note_repeats(pairs: list[tuple[str, object]], repeated: list[str]) -> dict[str, object]:
+    keys = [key for key, _ in pairs]
+    repeated += [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
+    return dict(pairs)
+
+
+def _lines(text: str, key: str) -> str:
+    places = re.finditer(rf"{re.escape(json.dumps(key))}\s*:", text)
+    return " and ".join(str(text.count("\n", 0, found.start()) + 1) for found in places)

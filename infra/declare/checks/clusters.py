@@ -1,0 +1,73 @@
+"""Everything that is wrong with the declared clusters, found at once: the gate before anything is built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from slipway.infra.declare.checks.field_types import FieldType, field_types, type_objection
+from slipway.infra.declare.checks.rules import RULES, RULES_OF_KIND
+from slipway.infra.declare.checks.secret_values import secret_kind, shown
+from slipway.infra.declare.checks.values import Objection
+from slipway.infra.declare.types import Cluster
+from slipway.jobs.core.errors import Problem
+
+
+def all_problems(clusters: Sequence[Cluster]) -> tuple[Problem, ...]:
+    found = [problem for cluster in clusters for problem in problems_of(cluster)]
+    return (*found, *_shared_names(clusters))
+
+
+def problems_of(cluster: Cluster) -> tuple[Problem, ...]:
+    unsound: dict[str, Problem] = {}
+    for name, field_type in field_types(type(cluster)).items():
+        found = objection(field_type, getattr(cluster, name))
+        if found:
+            unsound[name] = Problem(where=name, message=found.message, hint=found.hint)
+    rules = {**RULES, **RULES_OF_KIND[cluster.kind]}
+    sound = [rule for rule, reads in rules.items() if not unsound.keys() & set(reads)]
+    broken = [problem for rule in sound for problem in rule(cluster)]
+    wrong = (*unsound.values(), *broken)
+    return tuple(replace(problem, where=f"{_heading(cluster)}.{problem.where}") for problem in wrong)
+
+
+def _heading(cluster: Cluster) -> str:
+    """What the cluster is called in a message; its name may be of any type and hold anything."""
+    name: object = cluster.name
+    return (
+        name
+        if isinstance(name, str) and name.isprintable() and 0 < len(name) <= 64
+        else f"cluster {shown(name)}"
+    )
+
+
+def objection(field_type: FieldType, value: object) -> Objection | None:
+    """What is wrong with the value of one setting, whatever else the entry says."""
+    wrong_type = type_objection(field_type, value)
+    if wrong_type or value is None:
+        return wrong_type
+    for text in _texts(value):
+        if kind := secret_kind(text):
+            return Objection(
+                message=f"holds {kind} (hidden), and declarations are committed and printed",
+                hint="take it out, revoke it, and keep secrets in AWS Secrets Manager",
+            )
+    return next((found for check in field_type.checks if (found := check(value))), None)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """The tags look after themselves: they name the key."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, tuple) else ()
+
+
+def _shared_names(clusters: Sequence[Cluster]) -> Iterator[Problem]:
+    for name, count in Counter(str(cluster.name) for cluster in clusters).items():
+        if count > 1:
+            yield Problem(
+                where=_heading(next(cluster for cluster in clusters if str(cluster.name) == name)),
+                message=f"is the name of {count} clusters; every cluster has its own",
+                hint="rename one in infra/clusters.py",
+            )

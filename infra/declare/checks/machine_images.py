@@ -1,0 +1,158 @@
+"""Everything that is wrong with the declared machine images, their locks and their components, found at once.
+
+A new rule is one function and one row of RULES, with the settings that it reads; as with clusters it runs
+only where those are sound by themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from slipway.infra.declare.checks.clusters import objection
+from slipway.infra.declare.checks.field_types import field_types
+from slipway.infra.declare.checks.secret_values import shown
+from slipway.infra.declare.checks.values import nearest
+from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters, component_names
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.jobs.core.errors import Problem
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.images.container_locks import apart, read_lock, unsupported
+from slipway.jobs.core.images.ami_locks import lock_parameters, lock_problems, machine_image_names
+
+CONTAINERS = Path(__file__).parents[2] / "containers"
+# Words of AWS's and Canonical's parameters whose value is replaced with every release.
+_MOVING = frozenset({"latest", "current", "recommended"})
+
+Rule = Callable[[MachineImage], Iterator[Problem]]
+
+
+def machine_image_problems(images: Sequence[MachineImage]) -> tuple[Problem, ...]:
+    found = [problem for image in images for problem in _problems_of(image)]
+    return (*found, *_shared_names(images), *_shared_networks(images))
+
+
+def _problems_of(image: MachineImage) -> Iterator[Problem]:
+    unsound: dict[str, Problem] = {}
+    for name, field_type in field_types(MachineImage).items():
+        found = objection(field_type, getattr(image, name))
+        if found:
+            unsound[name] = Problem(where=name, message=found.message, hint=found.hint)
+    rules = [rule for rule, reads in RULES.items() if not unsound.keys() & set(reads)]
+    for problem in (*unsound.values(), *(problem for rule in rules for problem in rule(image))):
+        of_a_file = problem.where.startswith(("containers/", "infra/"))
+        where = problem.where if of_a_file else f"machine image {shown(image.name)}: {problem.where}"
+        yield replace(problem, where=where)
+
+
+def lock_of_this_checkout(image: MachineImage) -> Iterator[Problem]:
+    known = machine_image_names(CONTAINERS)
+    if image.name not in known:
+        message = (
+            f"is {shown(image.name)}, which is no folder of containers/images with a lock and no Dockerfile"
+        )
+        yield Problem(where="name", message=message, hint=nearest(image.name, known))
+        return
+    yield from lock_problems(CONTAINERS, image.name)
+
+
+def versions_that_work(image: MachineImage) -> Iterator[Problem]:
+    if image.name not in machine_image_names(CONTAINERS) or lock_problems(CONTAINERS, image.name):
+        return
+    lock, accelerator = read_lock(CONTAINERS, image.name), instance_type(image.runs_on).accelerator
+    assert lock is not None, "a machine image has a lock"
+    said = (*apart(lock), *(unsupported(accelerator.name, lock) if accelerator else ()))
+    for message in said:
+        yield Problem(
+            where=f"containers/images/{image.name}/lock.toml", message=message, hint="lock versions that fit"
+        )
+
+
+def components_that_fit(image: MachineImage) -> Iterator[Problem]:
+    """Each is there and told all that it asks for; nothing is locked that none installs."""
+    known = component_names()
+    for name, count in Counter(image.components).items():
+        if name not in known:
+            message = f"has {shown(name)}, which is no file of infra/components"
+            yield Problem(where="components", message=message, hint=nearest(name, known))
+        elif count > 1:
+            yield Problem(where="components", message=f"has {name} {count} times", hint="each runs once")
+    names = [name for name in dict.fromkeys(image.components) if name in known]
+    if image.name in machine_image_names(CONTAINERS) and not lock_problems(CONTAINERS, image.name):
+        yield from _told(image, names)
+
+
+def _told(image: MachineImage, names: Sequence[str]) -> Iterator[Problem]:
+    where = f"containers/images/{image.name}/lock.toml"
+    locked = set(lock_parameters(CONTAINERS, image.name))
+    asked = {parameter: name for name in names for parameter in asked_parameters(name)}
+    for parameter in sorted(asked.keys() - locked - PAYLOAD_PARAMETERS):
+        message = f"has no value for {parameter}, which infra/components/{asked[parameter]}.yaml asks for"
+        yield Problem(where=where, message=message, hint="write it under the path that the name says")
+    for parameter in sorted(locked - asked.keys()):
+        message = f"locks {parameter}, and no component of {image.name} asks for it"
+        yield Problem(where=where, message=message, hint="take it out, or add the component that installs it")
+
+
+def zone_of_region(image: MachineImage) -> Iterator[Problem]:
+    if not re.fullmatch(rf"{re.escape(image.region)}[a-z]", image.zone):
+        message = f"is {shown(image.zone)}, not an Availability Zone of {image.region}"
+        hint = f"write {image.region} and one letter, such as {image.region}a"
+        yield Problem(where="zone", message=message, hint=hint)
+
+
+def one_architecture(image: MachineImage) -> Iterator[Problem]:
+    built, runs = instance_type(image.instance_type), instance_type(image.runs_on)
+    if built.architecture != runs.architecture:
+        message = f"is {built.name}, {built.architecture}, and {runs.name} is {runs.architecture}"
+        yield Problem(
+            where="instance_type", message=message, hint="build on the architecture that it runs on"
+        )
+
+
+def parent_that_stays(image: MachineImage) -> Iterator[Problem]:
+    """Two bakes of one lock are alike only if they begin alike."""
+    moving = _MOVING & set(image.parent.split("/"))
+    if moving and not (image.parent_moves_because or "").strip():
+        yield Problem(
+            where="parent",
+            message=f"is {image.parent}, whose value changes with every release",
+            hint="name an AMI id or a parameter of one release, or say why in parent_moves_because",
+        )
+    if not moving and image.parent_moves_because is not None:
+        message = "says why the parent may move, and the parent stays"
+        yield Problem(where="parent_moves_because", message=message, hint="leave it out")
+
+
+# The settings that each rule reads.
+RULES: Mapping[Rule, tuple[str, ...]] = {
+    lock_of_this_checkout: ("name",),
+    versions_that_work: ("name", "runs_on"),
+    components_that_fit: ("name", "components"),
+    zone_of_region: ("zone", "region"),
+    one_architecture: ("instance_type", "runs_on"),
+    parent_that_stays: ("parent", "parent_moves_because"),
+}
+
+
+def _shared_names(images: Sequence[MachineImage]) -> Iterator[Problem]:
+    for name, count in Counter(str(image.name) for image in images).items():
+        if count > 1:
+            message = f"is the name of {count}; every machine image has its own"
+            yield Problem(where=f"machine image {shown(name)}", message=message, hint="rename one")
+
+
+def _shared_networks(images: Sequence[MachineImage]) -> Iterator[Problem]:
+    """Those of a region are built in one network, which is in one zone."""
+    first: dict[str, MachineImage] = {}
+    for image in images:
+        other = first.setdefault(str(image.region), image)
+        if (other.zone, other.account) != (image.zone, image.account):
+            yield Problem(
+                where=f"machine image {shown(image.name)}: zone",
+                message=f"is built in the network of {shown(other.name)}, which is in {shown(other.zone)}",
+                hint="give all machine images of a region one zone and one account",
+            )

@@ -1,0 +1,91 @@
+"""What a declaration names and this checkout must know: the image's folder, and its region's S3 addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from slipway.infra.declare.checks.secret_values import shown
+from slipway.infra.declare.checks.values import nearest
+from slipway.infra.declare.types import BatchCluster, Cluster, Egress, FileSystem, Mpi, MpiCluster
+from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
+from slipway.jobs.core.errors import Problem
+from slipway.jobs.core.images.container_images import image_names
+from slipway.jobs.core.images.container_locks import read_lock
+from slipway.jobs.core.images.amis import ami_parameter, image_of
+from slipway.jobs.core.images.ami_locks import machine_image_names
+
+_LUSTRE = "lustre-client"  # as a lock would call it
+_CONTAINERS = Path(__file__).parents[2] / "containers"
+
+
+def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, BatchCluster)
+    known = image_names(_CONTAINERS)
+    if cluster.image not in known:
+        message = f"is {shown(cluster.image)}, which is no folder of containers/images with a Dockerfile"
+        yield Problem(where="image", message=message, hint=nearest(cluster.image, known))
+
+
+def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, MpiCluster)
+    known = machine_image_names(_CONTAINERS)
+    if cluster.machine_image not in known:
+        message = (
+            f"is {shown(cluster.machine_image)}, which is no folder of containers/images with a lock.toml "
+            "and no Dockerfile"
+        )
+        yield Problem(where="machine_image", message=message, hint=nearest(cluster.machine_image, known))
+
+
+def parameter_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
+    """One that a bakery writes is of one image; any other may name an AMI of your own."""
+    assert isinstance(cluster, MpiCluster)
+    named = image_of(cluster.ami_parameter)
+    if named not in (None, cluster.machine_image):
+        yield Problem(
+            where="ami_parameter",
+            message=f"is {cluster.ami_parameter}, and machine_image is {cluster.machine_image}",
+            hint=f"write {ami_parameter(cluster.machine_image)}, or machine_image={named!r}",
+        )
+
+
+def mpi_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
+    """What starts the processes is what the image's lock holds; an AMI of your own may hold another."""
+    assert isinstance(cluster, MpiCluster)
+    is_ours = image_of(cluster.ami_parameter) is not None
+    if not is_ours or cluster.machine_image not in machine_image_names(_CONTAINERS):
+        return
+    lock = read_lock(_CONTAINERS, cluster.machine_image)
+    assert lock is not None, "a machine image has a lock"
+    held = [str(mpi) for mpi in Mpi if mpi in lock.host]
+    if cluster.mpi not in held:
+        yield Problem(
+            where="mpi",
+            message=f"is {cluster.mpi}, and {cluster.machine_image} holds {' and '.join(held) or 'no MPI'}",
+            hint="choose what the image holds, or bake one with that MPI in its lock and components",
+        )
+
+
+def lustre_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
+    """A node without the client fails to mount the files when it boots, and is paid for meanwhile."""
+    assert isinstance(cluster, MpiCluster)
+    if cluster.file_system is not FileSystem.FSX_LUSTRE or image_of(cluster.ami_parameter) is None:
+        return
+    lock = read_lock(_CONTAINERS, cluster.machine_image)
+    if lock is not None and _LUSTRE not in lock.host:
+        yield Problem(
+            where="file_system",
+            message=f"is fsx-lustre, and {cluster.machine_image} holds no Lustre client",
+            hint="use FileSystem.EFS, or an ami_parameter of your own whose image mounts Lustre",
+        )
+
+
+def prefix_list_of_region(cluster: Cluster) -> Iterator[Problem]:
+    """Without a NAT gateway nodes may reach S3 and nothing else, by the list of its addresses."""
+    if cluster.egress is Egress.ENDPOINTS and cluster.region not in S3_PREFIX_LISTS:
+        yield Problem(
+            where="egress",
+            message=f"is endpoints in {cluster.region}, whose S3 prefix list is not known",
+            hint="add it to infra/declare/s3_prefix_lists.py, or use Egress.NAT",
+        )

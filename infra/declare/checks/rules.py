@@ -1,0 +1,163 @@
+"""What the settings of one cluster must be to each other. A new rule is one function and one row of RULES.
+
+A problem's `where` is the setting; the gate adds the cluster. A rule runs only where every setting that it
+reads is sound by itself, so that one mistake is reported once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+
+from slipway.infra.declare.checks.mpi import no_accelerators, no_capacity_block, spot_with_files_that_outlive_it, ssh_from_named_networks, times_of_the_clock
+from slipway.infra.declare.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
+from slipway.infra.declare.checks.places import image_of_this_checkout, lustre_of_the_machine_image, machine_image_of_this_checkout, mpi_of_the_machine_image, parameter_of_the_machine_image, prefix_list_of_region
+from slipway.infra.declare.checks.secret_values import shown
+from slipway.infra.declare.checks.tags import tags
+from slipway.infra.declare.types import Cluster, ClusterKind, FileSystem, Market
+from slipway.jobs.core.errors import Problem
+from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
+
+Rule = Callable[[Cluster], Iterator[Problem]]
+
+
+def offered_in_region(cluster: Cluster) -> Iterator[Problem]:
+    regions = instance_type(cluster.instance_type).regions
+    if regions and cluster.region not in regions:
+        yield Problem(
+            where="region",
+            message=f"is {cluster.region}, and {cluster.instance_type} is offered in {', '.join(regions)}",
+            hint="choose one of these, or another instance type",
+        )
+
+
+def zone_of_region(cluster: Cluster) -> Iterator[Problem]:
+    zone, region = cluster.zone, cluster.region
+    if re.fullmatch(rf"{region}[a-z]", zone):
+        return
+    sort = next((sort for pattern, sort in _OTHER_ZONES.items() if re.fullmatch(pattern, zone)), "")
+    yield Problem(
+        where="zone",
+        message=f"is {shown(zone)}{sort and f', {sort}'}, not an Availability Zone of {region}",
+        hint=f"write {region} and one letter, such as {region}a",
+    )
+
+
+_OTHER_ZONES: Mapping[str, str] = {
+    r"[a-z0-9]+-az[0-9]+": "the ID of a zone, which names no zone of your account",
+    r"[a-z-]+-[0-9]-[a-z]{3}-[0-9]+[a-z]": "a Local Zone, where AWS Batch and EFA do not run",
+    r"[a-z-]+-[0-9]-wl[0-9]+-[a-z0-9-]+": "a Wavelength Zone, where AWS Batch and EFA do not run",
+}
+
+
+def efa_that_the_type_has(cluster: Cluster) -> Iterator[Problem]:
+    asked, type_ = cluster.efa_interfaces, instance_type(cluster.instance_type)
+    if asked is None or 0 <= asked <= type_.efa_interfaces:
+        return
+    where = "efa_interfaces"
+    if type_.has_efa:
+        message = f"is {asked}; {type_.name} takes 0 to {type_.efa_interfaces}"
+        yield Problem(where=where, message=message, hint=_with_as_many_efa(type_, asked))
+    else:
+        yield Problem(where=where, message=f"is {asked}, and {type_.name} has no EFA", hint=_with_efa(type_))
+
+
+def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
+    """Neuron's collectives between nodes run over EFA only (aws-neuron/aws-neuron-sdk#742)."""
+    type_ = instance_type(cluster.instance_type)
+    trainium = type_.accelerator is not None and type_.accelerator.name.startswith("Trainium")
+    if trainium and not type_.has_efa and cluster.max_nodes > 1:
+        yield Problem(
+            where="max_nodes",
+            message=f"is {cluster.max_nodes}, and nodes of {type_.name} cannot train together without EFA",
+            hint=f"{_with_efa(type_)}, or set max_nodes=1",
+        )
+
+
+def _with_efa(type_: InstanceType) -> str:
+    """Types of one family differ in the part after the dot."""
+    family = type_.name.partition(".")[0]
+    names = [each.name for each in instance_types() if each.has_efa and each.name.startswith(f"{family}.")]
+    return f"use {' or '.join(names)}" if names else "`slipway instances` lists types that have it"
+
+
+def _with_as_many_efa(type_: InstanceType, asked: int) -> str:
+    """Types with the same accelerator, or with none as well, that take as many."""
+    device = type_.accelerator and type_.accelerator.name
+    names = [
+        f"{each.name} takes {each.efa_interfaces}"
+        for each in instance_types()
+        if each.efa_interfaces >= asked > 0 and (each.accelerator and each.accelerator.name) == device
+    ]
+    return ", ".join(names[:3])
+
+
+def no_spot_with_batch(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.market is Market.SPOT:
+        yield Problem(
+            where="market",
+            message="is spot, and AWS Batch runs multi-node jobs on no Spot compute environment",
+            hint="use Market.ON_DEMAND, or Market.CAPACITY_BLOCK with its reservation_id",
+        )
+
+
+def market_and_reservation(cluster: Cluster) -> Iterator[Problem]:
+    reserved = cluster.market in (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
+    where = "reservation_id"
+    if reserved and cluster.reservation_id is None:
+        yield Problem(
+            where=where, message=f"is missing, and market {cluster.market} needs it", hint="write cr-…"
+        )
+    if not reserved and cluster.reservation_id is not None:
+        yield Problem(
+            where=where,
+            message=f"is {cluster.reservation_id}, and market {cluster.market} takes no reservation",
+            hint="leave it out, or use Market.TARGETED_RESERVATION or Market.CAPACITY_BLOCK",
+        )
+
+
+def fsx_settings_with_fsx(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.file_system is FileSystem.FSX_LUSTRE:
+        return
+    defaults = {each.name: each.default for each in fields(cluster)}
+    for name in ("fsx_capacity_gib", "fsx_mbps_per_tib"):
+        if getattr(cluster, name) != defaults[name]:
+            yield Problem(
+                where=name,
+                message=f"has no effect: the file system is {cluster.file_system}",
+                hint="leave it out, or set file_system=FileSystem.FSX_LUSTRE",
+            )
+
+
+# The settings that each rule of every kind reads, and those of one kind.
+RULES: Mapping[Rule, tuple[str, ...]] = {
+    offered_in_region: ("instance_type", "region"),
+    zone_of_region: ("zone", "region"),
+    efa_that_the_type_has: ("instance_type", "efa_interfaces"),
+    trainium_nodes_joined_by_efa: ("instance_type", "max_nodes"),
+    market_and_reservation: ("market", "reservation_id"),
+    vpc_cidr: ("vpc_cidr",),
+    room_for_every_node: ("vpc_cidr", "max_nodes", "instance_type", "efa_interfaces"),
+    vpc_apart_from_peers: ("vpc_cidr", "peer_cidrs"),
+    prefix_list_of_region: ("egress", "region"),
+    fsx_settings_with_fsx: ("file_system", "fsx_capacity_gib", "fsx_mbps_per_tib"),
+    tags: ("tags",),
+}
+RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
+    ClusterKind.BATCH: {
+        no_spot_with_batch: ("market",),
+        image_of_this_checkout: ("image",),
+    },
+    ClusterKind.MPI: {
+        ssh_from_named_networks: ("ssh_cidrs",),
+        machine_image_of_this_checkout: ("machine_image",),
+        parameter_of_the_machine_image: ("machine_image", "ami_parameter"),
+        mpi_of_the_machine_image: ("machine_image", "ami_parameter", "mpi"),
+        lustre_of_the_machine_image: ("machine_image", "ami_parameter", "file_system"),
+        no_accelerators: ("instance_type",),
+        no_capacity_block: ("market",),
+        spot_with_files_that_outlive_it: ("market", "file_system"),
+        times_of_the_clock: ("start_at", "stop_at", "time_zone"),
+    },
+}

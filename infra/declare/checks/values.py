@@ -1,0 +1,107 @@
+"""Checks of one value, for the annotations in infra/declare/types.py. Each says what is wrong with a value, or None.
+
+The value has its declared type already; what two values must be to each other stands in rules.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from slipway.infra.declare.checks.secret_values import shown
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.names import PARTS
+from slipway.jobs.core.regions import REGIONS, nearest_region
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    message: str
+    hint: str = ""
+
+
+# Any: a check is attached to a field of the type that it takes; mypy cannot follow an annotation's metadata.
+Check = Callable[[Any], Objection | None]
+
+
+def between(low: int, high: int, unit: str = "", why: str = "") -> Check:
+    allowed = f"a whole number from {low} to {high}{unit and f' {unit}'}"
+
+    def check(value: int) -> Objection | None:
+        return None if low <= value <= high else Objection(message=f"is {value}, not {allowed}", hint=why)
+
+    return check
+
+
+def one_of(*allowed: int, why: str = "") -> Check:
+    def check(value: int) -> Objection | None:
+        if value in allowed:
+            return None
+        nearest = min(allowed, key=lambda choice: abs(choice - value))
+        choices = ", ".join(map(str, allowed))
+        return Objection(message=f"is {value}; allowed are {choices}{why}", hint=f"the nearest is {nearest}")
+
+    return check
+
+
+def matching(pattern: str, allowed: str, *, longest: int) -> Check:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> Objection | None:
+        if len(value) > longest:
+            return Objection(message=f"is {shown(value)}, longer than {longest} characters")
+        return None if compiled.fullmatch(value) else Objection(message=f"is {shown(value)}, not {allowed}")
+
+    return check
+
+
+# Begins every derived name, so it keeps to what the strictest service takes.
+_NAME = matching(
+    r"[a-z][a-z0-9]*(-[a-z0-9]+)*",
+    "small letters, digits and single hyphens, beginning with a letter",
+    longest=64,
+)
+
+
+def cluster_name(value: str) -> Objection | None:
+    first, _, last = value.rpartition("-")
+    if first and last in PARTS:
+        message = f"is {shown(value)}, and the {last} of another cluster may be called so"
+        return Objection(message=message, hint=f"end it in another word than {', '.join(sorted(PARTS))}")
+    return _NAME(value)
+
+
+def known_region(value: str) -> Objection | None:
+    if value in REGIONS:
+        return None
+    return Objection(message=f"is {shown(value)}, which is no region of AWS", hint=nearest_region(value))
+
+
+def known_instance_type(value: str) -> Objection | None:
+    try:
+        instance_type(value)
+    except SlipwayError as error:
+        return Objection(
+            message=f"is {shown(value)}, which is no instance type in the catalogue", hint=error.hint
+        )
+    return None
+
+
+def fsx_capacity(value: int) -> Objection | None:
+    """FSx API reference, CreateFileSystem: StorageCapacity of the deployment type PERSISTENT_2 on SSD."""
+    if value == 1200 or (value > 0 and value % 2400 == 0):
+        return None
+    above = -(-max(value, 1) // 2400) * 2400
+    return Objection(
+        message=f"is {value}; FSx for Lustre comes in 1200 or multiples of 2400 GiB", hint=f"use {above}"
+    )
+
+
+def nearest(word: str, known: tuple[str, ...]) -> str:
+    """A hint: what the user may have meant, or else all that is allowed."""
+    close = get_close_matches(word, known, n=1, cutoff=0.55)
+    return f"did you mean {close[0]}?" if close else f"allowed are {', '.join(known)}"

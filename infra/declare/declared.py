@@ -1,0 +1,76 @@
+"""The declared clusters as JSON, for those who may not import infra: `python -m slipway.infra.declare.declared`.
+
+Exit code 2 and the problems in place of the clusters where the declarations are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from slipway.infra.declare.checks.field_types import field_types
+from slipway.infra.declare.checks.machine_images import machine_image_problems
+from slipway.infra.declare.checks.values import nearest
+from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.overrides import apply
+from slipway.jobs.core.errors import InvalidConfig, Problem
+
+
+def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
+    """The clusters of clusters.py, with the context's overrides; checked, as all else in there is."""
+    clusters, images = _declared()
+    wrong = machine_image_problems(images)
+    try:
+        found = apply(context, clusters)
+    except InvalidConfig as error:
+        raise InvalidConfig([*error.problems, *wrong]) from None
+    if wrong:
+        raise InvalidConfig(wrong)
+    return found
+
+
+def load_machine_images() -> tuple[MachineImage, ...]:
+    """The machine images of clusters.py; load() has looked at them."""
+    return _declared()[1]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m slipway.infra.declare.declared", description=__doc__)
+    parser.add_argument("-c", "--context", action="append", default=[], metavar="KEY=VALUE")
+    context = dict(text.partition("=")[::2] for text in parser.parse_args(arguments).context)
+    try:
+        clusters = load(context)
+    except InvalidConfig as error:
+        print(json.dumps({"problems": [asdict(problem) for problem in error.problems]}, indent=2))
+        return error.exit_code
+    print(json.dumps({"clusters": [{"kind": each.kind, **asdict(each)} for each in clusters]}, indent=2))
+    return 0
+
+
+def _declared() -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
+    try:
+        from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+    except TypeError as error:
+        raise InvalidConfig([_misspelt(str(error))]) from error
+    return CLUSTERS, MACHINE_IMAGES
+
+
+def _misspelt(message: str) -> Problem:
+    """A setting that the entry's class lacks, or that the entry leaves out, is Python's TypeError."""
+    entry, _, said = message.partition(".__init__() ")
+    kinds: tuple[type[Any], ...] = (*Cluster.__subclasses__(), MachineImage)
+    kind = next((each for each in kinds if each.__name__ == entry), Cluster)
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", said)
+    hint = nearest(unknown[1], tuple(field_types(kind))) if unknown else "add it to the entry"
+    said = f"'{unknown[1]}' is no setting" if unknown else said or message
+    return Problem(where="infra/clusters.py", message=said, hint=hint)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

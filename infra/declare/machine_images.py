@@ -1,0 +1,40 @@
+"""The type of the entries of MACHINE_IMAGES in clusters.py: an AMI that Image Builder bakes.
+
+As with clusters, an entry may say anything until infra/declare/checks/machine_images.py has looked at all of them.
+What is in the image says its lock: containers/images/<name>/lock.toml. No CDK types here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from slipway.infra.declare.checks.values import between, known_instance_type, known_region, matching
+
+_NAME = matching(r"[a-z0-9]+(-[a-z0-9]+)*", "the name of a folder of containers/images", longest=64)
+_ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
+_PARENT = matching(
+    r"ami-([0-9a-f]{8}|[0-9a-f]{17})|ssm:(/[A-Za-z0-9_.-]+)+",
+    "an AMI such as ami-0123456789abcdef0, or ssm: and the name of a parameter",
+    longest=1024,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineImage:
+    """One AMI: what it begins with, what is done to it in which order, and where."""
+
+    name: Annotated[str, _NAME]
+    runs_on: Annotated[str, known_instance_type]  # what the AMI is for
+    instance_type: Annotated[str, known_instance_type]  # what it is built and tested on
+    region: Annotated[str, known_region]
+    zone: str
+    parent: Annotated[str, _PARENT]
+    parent_moves_because: str | None = None  # why a parent that names the newest image is taken all the same
+    components: tuple[str, ...]  # files of infra/components, in the order in which they run
+    account: Annotated[str, _ACCOUNT] | None = None  # None: whichever account the credentials belong to
+    root_volume_gib: Annotated[int, between(8, 1024, "GiB")] = 30
+    keep_images: Annotated[int, between(1, 100)] = 5  # older ones are deleted with their snapshots
+    log_retention_days: Annotated[int, between(1, 3653, "days")] = 365
+    tags: Mapping[str, str] = field(default_factory=dict)

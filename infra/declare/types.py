@@ -1,0 +1,142 @@
+"""The types of the entries in clusters.py: what a user declares. A new setting is one field with its check.
+
+An entry may say anything until infra/declare/checks/clusters.py has looked at all of them together, so that every
+mistake is reported at once. No CDK types here: `slipway preflight` reads declarations without aws_cdk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from slipway.infra.declare.checks.values import between, cluster_name, fsx_capacity, known_instance_type, known_region, matching, one_of
+
+
+class ClusterKind(StrEnum):
+    BATCH = "batch"
+    MPI = "mpi"
+
+
+class Market(StrEnum):
+    """How capacity is bought."""
+
+    ON_DEMAND = "on-demand"
+    OPEN_RESERVATION = "open-reservation"
+    TARGETED_RESERVATION = "targeted-reservation"
+    CAPACITY_BLOCK = "capacity-block"
+    SPOT = "spot"  # AWS Batch runs no multi-node jobs there, and says so only after submission
+
+
+class Egress(StrEnum):
+    """How private subnets reach AWS: through interface endpoints only, or through a NAT gateway as well."""
+
+    ENDPOINTS = "endpoints"
+    NAT = "nat"
+
+
+class Mpi(StrEnum):
+    """Which MPI starts the processes of a job: the one that the machine image holds."""
+
+    OPEN_MPI = "open-mpi"
+    INTEL_MPI = "intel-mpi"
+    MPICH = "mpich"
+
+
+class FileSystem(StrEnum):
+    NONE = "none"
+    EFS = "efs"
+    FSX_LUSTRE = "fsx-lustre"
+
+
+# The periods that CloudWatch Logs keeps (PutRetentionPolicy, retentionInDays).
+# fmt: off
+_RETENTION_DAYS = (
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731,
+    1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)
+# fmt: on
+
+_ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
+_RESERVATION = matching(
+    r"cr-([0-9a-f]{8}|[0-9a-f]{17})", "a capacity reservation such as cr-0123456789abcdef0", longest=20
+)
+_PARAMETER = matching(
+    r"(/[A-Za-z0-9_.-]+)+", "a full SSM parameter name such as /slipway/amis/gaudi-ecs/id", longest=1011
+)
+_IMAGE = matching(r"[a-z0-9]+([._-][a-z0-9]+)*", "the name of a folder of containers/images", longest=64)
+# EC2 Auto Scaling user guide, "Create scheduled actions": five fields, as in crontab.
+_CRON = matching(
+    r"[0-9*,/-]+( [0-9*,/-]+){2} [0-9A-Za-z*,/-]+ [0-9A-Za-z*,/-]+",
+    "five fields such as 0 8 * * MON-FRI",
+    longest=64,
+)
+_TIME_ZONE = matching(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*", "a time zone such as Europe/Berlin", longest=64)
+_EMAIL = matching(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", "one e-mail address", longest=254)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What every kind declares: nodes of one type in one zone, their network, their files and who pays."""
+
+    kind: ClassVar[ClusterKind]
+
+    name: Annotated[str, cluster_name]
+    instance_type: Annotated[str, known_instance_type]
+    max_nodes: Annotated[int, between(1, 1000)]
+    region: Annotated[str, known_region]
+    zone: str
+    account: Annotated[str, _ACCOUNT] | None = None  # None: whichever account the credentials belong to
+    efa_interfaces: int | None = None  # None: one per network card, as many as the type has
+    market: Market = Market.ON_DEMAND
+    reservation_id: Annotated[str, _RESERVATION] | None = (
+        None  # of the targeted reservation or the capacity block
+    )
+    vpc_cidr: str = "10.20.0.0/16"
+    peer_cidrs: tuple[str, ...] = ()  # networks that this one will be peered with
+    egress: Egress = Egress.ENDPOINTS
+    file_system: FileSystem = FileSystem.EFS
+    fsx_capacity_gib: Annotated[int, fsx_capacity] = 1200
+    fsx_mbps_per_tib: Annotated[int, one_of(125, 250, 500, 1000)] = 125
+    root_volume_gib: Annotated[int, between(50, 16384, "GiB")] = 200
+    log_retention_days: Annotated[int, one_of(*_RETENTION_DAYS)] = 365
+    budget_usd_per_month: Annotated[int, between(1, 100_000_000, "dollars")]
+    alert_email: Annotated[str, _EMAIL]
+    keep_data: bool = True  # False: bucket, repositories, file system and key go with the stack
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCluster(Cluster):
+    """A cluster for AWS Batch multi-node jobs, scaled from zero."""
+
+    kind: ClassVar[ClusterKind] = ClusterKind.BATCH
+
+    max_nodes: Annotated[int, between(1, 1000, why="AWS Batch runs a job on at most 1000 nodes")]
+    image: Annotated[str, _IMAGE] = "gaudi"  # a folder of containers/images
+    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/gaudi-ecs/id"  # names the machine image
+    job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48
+    job_attempts: Annotated[int, between(1, 10, why="1 is no retry")] = 3
+    runnable_timeout_minutes: Annotated[int, between(10, 1440, "minutes")] = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiCluster(Cluster):
+    """Machines that start a job over MPI and ssh by themselves: all max_nodes of them run, or none does."""
+
+    kind: ClassVar[ClusterKind] = ClusterKind.MPI
+
+    max_nodes: Annotated[
+        int, between(1, 50, why="EC2 Auto Scaling protects 50 nodes of a group from scaling in, not more")
+    ]
+    vpc_cidr: str = "10.30.0.0/16"
+    machine_image: Annotated[str, _IMAGE] = "cpu-mpi"  # a folder of containers/images with its lock
+    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/cpu-mpi/id"  # where its bake is published
+    mpi: Mpi = Mpi.OPEN_MPI
+    ssh_cidrs: tuple[str, ...] = ()  # who may reach port 22 besides the nodes themselves
+    idle_minutes: Annotated[int, between(10, 1440, "minutes")] | None = 60  # then to none; None: never
+    start_at: Annotated[str, _CRON] | None = None  # all nodes
+    stop_at: Annotated[str, _CRON] | None = None  # none, as soon as no job runs
+    time_zone: Annotated[str, _TIME_ZONE] = "Etc/UTC"  # of the two above
+    job_timeout_hours: Annotated[int, between(1, 48, "hours", why="Systems Manager ends a command then")] = 48

@@ -1,0 +1,116 @@
+"""What nodes and jobs may do in AWS: a role for the machine, one to start tasks, one for the training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.encryption import use_key, write_logs
+from slipway.infra.patterns.observability.idle_metric import METRIC_NAMESPACE
+from slipway.infra.patterns.images.repositories import pull_statements
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.jobs.core.inputs import JOB_PREFIXES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAccessProps:
+    bucket: s3.IBucket
+    data_key: kms.IKey
+    log_group_arn: str
+
+
+class NodeAccess(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: NodeAccessProps) -> None:
+        super().__init__(scope, id)
+        self.instance_role = ServiceRole(self, "Node", props=_node(self))
+        self.execution_role = ServiceRole(self, "Execution", props=_execution(self, props))
+        self.job_role = ServiceRole(self, "Job", props=_job(props))
+
+
+def _node(scope: Construct) -> ServiceRoleProps:
+    return ServiceRoleProps(
+        service="ec2",
+        description="Nodes: join ECS, answer Session Manager, report idleness",
+        for_this_account_only=False,
+        statements=(*_join_ecs(scope), session_manager(), report_metrics()),
+    )
+
+
+def _execution(scope: Construct, props: NodeAccessProps) -> ServiceRoleProps:
+    return ServiceRoleProps(
+        service="ecs-tasks",
+        description="Starting a task: pull its image, open its log",
+        statements=(*pull_statements(scope), write_logs(props.log_group_arn)),
+    )
+
+
+def _job(props: NodeAccessProps) -> ServiceRoleProps:
+    """A job reads and writes data; it does not touch the sources that images are built from."""
+    own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
+    use_bucket = UseBucketProps(bucket=props.bucket, read=own, write=own)
+    return ServiceRoleProps(
+        service="ecs-tasks",
+        description="Training: datasets and checkpoints in the data bucket",
+        statements=(*bucket_statements(use_bucket), use_key(props.data_key)),
+    )
+
+
+def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
+    """What the ECS agent calls. Batch names its ECS clusters itself, so which one is not known beforehand."""
+    stack = Stack.of(scope)
+    clusters = stack.format_arn(service="ecs", resource="cluster", resource_name="*")
+    nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
+    join = iam.PolicyStatement(
+        sid="JoinCluster",
+        actions=[
+            "ecs:DeregisterContainerInstance",
+            "ecs:RegisterContainerInstance",
+            "ecs:SubmitAttachmentStateChanges",
+            "ecs:SubmitContainerStateChange",
+            "ecs:SubmitTaskStateChange",
+        ],
+        resources=[clusters],
+    )
+    work = iam.PolicyStatement(
+        sid="TakeTasks",
+        actions=["ecs:Poll", "ecs:StartTelemetrySession", "ecs:UpdateContainerInstancesState"],
+        resources=[nodes],
+    )
+    find = iam.PolicyStatement(sid="FindEcs", actions=["ecs:DiscoverPollEndpoint"], resources=["*"])
+    return join, work, find
+
+
+def session_manager() -> iam.PolicyStatement:
+    """None of these takes a resource (Service Authorization Reference, "AWS Systems Manager")."""
+    return iam.PolicyStatement(
+        sid="AnswerSessionManager",
+        actions=[
+            "ec2messages:AcknowledgeMessage",
+            "ec2messages:DeleteMessage",
+            "ec2messages:FailMessage",
+            "ec2messages:GetEndpoint",
+            "ec2messages:GetMessages",
+            "ec2messages:SendReply",
+            "ssm:UpdateInstanceInformation",
+            "ssmmessages:CreateControlChannel",
+            "ssmmessages:CreateDataChannel",
+            "ssmmessages:OpenControlChannel",
+            "ssmmessages:OpenDataChannel",
+        ],
+        resources=["*"],
+    )
+
+
+def report_metrics() -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="ReportIdleness",
+        actions=["cloudwatch:PutMetricData"],
+        resources=["*"],
+        conditions={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
+    )

@@ -1,0 +1,246 @@
+"""The roles of a bakery: of the machine that becomes the image, of Image Builder, of what deletes old images.
+
+Image Builder writes the id where clusters look only with an execution role (Image Builder user guide,
+"Prerequisites for SSM output parameters"), and then does everything with it. Its statements are those of
+AWSServiceRoleForImageBuilder, version 25, without what these pipelines do not do, and with resources named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import ArnFormat, Aws, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from slipway.infra.patterns.access.node_access import session_manager
+
+MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeryProps:
+    """What the roles of one image may touch."""
+
+    resource_name: str  # of its components, recipe, pipeline and log group
+    region: str
+    ami_parameter: str
+    parent: str
+    log_group_arn: str
+    log_objects_arn: str
+    payload_arn: str | None  # None: no component of the image asks for it
+    subnet_id: str  # the only place where machines are started
+    security_group_id: str
+
+
+def instance_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+    """EC2InstanceProfileForImageBuilder, for the components of one image and no container images."""
+    components = f"{props.resource_name}-*"
+    read = iam.PolicyStatement(
+        sid="ReadComponents",
+        actions=["imagebuilder:GetComponent"],
+        resources=[_arn(scope, "imagebuilder", "component", f"{components}/*")],
+    )
+    tools = iam.PolicyStatement(
+        sid="ReadToolsOfImageBuilder",
+        actions=["s3:GetObject"],
+        resources=[f"arn:{Aws.PARTITION}:s3:::ec2imagebuilder*"],
+    )
+    payload = iam.PolicyStatement(
+        sid="ReadPayload", actions=["s3:GetObject"], resources=[props.payload_arn or ""]
+    )
+    keep = iam.PolicyStatement(sid="KeepLogs", actions=["s3:PutObject"], resources=[props.log_objects_arn])
+    found = (session_manager(), _logs(props), read, tools, keep)
+    return (*found, payload) if props.payload_arn else found
+
+
+def execution_statements(
+    scope: Construct, props: BakeryProps, instance_role_arn: str
+) -> tuple[iam.PolicyStatement, ...]:
+    return (
+        *_start_machines(props, instance_role_arn),
+        *_watch_machines(props),
+        *_run_on_machines(scope, props),
+        *_make_images(props),
+        *_use_parameters(scope, props),
+        _logs(props),
+        iam.PolicyStatement(
+            sid="AwaitSteps",
+            actions=[
+                "events:DeleteRule",
+                "events:DescribeRule",
+                "events:PutRule",
+                "events:PutTargets",
+                "events:RemoveTargets",
+            ],
+            resources=[_arn(scope, "events", "rule", "ImageBuilder-*")],
+        ),
+    )
+
+
+def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+    """Of EC2ImageBuilderLifecycleExecutionPolicy what deleting takes."""
+    images = f"{_ec2(props)}:image/*"
+    return (
+        iam.PolicyStatement(
+            sid="DeleteImages",
+            actions=["imagebuilder:DeleteImage"],
+            resources=[_arn(scope, "imagebuilder", "image", f"{props.resource_name}/*")],
+        ),
+        _made_by_image_builder(
+            "DeregisterAmis", ["ec2:DeregisterImage", "ec2:DescribeImageAttribute"], [images]
+        ),
+        _made_by_image_builder(
+            "DeleteSnapshots",
+            ["ec2:DeleteSnapshot"],
+            [f"{_ec2(props)}:snapshot/*"],
+        ),
+        iam.PolicyStatement(
+            sid="FindThem", actions=["ec2:DescribeImages", "tag:GetResources"], resources=["*"]
+        ),
+    )
+
+
+def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.PolicyStatement, ...]:
+    """From any AMI, for the parent may be anybody's; in one place, and tagged, by which they are found."""
+    ec2, own = _ec2(props), f"{_ec2(props)}{Aws.ACCOUNT_ID}"
+    place = (
+        "network-interface/*",
+        f"security-group/{props.security_group_id}",
+        f"subnet/{props.subnet_id}",
+    )
+    return (
+        iam.PolicyStatement(
+            sid="StartFrom",
+            actions=["ec2:RunInstances"],
+            resources=[f"{ec2}:image/*", f"{ec2}:snapshot/*", *(f"{own}:{each}" for each in place)],
+        ),
+        iam.PolicyStatement(
+            sid="StartTagged",
+            actions=["ec2:RunInstances"],
+            resources=[f"{own}:instance/*", f"{own}:volume/*"],
+            conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+        ),
+        iam.PolicyStatement(
+            sid="GiveThemTheirRole",
+            actions=["iam:PassRole"],
+            resources=[instance_role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        ),
+    )
+
+
+def _watch_machines(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+    own = f"{_ec2(props)}{Aws.ACCOUNT_ID}"
+    change = ("DescribeInstanceAttribute", "StartInstances", "StopInstances", "TerminateInstances")
+    see = (
+        "DescribeImages",
+        "DescribeInstanceStatus",
+        "DescribeInstanceTypeOfferings",
+        "DescribeInstanceTypes",
+        "DescribeInstances",
+        "DescribeSnapshots",
+        "DescribeSubnets",
+        "DescribeTags",
+    )
+    return (
+        _made_by_image_builder("StopMachines", [f"ec2:{each}" for each in change], [f"{own}:instance/*"]),
+        iam.PolicyStatement(sid="SeeMachines", actions=[f"ec2:{each}" for each in see], resources=["*"]),
+    )
+
+
+def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+    document = f"arn:{Aws.PARTITION}:ssm:{props.region}::document/AWS-RunShellScript"
+    return (
+        iam.PolicyStatement(sid="RunShell", actions=["ssm:SendCommand"], resources=[document]),
+        iam.PolicyStatement(
+            sid="RunOnOwn",
+            actions=["ssm:SendCommand"],
+            resources=[_arn(scope, "ec2", "instance", "*")],
+            conditions={"StringEquals": {"ssm:resourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+        ),
+        iam.PolicyStatement(
+            sid="SeeRuns",
+            actions=[
+                "ssm:DescribeInstanceInformation",
+                "ssm:GetCommandInvocation",
+                "ssm:ListCommandInvocations",
+                "ssm:ListCommands",
+            ],
+            resources=["*"],
+        ),
+    )
+
+
+def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+    """Of its own machines alone: an image of another one would hold what that has on its disk.
+
+    It is encrypted with the account's own EBS key, whose policy lets in who may use EBS here.
+    """
+    ec2 = _ec2(props)
+    images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
+    return (
+        iam.PolicyStatement(
+            sid="MakeImages",
+            actions=["ec2:CopyImage", "ec2:CreateImage"],
+            resources=[images, snapshots],
+        ),
+        _made_by_image_builder(
+            "TakeFromOwnMachines", ["ec2:CreateImage"], [f"{ec2}{Aws.ACCOUNT_ID}:instance/*"]
+        ),
+        _made_by_image_builder(
+            "ChangeOwnImages", ["ec2:DeregisterImage", "ec2:ModifyImageAttribute"], [images]
+        ),
+        iam.PolicyStatement(sid="TagImages", actions=["ec2:CreateTags"], resources=[images]),
+        iam.PolicyStatement(
+            sid="TagWhatItMakes",
+            actions=["ec2:CreateTags"],
+            resources=[snapshots, *(f"{ec2}{Aws.ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
+            conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+        ),
+    )
+
+
+def _use_parameters(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+    publish = iam.PolicyStatement(
+        sid="PublishId",
+        actions=["ssm:GetParameter", "ssm:PutParameter"],
+        resources=[_arn(scope, "ssm", "parameter", props.ami_parameter.removeprefix("/"))],
+    )
+    parameter = props.parent.removeprefix("ssm:/")
+    if parameter == props.parent:
+        return (publish,)
+    account = "" if parameter.startswith("aws/service/") else Aws.ACCOUNT_ID  # AWS's own are nobody's
+    arn = f"arn:{Aws.PARTITION}:ssm:{props.region}:{account}:parameter/{parameter}"
+    return publish, iam.PolicyStatement(sid="FindParent", actions=["ssm:GetParameter"], resources=[arn])
+
+
+def _logs(props: BakeryProps) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="WriteLogs",
+        actions=["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"],
+        resources=[props.log_group_arn, f"{props.log_group_arn}:log-stream:*"],
+    )
+
+
+def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid=sid,
+        actions=actions,
+        resources=resources,
+        conditions={"StringEquals": {"ec2:ResourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+    )
+
+
+def _ec2(props: BakeryProps) -> str:
+    """What ARNs of EC2 begin with, up to the account: images and snapshots name none."""
+    return f"arn:{Aws.PARTITION}:ec2:{props.region}:"
+
+
+def _arn(scope: Construct, service: str, resource: str, name: str) -> str:
+    return Stack.of(scope).format_arn(
+        service=service,
+        resource=resource,
+        resource_name=name,
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )

@@ -1,0 +1,188 @@
+"""How an image is baked and where it goes: machines without a public address, one id, old images deleted.
+
+It runs when `slipway bake` starts it and at no other time: a cluster's image changes when somebody means it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_imagebuilder as imagebuilder
+from constructs import Construct
+
+from slipway.infra.patterns.images.bakery_roles import BakeryProps, execution_statements, instance_statements, lifecycle_statements
+from slipway.infra.patterns.images.image_recipe import ImageRecipe
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+
+_IN_USE_WEEKS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePipelineProps:
+    bakery: BakeryProps
+    recipe: ImageRecipe
+    instance_type: str
+    log_group_name: str
+    log_place: tuple[str, str]  # a bucket and a prefix, for what AWSTOE itself writes down
+    ami_tags: Mapping[str, str]
+    machine_tags: Mapping[str, str]
+    keep_images: int
+
+
+class ImagePipeline(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: ImagePipelineProps) -> None:
+        super().__init__(scope, id)
+        machine = _machine_role(self, props)
+        execution = _role(
+            self,
+            "Execution",
+            "Image Builder: bakes one image and publishes its id",
+            execution_statements(self, props.bakery, machine.arn),
+        )
+        self.resource = imagebuilder.CfnImagePipeline(
+            self,
+            "Resource",
+            name=props.bakery.resource_name,
+            description="Started by slipway bake; it has no schedule",
+            image_recipe_arn=props.recipe.resource.attr_arn,
+            infrastructure_configuration_arn=_infrastructure(self, props, machine).attr_arn,
+            distribution_configuration_arn=_distribution(self, props).attr_arn,
+            execution_role=execution.arn,
+            # An inventory of packages, which takes rights of its own: the lock says what is in there.
+            enhanced_image_metadata_enabled=False,
+            image_tests_configuration=imagebuilder.CfnImagePipeline.ImageTestsConfigurationProperty(
+                image_tests_enabled=True
+            ),
+            logging_configuration=imagebuilder.CfnImagePipeline.PipelineLoggingConfigurationProperty(
+                image_log_group_name=props.log_group_name, pipeline_log_group_name=props.log_group_name
+            ),
+        )
+        self.resource.node.add_dependency(execution.policy)
+        _lifecycle(self, props)
+
+
+def _infrastructure(
+    scope: Construct, props: ImagePipelineProps, machine: ServiceRole
+) -> imagebuilder.CfnInfrastructureConfiguration:
+    profile = iam.CfnInstanceProfile(scope, "MachineProfile", roles=[machine.role.role_name])
+    infrastructure = imagebuilder.CfnInfrastructureConfiguration
+    return infrastructure(
+        scope,
+        "Infrastructure",
+        name=props.bakery.resource_name,
+        instance_profile_name=profile.ref,
+        instance_types=[props.instance_type],
+        subnet_id=props.bakery.subnet_id,
+        security_group_ids=[props.bakery.security_group_id],
+        instance_metadata_options=infrastructure.InstanceMetadataOptionsProperty(
+            http_tokens="required", http_put_response_hop_limit=1
+        ),
+        logging=infrastructure.LoggingProperty(
+            s3_logs=infrastructure.S3LogsProperty(
+                s3_bucket_name=props.log_place[0], s3_key_prefix=props.log_place[1]
+            )
+        ),
+        resource_tags=props.machine_tags or None,
+        terminate_instance_on_failure=True,  # its logs are kept
+    )
+
+
+def _distribution(scope: Construct, props: ImagePipelineProps) -> imagebuilder.CfnDistributionConfiguration:
+    distribution = imagebuilder.CfnDistributionConfiguration
+    return distribution(
+        scope,
+        "Distribution",
+        name=props.bakery.resource_name,
+        distributions=[
+            distribution.DistributionProperty(
+                region=props.bakery.region,
+                # A mapping: the CDK writes its own type for this property as CloudFormation does not take it.
+                ami_distribution_configuration={
+                    "Name": f"{props.bakery.resource_name}-{{{{ imagebuilder:buildDate }}}}",
+                    "AmiTags": props.ami_tags,
+                },
+                ssm_parameter_configurations=[
+                    distribution.SsmParameterConfigurationProperty(
+                        parameter_name=props.bakery.ami_parameter, data_type="aws:ec2:image"
+                    )
+                ],
+            )
+        ],
+    )
+
+
+def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
+    """By the name of the recipe, whatever its version: a new lock makes a new one."""
+    role = _role(
+        scope,
+        "Lifecycle",
+        "Image Builder: deletes old images of one pipeline",
+        lifecycle_statements(scope, props.bakery),
+        for_this_account_only=True,
+    )
+    policy = imagebuilder.CfnLifecyclePolicy
+    resource = policy(
+        scope,
+        "OldImages",
+        name=props.bakery.resource_name,
+        status="ENABLED",
+        execution_role=role.arn,
+        resource_type="AMI_IMAGE",
+        resource_selection=policy.ResourceSelectionProperty(
+            recipes=[
+                policy.RecipeSelectionProperty(name=props.bakery.resource_name, semantic_version="x.x.x")
+            ]
+        ),
+        policy_details=[
+            policy.PolicyDetailProperty(
+                action=policy.ActionProperty(
+                    type="DELETE",
+                    include_resources=policy.IncludeResourcesProperty(amis=True, snapshots=True),
+                ),
+                filter=policy.FilterProperty(type="COUNT", value=props.keep_images),
+                # What nodes start from stays, however old: somebody went back to it.
+                exclusion_rules=policy.ExclusionRulesProperty(
+                    amis=policy.AmiExclusionRulesProperty(
+                        last_launched=policy.LastLaunchedProperty(unit="WEEKS", value=_IN_USE_WEEKS)
+                    )
+                ),
+            )
+        ],
+    )
+    resource.node.add_dependency(role.policy)
+
+
+def _machine_role(scope: Construct, props: ImagePipelineProps) -> ServiceRole:
+    return ServiceRole(
+        scope,
+        "Machine",
+        props=ServiceRoleProps(
+            service="ec2",
+            description="The machine that becomes an image: reads its components, answers Image Builder",
+            for_this_account_only=False,
+            statements=instance_statements(scope, props.bakery),
+        ),
+    )
+
+
+def _role(
+    scope: Construct,
+    id: str,
+    description: str,
+    statements: tuple[iam.PolicyStatement, ...],
+    *,
+    for_this_account_only: bool = False,
+) -> ServiceRole:
+    """Image Builder is known to name its account when it assumes a role for life-cycle policies only."""
+    return ServiceRole(
+        scope,
+        id,
+        props=ServiceRoleProps(
+            service="imagebuilder",
+            description=description,
+            for_this_account_only=for_this_account_only,
+            statements=statements,
+        ),
+    )

@@ -1,0 +1,93 @@
+"""What a bake needs of this checkout: one zip with the image's Python lock, uv's, and a wheel of the project.
+
+The same files give the same zip, byte for byte: its digest names it in S3, and the build machine checks it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+from slipway.jobs.core.images.container_images import JUNK_FOLDERS
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("containers", "jobs")
+_WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
+_SUFFIXES = frozenset({".c", ".csv", ".h", ".py", ".sh", ".toml"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    content: bytes
+    digest: str
+
+
+def payload_of(image: str) -> Payload:
+    folder = ROOT / "containers" / "images" / image
+    name, wheel = project_wheel()
+    content = _zipped(
+        {
+            "requirements.txt": (folder / "requirements.txt").read_bytes(),
+            "uv.txt": (ROOT / "scripts" / "locks" / "uv.txt").read_bytes(),
+            name: wheel,
+        }
+    )
+    return Payload(content=content, digest=sha256(content).hexdigest())
+
+
+@lru_cache(maxsize=1)
+def project_wheel() -> tuple[str, bytes]:
+    """Its file name and its bytes (packaging.python.org, "Binary distribution format").
+
+    No build tool is needed: everything in it is a file of the checkout as it is.
+    """
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    name, version = project["name"], project["version"]
+    about = f"{name}-{version}.dist-info"
+    scripts = "".join(f"{script} = {target}\n" for script, target in sorted(project["scripts"].items()))
+    files = {
+        **_sources(),
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+        f"{about}/WHEEL": _WHEEL,
+        f"{about}/entry_points.txt": f"[console_scripts]\n{scripts}".encode(),
+    }
+    files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
+    return f"{name}-{version}-py3-none-any.whl", _zipped(files)
+
+
+def _sources() -> dict[str, bytes]:
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*"))
+        if path.suffix in _SUFFIXES and path.is_file() and not JUNK_FOLDERS & set(path.parts)
+    }
+
+
+def _record(files: Mapping[str, bytes], own_name: str) -> bytes:
+    lines = [f"{name},sha256={_urlsafe(content)},{len(content)}\n" for name, content in files.items()]
+    return "".join([*lines, f"{own_name},,\n"]).encode()
+
+
+def _urlsafe(content: bytes) -> str:
+    return urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
+
+
+def _zipped(files: Mapping[str, bytes]) -> bytes:
+    target = BytesIO()
+    with ZipFile(target, "w") as archive:
+        for name, content in files.items():
+            entry = ZipInfo(name, date_time=_LONG_AGO)
+            entry.external_attr = 0o644 << 16
+            packed = ZIP_STORED if name.endswith(".whl") else ZIP_DEFLATED
+            archive.writestr(entry, content, compress_type=packed, compresslevel=1)
+    return target.getvalue()

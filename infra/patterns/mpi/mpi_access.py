@@ -1,0 +1,88 @@
+"""What a node of an MPI cluster may do in AWS. Its jobs run on the node itself, so they may do the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
+from slipway.infra.patterns.access.cluster_secret import ClusterSecret
+from slipway.infra.patterns.storage.encryption import use_key, write_logs
+from slipway.infra.patterns.access.node_access import report_metrics, session_manager
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+
+# Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
+_WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")
+_READ = ("code/*", *_WRITTEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiAccessProps:
+    node_group: str
+    bucket: s3.IBucket
+    data_key: kms.IKey
+    secret: ClusterSecret
+    log_group_arn: str
+
+
+class MpiAccess(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: MpiAccessProps) -> None:
+        super().__init__(scope, id)
+        use_bucket = UseBucketProps(bucket=props.bucket, read=_READ, write=_WRITTEN)
+        self.node_role = ServiceRole(
+            self,
+            "Machine",
+            props=ServiceRoleProps(
+                service="ec2",
+                description="Nodes: join the cluster, run its jobs, answer Systems Manager",
+                for_this_account_only=False,
+                statements=(
+                    session_manager(),
+                    report_metrics(),
+                    _find_each_other(),
+                    _protect_from_scaling_in(self, props.node_group),
+                    *_run_command_output(self, props.log_group_arn),
+                    *bucket_statements(use_bucket),
+                    use_key(props.data_key),
+                    *props.secret.read_statements(),
+                ),
+            ),
+        )
+        props.secret.close_to_all_but(self.node_role.arn)
+
+
+def _find_each_other() -> iam.PolicyStatement:
+    """DescribeInstances takes no resource (Service Authorization Reference, "Amazon EC2")."""
+    return iam.PolicyStatement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
+
+
+def _protect_from_scaling_in(scope: Construct, node_group: str) -> iam.PolicyStatement:
+    """While a job runs. The middle of the ARN is an id that Auto Scaling makes up."""
+    group = Stack.of(scope).format_arn(
+        service="autoscaling",
+        resource="autoScalingGroup",
+        resource_name=f"*:autoScalingGroupName/{node_group}",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    return iam.PolicyStatement(
+        sid="ProtectJobs", actions=["autoscaling:SetInstanceProtection"], resources=[group]
+    )
+
+
+def _run_command_output(scope: Construct, log_group_arn: str) -> tuple[iam.PolicyStatement, ...]:
+    """Systems Manager user guide, "Configuring CloudWatch Logs for Run Command": the agent looks first."""
+    groups = Stack.of(scope).format_arn(
+        service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+    )
+    find_group = iam.PolicyStatement(
+        sid="FindLogGroup", actions=["logs:DescribeLogGroups"], resources=[groups]
+    )
+    find_stream = iam.PolicyStatement(
+        sid="FindLogStream", actions=["logs:DescribeLogStreams"], resources=[f"{log_group_arn}:*"]
+    )
+    return write_logs(log_group_arn), find_group, find_stream

@@ -1,0 +1,130 @@
+"""The nodes of a cluster as one Auto Scaling group: all of them run, or none.
+
+How they roll: a changed template or machine image reaches nodes as they are started, and a deployment takes
+none away, for there is no UpdatePolicy. To change those that run, after their job: `aws autoscaling
+start-instance-refresh --auto-scaling-group-name NAME --preferences ScaleInProtectedInstances=Wait`. A running
+job protects its nodes from every scaling in (slipway-node sets that), so the rules here never end one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from slipway.infra.patterns.observability.idle_metric import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE, REPORT_EVERY_MINUTES
+from slipway.infra.patterns.nodes.launch_template import NodeTemplate
+from slipway.infra.patterns.access.roles import ServiceRole
+
+_COOLDOWN_SECONDS = 300
+_NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hours:
+    """When nodes start and stop, as crontab says it; None: not by the clock."""
+
+    start_at: str | None
+    stop_at: str | None
+    time_zone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupProps:
+    name: str  # the node's role names the group, which needs the role: so neither can wait for the other's id
+    cluster: str
+    nodes: int
+    subnet_id: str
+    template: NodeTemplate
+    node_role: ServiceRole
+    in_placement_group: bool
+    idle_minutes: int | None
+    hours: Hours
+
+
+class NodeGroup(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: NodeGroupProps) -> None:
+        super().__init__(scope, id)
+        self.resource = autoscaling.CfnAutoScalingGroup(
+            self,
+            "Resource",
+            auto_scaling_group_name=props.name,
+            min_size=str(0 if _comes_and_goes(props) else props.nodes),
+            max_size=str(props.nodes),
+            desired_capacity=str(props.nodes),
+            vpc_zone_identifier=[props.subnet_id],
+            placement_group=_placement_group(self, props),
+            launch_template=autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty(
+                launch_template_id=props.template.resource.ref, version=props.template.version
+            ),
+            # A dead node is replaced; one that fails otherwise is the job's to name, and people's to look at.
+            health_check_type="EC2",
+            health_check_grace_period=_COOLDOWN_SECONDS,
+            cooldown=str(_COOLDOWN_SECONDS),
+            tags=[_NAMED(key="Name", value=props.cluster, propagate_at_launch=True)],
+            # A Spot node is not replaced before EC2 takes it: the exchange would end a job that might go on.
+            capacity_rebalance=False,
+        )
+        # Nodes join with their permissions in place.
+        self.resource.node.add_dependency(props.node_role.policy)
+        _stop_when_idle(self, props)
+        _keep_hours(self, props)
+
+
+def _comes_and_goes(props: NodeGroupProps) -> bool:
+    return any((props.idle_minutes, props.hours.start_at, props.hours.stop_at))
+
+
+def _placement_group(group: NodeGroup, props: NodeGroupProps) -> str | None:
+    if not props.in_placement_group:
+        return None
+    return ec2.CfnPlacementGroup(group, "PlacementGroup", strategy="cluster").ref
+
+
+def _stop_when_idle(group: NodeGroup, props: NodeGroupProps) -> None:
+    if props.idle_minutes is None:
+        return
+    to_none = autoscaling.CfnScalingPolicy(
+        group,
+        "ToNone",
+        auto_scaling_group_name=group.resource.ref,
+        policy_type="SimpleScaling",
+        adjustment_type="ExactCapacity",
+        scaling_adjustment=0,
+        cooldown=str(_COOLDOWN_SECONDS),
+    )
+    cloudwatch.CfnAlarm(
+        group,
+        "AllIdle",
+        alarm_description=f"No node of {props.cluster} had a job in {props.idle_minutes} minutes: all stop",
+        namespace=METRIC_NAMESPACE,
+        metric_name=IDLE_METRIC,
+        dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=CLUSTER_DIMENSION, value=props.cluster)],
+        statistic="Minimum",  # of 1 for an idle node and 0 for one at work: 1 when none works
+        period=REPORT_EVERY_MINUTES * 60,
+        evaluation_periods=props.idle_minutes // REPORT_EVERY_MINUTES,
+        threshold=1,
+        comparison_operator="GreaterThanOrEqualToThreshold",
+        treat_missing_data="notBreaching",
+        alarm_actions=[to_none.ref],
+    )
+
+
+def _keep_hours(group: NodeGroup, props: NodeGroupProps) -> None:
+    _at(group, "Start", props.hours, when=props.hours.start_at, nodes=props.nodes)
+    _at(group, "Stop", props.hours, when=props.hours.stop_at, nodes=0)
+
+
+def _at(group: NodeGroup, id: str, hours: Hours, *, when: str | None, nodes: int) -> None:
+    if when is not None:
+        autoscaling.CfnScheduledAction(
+            group,
+            id,
+            auto_scaling_group_name=group.resource.ref,
+            recurrence=when,
+            time_zone=hours.time_zone,
+            desired_capacity=nodes,
+        )

@@ -1,0 +1,149 @@
+"""How private subnets reach AWS without the internet: S3's gateway endpoint, and interface endpoints.
+
+A service that nodes call is one entry of the kind's SERVICES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aws_cdk import Aws, CfnTag
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from slipway.infra.declare.types import Egress
+from slipway.infra.patterns.network.security_groups import NOTHING
+from slipway.infra.patterns.network.vpc import Vpc
+
+# File systems are mounted through their own addresses in the subnet and need none here.
+_EVERY_NODE = (
+    "logs",
+    "monitoring",  # nodes report whether they are idle
+    "ssm",
+    "ssmmessages",
+    "ec2messages",
+    "secretsmanager",
+    "sts",
+)
+BATCH_SERVICES = ("ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", *_EVERY_NODE)
+# Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
+MPI_SERVICES = ("autoscaling", "ec2", *_EVERY_NODE)
+
+# What jobs, nodes and the AWS CLI do with objects; buckets themselves are made and changed from outside.
+_OBJECT_ACTIONS = (
+    "s3:AbortMultipartUpload",
+    "s3:DeleteObject",
+    "s3:GetBucketLocation",
+    "s3:GetObject",
+    "s3:GetObjectTagging",
+    "s3:GetObjectVersion",
+    "s3:ListBucket",
+    "s3:ListBucketMultipartUploads",
+    "s3:ListMultipartUploadParts",
+    "s3:PutObject",
+    "s3:PutObjectTagging",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3EndpointProps:
+    region: str
+    vpc: Vpc
+
+
+class S3Endpoint(Construct):
+    """Free, and always there: data and image layers never pass a NAT gateway."""
+
+    def __init__(self, scope: Construct, id: str, *, props: S3EndpointProps) -> None:
+        super().__init__(scope, id)
+        self.resource = ec2.CfnVPCEndpoint(
+            self,
+            "Resource",
+            vpc_id=props.vpc.vpc_id,
+            service_name=f"com.amazonaws.{props.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[table.ref for table in props.vpc.route_tables],
+            policy_document=_s3_policy(props.region),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceEndpointsProps:
+    region: str
+    vpc: Vpc
+    services: tuple[str, ...]
+
+
+class InterfaceEndpoints(Construct):
+    """Each costs about a cent an hour, whether nodes run or not."""
+
+    def __init__(self, scope: Construct, id: str, *, props: InterfaceEndpointsProps) -> None:
+        super().__init__(scope, id)
+        self.security_group = ec2.CfnSecurityGroup(
+            self,
+            "SecurityGroup",
+            group_description="Interface endpoints: HTTPS from the private subnet",
+            vpc_id=props.vpc.vpc_id,
+            # The subnet and not a group: nodes and the tasks' own interfaces are in different groups.
+            security_group_ingress=[
+                ec2.CfnSecurityGroup.IngressProperty(
+                    ip_protocol="tcp",
+                    from_port=443,
+                    to_port=443,
+                    cidr_ip=props.vpc.private_cidr,
+                    description="HTTPS from the private subnet",
+                )
+            ],
+            security_group_egress=[NOTHING],
+        )
+        for service in props.services:
+            ec2.CfnVPCEndpoint(
+                self,
+                _logical_id(service),
+                vpc_id=props.vpc.vpc_id,
+                service_name=f"com.amazonaws.{props.region}.{service}",
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=[props.vpc.private_subnet_id],
+                security_group_ids=[self.security_group.attr_group_id],
+                tags=[CfnTag(key="Name", value=service)],
+            )
+
+
+def no_endpoints(_scope: Construct, _id: str, _props: InterfaceEndpointsProps) -> None:
+    return None
+
+
+def interface_endpoints(scope: Construct, id: str, props: InterfaceEndpointsProps) -> str:
+    return InterfaceEndpoints(scope, id, props=props).security_group.attr_group_id
+
+
+# The security group of the endpoints, where there are any.
+ENDPOINTS: Mapping[Egress, Callable[[Construct, str, InterfaceEndpointsProps], str | None]] = {
+    Egress.ENDPOINTS: interface_endpoints,
+    Egress.NAT: no_endpoints,
+}
+
+
+def _logical_id(service: str) -> str:
+    return "".join(part.title() for part in service.replace(".", "-").split("-"))
+
+
+def _s3_policy(region: str) -> iam.PolicyDocument:
+    own = iam.PolicyStatement(
+        sid="BucketsOfThisAccount",
+        principals=[iam.AnyPrincipal()],
+        actions=list(_OBJECT_ACTIONS),
+        resources=[f"arn:{Aws.PARTITION}:s3:::*"],
+        conditions={"StringEquals": {"aws:ResourceAccount": Aws.ACCOUNT_ID}},
+    )
+    # ECR keeps image layers in a bucket of its own (Amazon ECR user guide, "Interface VPC endpoints").
+    layers = iam.PolicyStatement(
+        sid="ImageLayers",
+        principals=[iam.AnyPrincipal()],
+        actions=["s3:GetObject"],
+        resources=[f"arn:{Aws.PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
+    )
+    return iam.PolicyDocument(statements=[own, layers])

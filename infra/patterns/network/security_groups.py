@@ -1,0 +1,143 @@
+"""Security groups that allow what is named and nothing else. Rules between groups are L1 resources.
+
+The L2's add_egress_rule(self) is dropped without a word, and EFA needs that rule: traffic of a group to
+itself must be allowed in and out by the group, 0.0.0.0/0 does not cover it (EC2 user guide, "Elastic Fabric
+Adapter").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from slipway.infra.declare.types import Egress
+from slipway.infra.declare.s3_prefix_lists import s3_prefix_list
+
+# EC2 gives a group that lists no egress a rule that allows everything. This one allows nothing that leaves
+# the host.
+NOTHING = ec2.CfnSecurityGroup.EgressProperty(
+    ip_protocol="icmp", from_port=252, to_port=86, cidr_ip="255.255.255.255/32", description="Nothing"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortRange:
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSecurityGroupProps:
+    vpc_id: str
+    region: str
+    egress: Egress
+    endpoint_security_group_id: str | None  # None: AWS is reached through the NAT gateway
+    ssh_cidrs: tuple[str, ...] = ()
+
+
+class NodeSecurityGroup(Construct):
+    """All traffic between nodes, HTTPS to AWS, ssh from where it is asked for, nothing else."""
+
+    def __init__(self, scope: Construct, id: str, *, props: NodeSecurityGroupProps) -> None:
+        super().__init__(scope, id)
+        self.resource = ec2.CfnSecurityGroup(
+            self,
+            "Resource",
+            group_description="Nodes: all traffic among themselves, HTTPS to AWS",
+            vpc_id=props.vpc_id,
+            security_group_ingress=[_ssh_in(cidr) for cidr in props.ssh_cidrs] or None,
+            security_group_egress=[_https_out(props)],
+        )
+        self.group_id = self.resource.attr_group_id
+        ec2.CfnSecurityGroupIngress(
+            self,
+            "FromNodes",
+            group_id=self.group_id,
+            ip_protocol="-1",
+            source_security_group_id=self.group_id,
+            description="EFA: all traffic between nodes",
+        )
+        ec2.CfnSecurityGroupEgress(
+            self,
+            "ToNodes",
+            group_id=self.group_id,
+            ip_protocol="-1",
+            destination_security_group_id=self.group_id,
+            description="EFA: all traffic between nodes",
+        )
+        if props.endpoint_security_group_id is not None:
+            ec2.CfnSecurityGroupEgress(
+                self,
+                "ToEndpoints",
+                group_id=self.group_id,
+                ip_protocol="tcp",
+                from_port=443,
+                to_port=443,
+                destination_security_group_id=props.endpoint_security_group_id,
+                description="HTTPS to the interface endpoints",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountRulesProps:
+    node_group_id: str
+    file_system_group_id: str
+    ports: tuple[PortRange, ...]
+    calls_back: bool  # whether the file system opens connections to its clients
+
+
+class MountRules(Construct):
+    """Nodes reach the file system, and it reaches them where its protocol asks for that."""
+
+    def __init__(self, scope: Construct, id: str, *, props: MountRulesProps) -> None:
+        super().__init__(scope, id)
+        nodes, files = props.node_group_id, props.file_system_group_id
+        for ports in props.ports:
+            _allow(self, "Mount", client=nodes, server=files, ports=ports)
+            if props.calls_back:
+                _allow(self, "CallBack", client=files, server=nodes, ports=ports)
+
+
+def _ssh_in(cidr: str) -> ec2.CfnSecurityGroup.IngressProperty:
+    return ec2.CfnSecurityGroup.IngressProperty(
+        ip_protocol="tcp", from_port=22, to_port=22, cidr_ip=cidr, description="ssh, as declared"
+    )
+
+
+def _https_out(props: NodeSecurityGroupProps) -> ec2.CfnSecurityGroup.EgressProperty:
+    if props.egress is Egress.NAT:
+        return ec2.CfnSecurityGroup.EgressProperty(
+            ip_protocol="tcp", from_port=443, to_port=443, cidr_ip="0.0.0.0/0", description="HTTPS"
+        )
+    return ec2.CfnSecurityGroup.EgressProperty(
+        ip_protocol="tcp",
+        from_port=443,
+        to_port=443,
+        destination_prefix_list_id=s3_prefix_list(props.region),
+        description="HTTPS to S3",
+    )
+
+
+def _allow(scope: Construct, id: str, *, client: str, server: str, ports: PortRange) -> None:
+    ec2.CfnSecurityGroupEgress(
+        scope,
+        f"{id}{ports.first}Out",
+        group_id=client,
+        ip_protocol="tcp",
+        from_port=ports.first,
+        to_port=ports.last,
+        destination_security_group_id=server,
+        description=f"{id} out",
+    )
+    ec2.CfnSecurityGroupIngress(
+        scope,
+        f"{id}{ports.first}In",
+        group_id=server,
+        ip_protocol="tcp",
+        from_port=ports.first,
+        to_port=ports.last,
+        source_security_group_id=client,
+        description=f"{id} in",
+    )

@@ -1,0 +1,137 @@
+"""One VPC with one private subnet in one zone, for nodes that have to be close to each other.
+
+L1 resources: the L2 VPC picks its own zones where the account is not known, and zones are declared here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from aws_cdk import CfnTag
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from slipway.infra.declare.types import Egress
+from slipway.jobs.core.errors import SlipwayError
+
+_LONGEST_SUBNET_PREFIX = 28  # VPC user guide, "Subnet sizing for IPv4": /16 to /28
+_ANYWHERE = "0.0.0.0/0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VpcProps:
+    name: str
+    cidr: str
+    zone: str
+    egress: Egress
+
+
+class Vpc(Construct):
+    """Nodes get no public address: EC2 gives none to an instance with several network interfaces."""
+
+    def __init__(self, scope: Construct, id: str, *, props: VpcProps) -> None:
+        super().__init__(scope, id)
+        private_cidr, public_cidr = subnet_cidrs(props.cidr, props.egress)
+        self.private_cidr = private_cidr
+        self.resource = ec2.CfnVPC(
+            self,
+            "Resource",
+            cidr_block=props.cidr,
+            enable_dns_hostnames=True,  # private DNS of interface endpoints, and EFS by name, need both
+            enable_dns_support=True,
+            tags=[CfnTag(key="Name", value=props.name)],
+        )
+        self.private_subnet = _subnet(self, "Private", cidr=private_cidr, zone=props.zone)
+        self.route_tables = [_route_table(self, "PrivateRoutes", self.private_subnet)]
+        if public_cidr is not None:
+            self.route_tables.append(_add_nat(self, public_cidr, props.zone))
+
+    @property
+    def vpc_id(self) -> str:
+        return self.resource.ref
+
+    @property
+    def private_subnet_id(self) -> str:
+        return self.private_subnet.ref
+
+    @property
+    def private_route_table_id(self) -> str:
+        return self.route_tables[0].ref
+
+
+# The default security group of the VPC stays as AWS makes it: all traffic from its own members, all out.
+# Batch puts the extra network interface of every multi-node task into the groups of the compute
+# environment, and into the default group where it names none; ours can name none, because EC2 refuses
+# groups beside a launch template's network interfaces (AWS Batch user guide, "Multi-node compute
+# environments"). So tasks reach each other through the default group's self rule. It cannot be written down
+# here: EC2 refuses a rule that exists already, and emptying the group takes a custom resource. Not tried on
+# AWS. An account whose rules empty default groups (Security Hub EC2.2) breaks every multi-node job.
+
+
+def subnet_cidrs(vpc_cidr: str, egress: Egress) -> tuple[str, str | None]:
+    """The private subnet has the lower half; the upper half is for what must be public, and for later."""
+    network = IPv4Network(vpc_cidr)
+    if network.prefixlen >= _LONGEST_SUBNET_PREFIX:
+        if egress is Egress.NAT:
+            raise SlipwayError(
+                f"vpc_cidr is {vpc_cidr}, too small for the second subnet that egress NAT needs; the "
+                f"smallest subnet is a /{_LONGEST_SUBNET_PREFIX}",
+                hint=f"use a /{_LONGEST_SUBNET_PREFIX - 1} or larger, or Egress.ENDPOINTS",
+            )
+        return vpc_cidr, None
+    lower, upper = network.subnets(prefixlen_diff=1)
+    if egress is not Egress.NAT:
+        return str(lower), None
+    public = next(upper.subnets(new_prefix=_LONGEST_SUBNET_PREFIX))
+    return str(lower), str(public)
+
+
+def _subnet(vpc: Vpc, id: str, *, cidr: str, zone: str) -> ec2.CfnSubnet:
+    return ec2.CfnSubnet(
+        vpc,
+        f"{id}Subnet",
+        vpc_id=vpc.vpc_id,
+        cidr_block=cidr,
+        availability_zone=zone,
+        map_public_ip_on_launch=False,
+        tags=[CfnTag(key="Name", value=id.lower())],
+    )
+
+
+def _route_table(vpc: Vpc, id: str, subnet: ec2.CfnSubnet) -> ec2.CfnRouteTable:
+    table = ec2.CfnRouteTable(vpc, id, vpc_id=vpc.vpc_id)
+    ec2.CfnSubnetRouteTableAssociation(
+        vpc, f"{id}Association", route_table_id=table.ref, subnet_id=subnet.ref
+    )
+    return table
+
+
+def _add_nat(vpc: Vpc, public_cidr: str, zone: str) -> ec2.CfnRouteTable:
+    """Its address can be made only when the internet gateway is attached."""
+    subnet = _subnet(vpc, "Public", cidr=public_cidr, zone=zone)
+    gateway = ec2.CfnInternetGateway(vpc, "InternetGateway")
+    attachment = ec2.CfnVPCGatewayAttachment(
+        vpc, "InternetGatewayAttachment", vpc_id=vpc.vpc_id, internet_gateway_id=gateway.ref
+    )
+    public_routes = _route_table(vpc, "PublicRoutes", subnet)
+    to_internet = ec2.CfnRoute(
+        vpc,
+        "PublicDefaultRoute",
+        route_table_id=public_routes.ref,
+        destination_cidr_block=_ANYWHERE,
+        gateway_id=gateway.ref,
+    )
+    to_internet.add_resource_dependency(attachment)
+    address = ec2.CfnEIP(vpc, "NatAddress", domain="vpc")
+    address.add_resource_dependency(attachment)
+    nat = ec2.CfnNatGateway(vpc, "Nat", subnet_id=subnet.ref, allocation_id=address.attr_allocation_id)
+    nat.add_resource_dependency(to_internet)
+    ec2.CfnRoute(
+        vpc,
+        "PrivateDefaultRoute",
+        route_table_id=vpc.private_route_table_id,
+        destination_cidr_block=_ANYWHERE,
+        nat_gateway_id=nat.ref,
+    )
+    return public_routes

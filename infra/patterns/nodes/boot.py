@@ -1,0 +1,43 @@
+"""What a node is told at its first boot: the parameters that the scripts of infra/userdata/ read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.infra.patterns.observability.idle_metric import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE, REPORT_EVERY_MINUTES
+
+SCRATCH = "/scratch"  # the local disks, gone with the node
+SHARED = "/mnt/shared"  # the cluster's file system
+
+
+class Work(StrEnum):
+    """How report_idle.sh sees that a node has a job: each is one function there, has_<value>."""
+
+    TASK = "task"
+    PROCESS = "process"
+
+
+def boot_parameters(
+    cluster: str, region: str, files: SharedFiles | None, work: Work = Work.TASK
+) -> dict[str, object]:
+    parameters: dict[str, object] = {
+        "cluster": cluster,
+        "region": region,
+        "scratch": SCRATCH,
+        "idle_report": {
+            "namespace": METRIC_NAMESPACE,
+            "metric": IDLE_METRIC,
+            "dimension": CLUSTER_DIMENSION,
+            "every_minutes": REPORT_EVERY_MINUTES,
+            "work": work,
+        },
+    }
+    if files is not None:
+        parameters["files"] = {
+            "kind": files.kind.value,
+            "id": files.file_system_id,
+            "mount_name": files.mount_name,
+            "path": SHARED,
+        }
+    return parameters

@@ -1,0 +1,105 @@
+"""What a node is made of: its network interfaces, disk, metadata service, first boot and how it is bought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aws_cdk import CfnTag
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from slipway.infra.patterns.nodes.markets import Purchase
+from slipway.infra.patterns.nodes.network_interfaces import network_interfaces
+from slipway.infra.patterns.nodes.processors import cpu_options
+from slipway.infra.patterns.nodes.user_data import node_user_data
+from slipway.jobs.catalogue.instances import InstanceType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What AWS Batch says in its compute environment, and the template itself for everybody else."""
+
+    instance_type: InstanceType
+    image_id: str
+    instance_profile_arn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTemplateProps:
+    efa_interfaces: int
+    security_group_id: str
+    root_volume_gib: int
+    purchase: Purchase
+    boot_parameters: Mapping[str, object]
+    tags: Mapping[str, str]
+    boot_script: str = "boot_node.sh"
+    machine: Machine | None = None
+
+
+class NodeTemplate(Construct):
+    """No key pair and no subnet: people come in through Session Manager; who starts nodes says where."""
+
+    def __init__(self, scope: Construct, id: str, *, props: NodeTemplateProps) -> None:
+        super().__init__(scope, id)
+        self.resource = ec2.CfnLaunchTemplate(self, "Resource", launch_template_data=_data(props))
+
+    @property
+    def version(self) -> str:
+        """As an attribute, so that a changed template reaches new nodes: who starts them keeps a number."""
+        return self.resource.attr_latest_version_number
+
+
+def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
+    machine = props.machine
+    return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+        instance_type=machine.instance_type.name if machine else None,
+        image_id=machine.image_id if machine else None,
+        iam_instance_profile=_profile(machine) if machine else None,
+        cpu_options=cpu_options(machine.instance_type) if machine else None,
+        network_interfaces=network_interfaces(
+            efa_interfaces=props.efa_interfaces, security_group_id=props.security_group_id
+        ),
+        block_device_mappings=[_root_volume(props.root_volume_gib)],
+        metadata_options=_METADATA,
+        monitoring=ec2.CfnLaunchTemplate.MonitoringProperty(enabled=False),  # jobs measure themselves
+        capacity_reservation_specification=props.purchase.reservation,
+        instance_market_options=props.purchase.market_options,
+        user_data=node_user_data(props.boot_parameters, props.boot_script),
+        tag_specifications=_volume_tags(props.tags),
+    )
+
+
+def _profile(machine: Machine) -> ec2.CfnLaunchTemplate.IamInstanceProfileProperty:
+    return ec2.CfnLaunchTemplate.IamInstanceProfileProperty(arn=machine.instance_profile_arn)
+
+
+# Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of
+# the node.
+_METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+    http_tokens="required", http_put_response_hop_limit=1, http_endpoint="enabled"
+)
+
+
+def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+    """Encrypted with the account's own EBS key.
+
+    With a customer-managed one the service-linked role of Auto Scaling would need a grant, and a key policy
+    that names that role is refused in an account where it does not exist yet; nodes would die at launch
+    without a reason.
+    """
+    return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+        device_name="/dev/sda1",  # of our machine image, which is made from Ubuntu's
+        ebs=ec2.CfnLaunchTemplate.EbsProperty(
+            volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True
+        ),
+    )
+
+
+def _volume_tags(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
+    """Disks are billed with their cluster, too; nodes are tagged by who starts them."""
+    return [
+        ec2.CfnLaunchTemplate.TagSpecificationProperty(
+            resource_type="volume", tags=[CfnTag(key=key, value=value) for key, value in tags.items()]
+        )
+    ]

@@ -1,0 +1,157 @@
+"""What a cluster tells its owner by e-mail: jobs that are stuck, and nodes that idle and are billed.
+
+A new alarm is one function and one line in ClusterAlarms; what keeps the jobs of a new kind of cluster from
+running is a function like blocked_queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES, idle_metric
+
+_IDLE_MINUTES = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertTopicProps:
+    key: kms.IKey
+    email: str
+
+
+class AlertTopic(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: AlertTopicProps) -> None:
+        super().__init__(scope, id)
+        # By its ARN, or the CDK would widen the key's policy, which allows the services already.
+        key = kms.Key.from_key_arn(self, "Key", props.key.key_arn)
+        self.topic = sns.Topic(self, "Resource", master_key=key, enforce_ssl=True)
+        self.topic.add_subscription(subscriptions.EmailSubscription(props.email))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckEvents:
+    """An event that tells why jobs do not run, and the sentence that is mailed with its fields in it."""
+
+    what: str
+    source: str
+    detail_type: str
+    detail: Mapping[str, Sequence[str]]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAlarmsProps:
+    cluster: str
+    stuck: Callable[[Construct], StuckEvents]
+    topic: sns.ITopic
+
+
+class ClusterAlarms(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: ClusterAlarmsProps) -> None:
+        super().__init__(scope, id)
+        self.stuck = _stuck_jobs(self, props)
+        self.idle = _idle_nodes(self, props)
+        for alarm in (self.stuck, self.idle):
+            alarm.add_alarm_action(actions.SnsAction(props.topic))
+
+
+def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], StuckEvents]:
+    """AWS Batch user guide, "Job queue blocked events"."""
+
+    def events_of(scope: Construct) -> StuckEvents:
+        queue_arn = Stack.of(scope).format_arn(
+            service="batch",
+            resource="job-queue",
+            resource_name=job_queue_name,
+            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+        )
+        name, job, reason = map(_detail, ("jobName", "jobId", "statusReason"))
+        return StuckEvents(
+            what=f"Jobs of cluster {cluster} that are stuck in RUNNABLE",
+            source="aws.batch",
+            detail_type="Batch Job Queue Blocked",
+            detail={"jobQueue": [queue_arn]},
+            message=f"Job {name} ({job}) blocks the queue of Slipway cluster {cluster}: {reason}",
+        )
+
+    return events_of
+
+
+def failed_launches(cluster: str, node_group: str) -> Callable[[Construct], StuckEvents]:
+    """EC2 Auto Scaling user guide, "EC2 Instance Launch Unsuccessful": no capacity, no quota, no rights."""
+    events_of = StuckEvents(
+        what=f"Nodes of cluster {cluster} that could not be started",
+        source="aws.autoscaling",
+        detail_type="EC2 Instance Launch Unsuccessful",
+        detail={"AutoScalingGroupName": [node_group]},
+        message=f"A node of Slipway cluster {cluster} could not be started: {_detail('StatusMessage')}",
+    )
+    return lambda _scope: events_of
+
+
+def _detail(field: str) -> str:
+    return events.EventField.from_path(f"$.detail.{field}")
+
+
+def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
+    """AWS says so only in an event, which is mailed as it comes; the alarm counts them."""
+    stuck = props.stuck(scope)
+    return cloudwatch.Alarm(
+        scope,
+        "StuckJobs",
+        alarm_description=f"{stuck.what}: see `slipway preflight`",
+        metric=cloudwatch.Metric(
+            namespace="AWS/Events",
+            metric_name="TriggeredRules",
+            dimensions_map={"RuleName": _mailed(scope, stuck, props.topic).rule_name},
+            statistic="Sum",
+            period=Duration.minutes(5),
+        ),
+        threshold=1,
+        evaluation_periods=1,
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )
+
+
+def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.Rule:
+    rule = events.Rule(
+        scope,
+        "StuckJobEvents",
+        description=stuck.what,
+        event_pattern=events.EventPattern(
+            source=[stuck.source],
+            detail_type=[stuck.detail_type],
+            detail={field: list(values) for field, values in stuck.detail.items()},
+        ),
+    )
+    rule.add_target(targets.SnsTopic(topic, message=events.RuleTargetInput.from_text(stuck.message)))
+    return rule
+
+
+def _idle_nodes(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
+    """Nodes report it themselves: no service of AWS has a metric for a billed node without a job.
+
+    A node that never got as far as its first report is not seen here: its job is stuck, and that is.
+    """
+    return cloudwatch.Alarm(
+        scope,
+        "IdleNodes",
+        alarm_description=f"Cluster {props.cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
+        metric=idle_metric(props.cluster),
+        threshold=1,
+        evaluation_periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )

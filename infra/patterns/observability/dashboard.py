@@ -1,0 +1,54 @@
+"""One page on a cluster: its alarms, what idles, what is stuck, and what jobs say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from slipway.infra.patterns.observability.alarms import ClusterAlarms
+
+_WIDTH = 24  # columns of a dashboard
+_LATEST_LINES = ("fields @timestamp, @logStream, @message", "sort @timestamp desc", "limit 50")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDashboardProps:
+    name: str
+    cluster: str
+    alarms: ClusterAlarms
+    log_group_name: str
+
+
+class ClusterDashboard(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: ClusterDashboardProps) -> None:
+        super().__init__(scope, id)
+        self.resource = cloudwatch.Dashboard(
+            self,
+            "Resource",
+            dashboard_name=props.name,
+            widgets=[[_alarms(props)], _graphs(props), [_output(props)]],
+        )
+
+
+def _alarms(props: ClusterDashboardProps) -> cloudwatch.IWidget:
+    alarms: list[cloudwatch.IAlarm] = [props.alarms.stuck, props.alarms.idle]
+    return cloudwatch.AlarmStatusWidget(title=f"Cluster {props.cluster}", alarms=alarms, width=_WIDTH)
+
+
+def _graphs(props: ClusterDashboardProps) -> list[cloudwatch.IWidget]:
+    metrics = {"Stuck jobs": props.alarms.stuck.metric, "Idle nodes, billed": props.alarms.idle.metric}
+    return [
+        cloudwatch.GraphWidget(title=title, left=[metric], width=_WIDTH // len(metrics))
+        for title, metric in metrics.items()
+    ]
+
+
+def _output(props: ClusterDashboardProps) -> cloudwatch.IWidget:
+    return cloudwatch.LogQueryWidget(
+        title="Latest output of jobs",
+        log_group_names=[props.log_group_name],
+        query_lines=list(_LATEST_LINES),
+        width=_WIDTH,
+    )

@@ -1,0 +1,183 @@
+"""Files shared by all nodes of a cluster. A new sort is one construct and one row of FILE_SYSTEMS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aws_cdk import Aws, CfnTag
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_efs as efs
+from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from slipway.infra.declare.types import FileSystem
+from slipway.infra.patterns.storage.encryption import removal_policy
+from slipway.infra.patterns.network.security_groups import NOTHING, PortRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemProps:
+    name: str
+    vpc_id: str
+    subnet_id: str
+    key: kms.IKey
+    capacity_gib: int  # EFS grows by itself and ignores these two
+    mbps_per_tib: int
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFiles:
+    """What a node has to know to mount it."""
+
+    kind: FileSystem
+    file_system_id: str
+    mount_name: str  # Lustre's; empty for EFS
+    security_group_id: str
+    ports: tuple[PortRange, ...]
+    calls_back: bool
+
+
+class ElasticFiles(Construct):
+    """EFS with one mount target, in the zone of the nodes: traffic between zones is billed."""
+
+    def __init__(self, scope: Construct, id: str, *, props: FileSystemProps) -> None:
+        super().__init__(scope, id)
+        group = _security_group(self, props.vpc_id)
+        self.resource = efs.CfnFileSystem(
+            self,
+            "Resource",
+            encrypted=True,
+            kms_key_id=props.key.key_arn,
+            performance_mode="generalPurpose",
+            throughput_mode="elastic",
+            backup_policy=efs.CfnFileSystem.BackupPolicyProperty(status="ENABLED"),
+            file_system_policy=_only_encrypted_mounts(),
+            file_system_tags=[efs.CfnFileSystem.ElasticFileSystemTagProperty(key="Name", value=props.name)],
+            lifecycle_policies=[
+                efs.CfnFileSystem.LifecyclePolicyProperty(transition_to_ia="AFTER_30_DAYS"),
+                efs.CfnFileSystem.LifecyclePolicyProperty(
+                    transition_to_primary_storage_class="AFTER_1_ACCESS"
+                ),
+            ],
+        )
+        self.resource.apply_removal_policy(removal_policy(props.keep))
+        self.mount_target = efs.CfnMountTarget(
+            self,
+            "MountTarget",
+            file_system_id=self.resource.ref,
+            subnet_id=props.subnet_id,
+            security_groups=[group.attr_group_id],
+        )
+        self.files: SharedFiles = SharedFiles(
+            kind=FileSystem.EFS,
+            file_system_id=self.resource.ref,
+            mount_name="",
+            security_group_id=group.attr_group_id,
+            ports=(PortRange(first=2049, last=2049),),
+            calls_back=False,
+        )
+
+
+class LustreFiles(Construct):
+    """FSx for Lustre, PERSISTENT_2: the sort that keeps data and encrypts it with our key."""
+
+    def __init__(self, scope: Construct, id: str, *, props: FileSystemProps) -> None:
+        super().__init__(scope, id)
+        group = _security_group(self, props.vpc_id)
+        self.resource = fsx.CfnFileSystem(
+            self,
+            "Resource",
+            file_system_type="LUSTRE",
+            file_system_type_version="2.15",
+            storage_type="SSD",
+            storage_capacity=props.capacity_gib,
+            kms_key_id=props.key.key_arn,
+            subnet_ids=[props.subnet_id],
+            security_group_ids=[group.attr_group_id],
+            lustre_configuration=fsx.CfnFileSystem.LustreConfigurationProperty(
+                deployment_type="PERSISTENT_2",
+                per_unit_storage_throughput=props.mbps_per_tib,
+                data_compression_type="LZ4",
+                automatic_backup_retention_days=7 if props.keep else 0,
+                copy_tags_to_backups=True,
+            ),
+            tags=[CfnTag(key="Name", value=props.name)],
+        )
+        self.resource.apply_removal_policy(removal_policy(props.keep))
+        self.files: SharedFiles = SharedFiles(
+            kind=FileSystem.FSX_LUSTRE,
+            file_system_id=self.resource.ref,
+            mount_name=self.resource.attr_lustre_mount_name,
+            security_group_id=group.attr_group_id,
+            ports=_LUSTRE_PORTS,
+            calls_back=True,
+        )
+        _allow_among_servers(self, group)
+
+
+# FSx for Lustre user guide, "File system access control with Amazon VPC".
+_LUSTRE_PORTS = (PortRange(first=988, last=988), PortRange(first=1018, last=1023))
+
+FILE_SYSTEMS: Mapping[FileSystem, Callable[[Construct, str, FileSystemProps], SharedFiles | None]] = {
+    FileSystem.NONE: lambda scope, name, props: None,
+    FileSystem.EFS: lambda scope, name, props: ElasticFiles(scope, name, props=props).files,
+    FileSystem.FSX_LUSTRE: lambda scope, name, props: LustreFiles(scope, name, props=props).files,
+}
+
+
+def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
+    """Who may mount is added by the cluster's stack: groups of nodes come and go, files stay."""
+    return ec2.CfnSecurityGroup(
+        scope,
+        "SecurityGroup",
+        group_description="Shared files: the nodes of the cluster",
+        vpc_id=vpc_id,
+        security_group_egress=[NOTHING],
+    )
+
+
+def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
+    """The servers of one Lustre file system talk to each other through the group, too."""
+    for ports in _LUSTRE_PORTS:
+        ec2.CfnSecurityGroupIngress(
+            scope,
+            f"FromServers{ports.first}",
+            group_id=group.attr_group_id,
+            ip_protocol="tcp",
+            from_port=ports.first,
+            to_port=ports.last,
+            source_security_group_id=group.attr_group_id,
+            description="Lustre among its servers",
+        )
+        ec2.CfnSecurityGroupEgress(
+            scope,
+            f"ToServers{ports.first}",
+            group_id=group.attr_group_id,
+            ip_protocol="tcp",
+            from_port=ports.first,
+            to_port=ports.last,
+            destination_security_group_id=group.attr_group_id,
+            description="Lustre among its servers",
+        )
+
+
+def _only_encrypted_mounts() -> iam.PolicyDocument:
+    """Through the mount target (the nodes' subnet) with TLS, and by no other way."""
+    mount = iam.PolicyStatement(
+        sid="MountThroughTheMountTarget",
+        principals=[iam.AnyPrincipal()],
+        actions=[
+            "elasticfilesystem:ClientMount",
+            "elasticfilesystem:ClientRootAccess",
+            "elasticfilesystem:ClientWrite",
+        ],
+        conditions={
+            "Bool": {"elasticfilesystem:AccessedViaMountTarget": "true", "aws:SecureTransport": "true"},
+            "StringEquals": {"aws:PrincipalAccount": Aws.ACCOUNT_ID},
+        },
+    )
+    return iam.PolicyDocument(statements=[mount])

@@ -1,0 +1,194 @@
+"""cdk-nag on every stack, and every finding that we accept, with its reason: one entry of ACCEPTED each.
+
+infra/verify/rules/ looks at the same templates for what cdk-nag does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from cdk_nag import AwsSolutionsChecks
+from constructs import IConstruct
+
+from slipway.infra.verify.bakery_wildcards import BAKERY_WILDCARDS
+
+_STREAMS = r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-stream:\*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """`path` is where the construct stands in its stack; `detail` matches all that IAM5 names in brackets."""
+
+    rule: str
+    path: str
+    reason: str
+    detail: str = ""
+
+
+def _wildcard(path: str, resource: str, reason: str) -> Accepted:
+    return Accepted(rule="IAM5", path=path, detail=rf"Resource::{resource}", reason=reason)
+
+
+ACCEPTED = (
+    *(_wildcard(*each) for each in BAKERY_WILDCARDS),
+    Accepted(
+        rule="S1",
+        path="Data/Resource/Resource",
+        reason="with keep_data=False only: access logs keep coming, and their bucket could never be deleted",
+    ),
+    _wildcard("FlowLogs/Role/Policy/Resource", _STREAMS, "streams of one log group, named by the VPC"),
+    _wildcard("Project/Role/Policy/Resource", _STREAMS, "streams of one log group, named by CodeBuild"),
+    _wildcard(
+        "Project/Role/Policy/Resource",
+        r"[^*]+/builds/\*",
+        "sources of images, under one prefix",
+    ),
+    _wildcard("Project/Role/Policy/Resource", r"\*", "ecr:GetAuthorizationToken takes no resource"),
+    _wildcard(
+        "Access/Node/Policy/Resource",
+        r"\*",
+        "Session Manager, ecs:DiscoverPollEndpoint and cloudwatch:PutMetricData take no resource",
+    ),
+    _wildcard(
+        "Access/Node/Policy/Resource",
+        r"arn:aws:ecs:[^*/]+:(cluster|container-instance)/\*",
+        "AWS Batch names the ECS cluster and ECS the nodes in it, both after this policy is made",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"\*",
+        "Session Manager, ec2:DescribeInstances and cloudwatch:PutMetricData take no resource",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"arn:aws:autoscaling:[^*]+:autoScalingGroup:\*:autoScalingGroupName/[a-z0-9-]+",
+        "Auto Scaling makes up an id in the middle of the ARN; the group's name behind it is exact",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:[^*]+:(log-stream:)?\*",
+        "streams of one log group, one a command and a node of Systems Manager",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*",
+        "the agent of Systems Manager looks whether the log group exists, by listing",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"[^*]+/(cluster|code|data|datasets|jobs)/\*",
+        "what jobs on MPI machines read and write, under prefixes of one bucket",
+    ),
+    Accepted(
+        rule="SMG4",
+        path="Secret/Resource",
+        reason="nodes derive their trust from it at boot, so rotation would tear a running cluster apart; it "
+        "goes with its cluster, and the next one has another",
+    ),
+    Accepted(
+        rule="AS3",
+        path="NodeGroup/Resource",
+        reason="an EventBridge rule reports failed launches to the alarm topic (not delivered yet: the "
+        "topic's key refuses EventBridge); Auto Scaling's own notifications reach an encrypted topic only "
+        "through a key policy that names its service-linked role, which a fresh account does not have",
+    ),
+    _wildcard("Access/Execution/Policy/Resource", r"\*", "ecr:GetAuthorizationToken takes no resource"),
+    _wildcard(
+        "Access/Execution/Policy/Resource",
+        r"arn:aws:ecr:[^*/]+:repository/\*",
+        "a job may name any image of this account, and only pulls it",
+    ),
+    _wildcard("Access/Execution/Policy/Resource", _STREAMS, "streams of one log group, one a container"),
+    _wildcard(
+        "Access/Job/Policy/Resource",
+        r"[^*]+/(datasets|jobs)/\*",
+        "datasets and what jobs write, under two prefixes of one bucket",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedLint:
+    """A warning of cfn-lint and of the CDK's own validator, which share their ids."""
+
+    rule: str
+    path: str
+    reason: str
+
+
+_ONE_ZONE = "nodes with EFA are in one zone, the one that has them; which is a declared setting"
+ACCEPTED_LINT = (
+    AcceptedLint(rule="W3010", path="Vpc/PrivateSubnet", reason=_ONE_ZONE),
+    AcceptedLint(rule="W3010", path="Vpc/PublicSubnet", reason=_ONE_ZONE),
+)
+
+
+class Guard(AwsSolutionsChecks):
+    """cdk-nag's own pack without what ACCEPTED names.
+
+    Validations.acknowledge() takes no patterns, and IAM5 puts names into its ids that synthesis makes up.
+    """
+
+    def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
+        report = super().validate(context)
+        violations = [kept for each in report.violations if (kept := _without_accepted(each)) is not None]
+        return cdk.PolicyValidationPluginReport(success=not violations, violations=violations)
+
+
+def guard(app: cdk.App) -> None:
+    """Synthesis fails on every finding that is not accepted here."""
+    for stack in app.node.children:
+        for accepted in ACCEPTED_LINT:
+            _acknowledge(_find(stack, accepted.path), accepted)
+    cdk.Validations.of(app).add_plugins(Guard(app))
+
+
+def is_accepted(finding: str, construct_path: str, accepted: Sequence[Accepted] = ACCEPTED) -> bool:
+    """`finding` as cdk-nag prints it: AwsSolutions-IAM5[Resource::*]. The path begins with the stack."""
+    rule, _, detail = finding.removeprefix("AwsSolutions-").partition("[")
+    path = construct_path.partition("/")[2]
+    return any(
+        each.rule == rule and each.path == path and re.fullmatch(each.detail, detail.removesuffix("]"))
+        for each in accepted
+    )
+
+
+def _without_accepted(violation: cdk.PolicyViolation) -> cdk.PolicyViolation | None:
+    resources = [
+        resource
+        for resource in _resources(violation)
+        if not is_accepted(violation.rule_name, resource.construct_path or "")
+    ]
+    if not resources:
+        return None
+    return cdk.PolicyViolation(
+        rule_name=violation.rule_name,
+        description=violation.description,
+        severity=violation.severity,
+        violating_resources=resources,
+    )
+
+
+def _resources(violation: cdk.PolicyViolation) -> Iterator[cdk.PolicyViolatingResource]:
+    for resource in violation.violating_resources:
+        assert isinstance(resource, cdk.PolicyViolatingResource), "cdk-nag returns structs, not dictionaries"
+        yield resource
+
+
+def _find(construct: IConstruct | None, path: str) -> IConstruct | None:
+    for child in path.split("/"):
+        construct = construct.node.try_find_child(child) if construct is not None else None
+    return construct
+
+
+def _acknowledge(construct: IConstruct | None, accepted: AcceptedLint) -> None:
+    if not isinstance(construct, cdk.CfnResource):
+        return
+    acknowledgment = cdk.Acknowledgment(
+        id=f"CloudFormation-Validate::{accepted.rule}", reason=accepted.reason
+    )
+    cdk.Validations.of(construct).acknowledge(acknowledgment)
+    construct.add_metadata("cfn-lint", {"config": {"ignore_checks": [accepted.rule]}})

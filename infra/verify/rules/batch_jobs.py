@@ -1,0 +1,150 @@
+"""Jobs of AWS Batch: bounded in time and memory, retried only where it helps, with rights of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from slipway.infra.declare.checks.secret_values import secret_kind
+from slipway.infra.verify.rules.template import Finding, Properties, Template, job_containers, logical_id, multi_node_jobs, resources
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
+
+_JOB = "AWS::Batch::JobDefinition"
+_REGISTERED_SHARE = 0.96  # of the nominal memory, where nobody has published what registers
+_RETRY_EXIT_CODE = "85"
+_HOST_LOST = "Host EC2*"
+_SECRET_NAME = re.compile(r"(?i)(password|passwd|secret|token|api_?key|private_?key)")
+
+
+def job_ends(template: Template) -> Iterator[Finding]:
+    for name, properties in resources(template, _JOB):
+        seconds = properties.get("Timeout", {}).get("AttemptDurationSeconds", 0)
+        if seconds < 60:
+            yield Finding(where=name, message=f"Timeout is {seconds or 'missing'}; Batch takes 60 s or more")
+
+
+def retries_are_chosen(template: Template) -> Iterator[Finding]:
+    """What matches no rule of evaluateOnExit is retried: the list has to end with one that exits."""
+    for name, properties in resources(template, _JOB):
+        rules = properties.get("RetryStrategy", {}).get("EvaluateOnExit", [])
+        if not rules or rules[-1] != {"Action": "EXIT", "OnReason": "*"}:
+            yield Finding(where=name, message="EvaluateOnExit has to end with EXIT for the reason *")
+        retried = [rule for rule in rules if rule.get("Action") == "RETRY"]
+        for key, value in (("OnExitCode", _RETRY_EXIT_CODE), ("OnStatusReason", _HOST_LOST)):
+            if not any(rule.get(key) == value for rule in retried):
+                yield Finding(where=name, message=f"EvaluateOnExit has no RETRY with {key} {value}")
+
+
+def memory_registers(template: Template) -> Iterator[Finding]:
+    """A job that asks for more than ECS registers of a node waits for ever."""
+    types = {each.name: each for each in instance_types()}
+    for name, properties in multi_node_jobs(template):
+        for container in job_containers(properties):
+            known = types.get(container.get("InstanceType", ""))
+            asked = _resource(container, "MEMORY")
+            if known is None:
+                yield Finding(where=name, message="InstanceType is missing or not in the catalogue")
+            elif asked > _registered(known):
+                most = f"{known.name} registers about {_registered(known)}"
+                yield Finding(where=name, message=f"asks for {asked} MiB of memory; {most}")
+
+
+def not_privileged(template: Template) -> Iterator[Finding]:
+    for name, properties in resources(template, _JOB):
+        if any(container.get("Privileged") for container in job_containers(properties)):
+            yield Finding(where=name, message="is privileged; name its devices in LinuxParameters instead")
+
+
+def any_number_of_nodes(template: Template) -> Iterator[Finding]:
+    for name, properties in multi_node_jobs(template):
+        ranges = properties["NodeProperties"]["NodeRangeProperties"]
+        found = [each["TargetNodes"] for each in ranges]
+        if found != ["0:"]:
+            message = f'TargetNodes are {found}; only ["0:"] lets a job ask for another number of nodes'
+            yield Finding(where=name, message=message)
+
+
+def image_never_moves(template: Template) -> Iterator[Finding]:
+    """By digest, or by a tag of our own registry, whose tags are immutable (see storage.py)."""
+    for name, properties in resources(template, _JOB):
+        for container in job_containers(properties):
+            image = _flat(container.get("Image"))
+            tag = image.rpartition(":")[2]
+            from_elsewhere = "<" not in image and ".dkr.ecr." not in image
+            if "@sha256:" not in image and (from_elsewhere or tag in ("", "latest") or "/" in tag):
+                yield Finding(where=name, message=f"image {image} can change; name it by digest")
+
+
+def image_is_ours(template: Template) -> Iterator[Finding]:
+    """What nodes run with the rights of a job comes from a repository of this app or this account alone."""
+    for name, properties in resources(template, _JOB):
+        for container in job_containers(properties):
+            image = container.get("Image")
+            if not _is_own_registry(_parts(image)):
+                message = f"image {_flat(image)} is not from a repository of ours; copy it there"
+                yield Finding(where=name, message=message)
+
+
+def rights_are_apart(template: Template) -> Iterator[Finding]:
+    """The node, the start of a task and the training each have a role of their own."""
+    node_roles = {
+        logical_id(role)
+        for _, profile in resources(template, "AWS::IAM::InstanceProfile")
+        for role in profile["Roles"]
+    }
+    for name, properties in resources(template, _JOB):
+        for container in job_containers(properties):
+            job, execution = (logical_id(container.get(f"{each}RoleArn")) for each in ("Job", "Execution"))
+            if job is None or execution is None:
+                yield Finding(
+                    where=name, message="needs a JobRoleArn and an ExecutionRoleArn of this template"
+                )
+            elif job == execution or {job, execution} & node_roles:
+                yield Finding(where=name, message="job, execution and node have to have a role each")
+
+
+def no_secrets_in_environment(template: Template) -> Iterator[Finding]:
+    for name, properties in resources(template, _JOB):
+        for container in job_containers(properties):
+            for variable in container.get("Environment", []):
+                value = variable.get("Value")
+                kind = secret_kind(value) if isinstance(value, str) else None
+                if kind or (isinstance(value, str) and _SECRET_NAME.search(variable["Name"])):
+                    message = f"{variable['Name']} looks like {kind or 'a secret'}; use Secrets (hidden)"
+                    yield Finding(where=name, message=message)
+
+
+def _registered(known: InstanceType) -> int:
+    return known.registered_memory_mib or int(known.memory_mib * _REGISTERED_SHARE)
+
+
+def _resource(container: Properties, sort: str) -> int:
+    amounts = (each for each in container.get("ResourceRequirements", []) if each["Type"] == sort)
+    return sum(int(each["Value"]) for each in amounts)
+
+
+def _parts(value: object) -> list[object]:
+    """An empty delimiter is the only one that leaves the beginning of an image where it is."""
+    if isinstance(value, Mapping) and "Fn::Join" in value:
+        delimiter, parts = value["Fn::Join"]
+        return list(parts) if delimiter == "" else []
+    return [value]
+
+
+def _is_own_registry(parts: list[object]) -> bool:
+    match parts:
+        case [{"Fn::GetAtt": [_, "RepositoryUri"]}, *_]:
+            return True
+        case [{"Fn::ImportValue": str() as export}, *_]:
+            return "RepositoryUri" in export
+        case [{"Ref": "AWS::AccountId"}, str() as registry, *_]:
+            return registry.startswith(".dkr.ecr.")
+    return False
+
+
+def _flat(value: object) -> str:
+    """An expression as <…>, so that what stands around it can be read."""
+    if isinstance(value, Mapping) and "Fn::Join" in value:
+        delimiter, parts = value["Fn::Join"]
+        return str(delimiter).join(map(_flat, parts))
+    return value if isinstance(value, str) else "<…>"

@@ -1,0 +1,61 @@
+"""What is kept: logs with an end and a key, tags that never move, file systems in sizes that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slipway.infra.verify.rules.template import Finding, Template, resources
+
+_MBPS_PER_TIB = frozenset({125, 250, 500, 1000})
+
+
+def logs_end_and_are_encrypted(template: Template) -> Iterator[Finding]:
+    for name, properties in resources(template, "AWS::Logs::LogGroup"):
+        missing = [each for each in ("RetentionInDays", "KmsKeyId") if each not in properties]
+        if missing:
+            message = f"has no {' and no '.join(missing)}; logs end some day, and are encrypted with our key"
+            yield Finding(where=name, message=message)
+
+
+def tags_never_move(template: Template) -> Iterator[Finding]:
+    for name, properties in resources(template, "AWS::ECR::Repository"):
+        if properties.get("ImageTagMutability") != "IMMUTABLE":
+            yield Finding(
+                where=name, message="ImageTagMutability has to be IMMUTABLE: jobs name images by tag"
+            )
+        if not properties.get("ImageScanningConfiguration", {}).get("ScanOnPush"):
+            yield Finding(where=name, message="ImageScanningConfiguration has to scan on push")
+
+
+def lustre_comes_in_steps(template: Template) -> Iterator[Finding]:
+    """CreateFileSystem of the FSx API reference; CloudFormation's schema takes any number."""
+    for name, properties in resources(template, "AWS::FSx::FileSystem"):
+        lustre = properties.get("LustreConfiguration", {})
+        capacity = properties.get("StorageCapacity", 0)
+        if lustre.get("DeploymentType") != "PERSISTENT_2":
+            yield Finding(where=name, message="DeploymentType has to be PERSISTENT_2, which keeps data")
+        if capacity != 1200 and (capacity <= 0 or capacity % 2400):
+            yield Finding(
+                where=name, message=f"StorageCapacity is {capacity}; use 1200 or a multiple of 2400"
+            )
+        rate = lustre.get("PerUnitStorageThroughput")
+        if rate not in _MBPS_PER_TIB:
+            allowed = ", ".join(map(str, sorted(_MBPS_PER_TIB)))
+            yield Finding(where=name, message=f"PerUnitStorageThroughput is {rate}; allowed are {allowed}")
+
+
+def files_are_encrypted(template: Template) -> Iterator[Finding]:
+    for name, properties in resources(template, "AWS::FSx::FileSystem", "AWS::EFS::FileSystem"):
+        if "KmsKeyId" not in properties:
+            yield Finding(where=name, message="has no KmsKeyId; files are encrypted with our key")
+
+
+def buckets_refuse_the_public(template: Template) -> Iterator[Finding]:
+    """TLS only, through the bucket's policy, and all four blocks."""
+    guarded = {str(each["Bucket"]) for _, each in resources(template, "AWS::S3::BucketPolicy")}
+    for name, properties in resources(template, "AWS::S3::Bucket"):
+        blocks = properties.get("PublicAccessBlockConfiguration", {})
+        if len(blocks) != 4 or not all(value is True for value in blocks.values()):
+            yield Finding(where=name, message="PublicAccessBlockConfiguration has to block all four ways")
+        if str({"Ref": name}) not in guarded:
+            yield Finding(where=name, message="has no policy that refuses requests without TLS")

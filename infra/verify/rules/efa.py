@@ -1,0 +1,117 @@
+"""EFA: as many interfaces as the type has cards, groups that let themselves through, nodes close together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.jobs.catalogue.instances import instance_types
+
+_TEMPLATE = "AWS::EC2::LaunchTemplate"
+_POOL = "AWS::Batch::ComputeEnvironment"
+
+
+def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
+    """CloudFormation takes any number of interfaces and any word for their sort; EC2 refuses the launch."""
+    most = {each.name: each.efa_interfaces for each in instance_types()}
+    types = _types_of_templates(template)
+    for name, properties in resources(template, _TEMPLATE):
+        interfaces = _interfaces(properties)
+        yield from _wrong_order(name, interfaces)
+        for sort in {each.get("InterfaceType", "interface") for each in interfaces} - _INTERFACE_TYPES:
+            allowed = ", ".join(sorted(_INTERFACE_TYPES))
+            yield Finding(where=name, message=f"InterfaceType is {sort}; allowed are {allowed}")
+        count = len(_efa(properties))
+        for instance_type in types.get(name, ()):
+            if count > most.get(instance_type, 0):
+                allowed = f"{instance_type} has {most.get(instance_type, 0)}"
+                yield Finding(where=name, message=f"opens {count} EFA interfaces; {allowed}")
+
+
+def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
+    """A rule for 0.0.0.0/0 does not cover EFA: every group needs itself as source and as destination."""
+    open_in = _self_rules(template, "AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId")
+    open_out = _self_rules(template, "AWS::EC2::SecurityGroupEgress", "DestinationSecurityGroupId")
+    for name, properties in resources(template, _TEMPLATE):
+        groups = {
+            logical_id(group) or "of another stack" for each in _efa(properties) for group in each["Groups"]
+        }
+        for group in sorted(groups):
+            missing = [
+                word for word, opened in (("ingress", open_in), ("egress", open_out)) if group not in opened
+            ]
+            if missing:
+                what = f"EFA group {group} has no rule for all traffic with itself: {' and '.join(missing)}"
+                yield Finding(where=name, message=f"{what}; add it beside the group, in this template")
+
+
+def nodes_are_close(template: Template) -> Iterator[Finding]:
+    """All nodes with EFA are in one cluster placement group; a capacity block is close by itself."""
+    launch_templates = dict(resources(template, _TEMPLATE))
+    strategies = {
+        name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
+    }
+    for name, properties in resources(template, _POOL):
+        pool = properties.get("ComputeResources", {})
+        source = launch_templates.get(logical_id(_template_id(pool)) or "", {})
+        if not _efa(source):
+            continue
+        if len(as_list(pool.get("Subnets"))) != 1:
+            yield Finding(where=name, message="nodes with EFA need exactly one subnet: EFA ends at its zone")
+        group = logical_id(pool.get("PlacementGroup"))
+        if not _is_capacity_block(source) and strategies.get(group or "") != "cluster":
+            yield Finding(where=name, message="nodes with EFA need a placement group of strategy cluster")
+
+
+_INTERFACE_TYPES = frozenset({"interface", "efa", "efa-only"})
+
+
+def _wrong_order(name: str, interfaces: list[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Device 0 of card 0 carries the default route; each further card has its interface as device 1."""
+    found = [(each.get("NetworkCardIndex", 0), each.get("DeviceIndex")) for each in interfaces]
+    expected = [(card, min(card, 1)) for card in range(len(interfaces))]
+    if found != expected:
+        message = f"(card, device) of its interfaces are {found}; they have to be {expected}"
+        yield Finding(where=name, message=message)
+
+
+def _types_of_templates(template: Template) -> dict[str, list[str]]:
+    """A launch template names its type itself, or those who use it do."""
+    types: dict[str, list[str]] = {
+        name: as_list(properties.get("LaunchTemplateData", {}).get("InstanceType"))
+        for name, properties in resources(template, _TEMPLATE)
+    }
+    for _, properties in resources(template, _POOL):
+        pool = properties.get("ComputeResources", {})
+        target = logical_id(_template_id(pool))
+        if target:
+            types.setdefault(target, []).extend(as_list(pool.get("InstanceTypes")))
+    return types
+
+
+def _self_rules(template: Template, resource_type: str, other_end: str) -> set[str]:
+    return {
+        group
+        for _, rule in resources(template, resource_type)
+        if rule.get("IpProtocol") == "-1"
+        and (group := logical_id(rule.get("GroupId")))
+        and group == logical_id(rule.get(other_end))
+    }
+
+
+def _interfaces(properties: Properties) -> list[Mapping[str, Any]]:
+    return as_list(properties.get("LaunchTemplateData", {}).get("NetworkInterfaces"))
+
+
+def _efa(properties: Properties) -> list[Mapping[str, Any]]:
+    return [each for each in _interfaces(properties) if str(each.get("InterfaceType")).startswith("efa")]
+
+
+def _template_id(pool: Properties) -> object:
+    return pool.get("LaunchTemplate", {}).get("LaunchTemplateId")
+
+
+def _is_capacity_block(launch_template: Properties) -> bool:
+    options = launch_template["LaunchTemplateData"].get("InstanceMarketOptions", {})
+    return bool(options.get("MarketType") == "capacity-block")

@@ -1,0 +1,79 @@
+"""Auto Scaling groups: equal nodes close together, one thread a core, and no deployment that ends a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.jobs.catalogue.instances import instance_types
+
+_GROUP = "AWS::AutoScaling::AutoScalingGroup"
+_TEMPLATE = "AWS::EC2::LaunchTemplate"
+# UpdatePolicy attributes that take instances away when the template of the stack changes.
+_ENDS_NODES = ("AutoScalingReplacingUpdate", "AutoScalingRollingUpdate")
+
+
+def nodes_are_close(template: Template) -> Iterator[Finding]:
+    """A job's nodes wait for each other at every step; a capacity block, close by itself, has no group."""
+    sources = dict(resources(template, _TEMPLATE))
+    strategies = {
+        name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
+    }
+    for name, properties in resources(template, _GROUP):
+        if len(as_list(properties.get("VPCZoneIdentifier"))) != 1:
+            yield Finding(where=name, message="needs exactly one subnet: its nodes are in one zone")
+        source = sources.get(logical_id(_launch_template(properties).get("LaunchTemplateId")) or "", {})
+        strategy = strategies.get(logical_id(properties.get("PlacementGroup")) or "")
+        if strategy != "cluster" and _market(source) != "capacity-block":
+            yield Finding(where=name, message="needs a placement group of strategy cluster")
+
+
+def template_version_is_explicit(template: Template) -> Iterator[Finding]:
+    for name, properties in resources(template, _GROUP):
+        version = _launch_template(properties).get("Version", "$Default")
+        if version in ("$Default", "$Latest"):
+            yield Finding(
+                where=name, message=f"starts version {version} of its launch template; use the attribute"
+            )
+
+
+def no_deployment_ends_a_job(template: Template) -> Iterator[Finding]:
+    for name, _ in resources(template, _GROUP):
+        policy = template["Resources"][name].get("UpdatePolicy", {})
+        for each in _ENDS_NODES:
+            if policy.get(each):
+                message = f"has UpdatePolicy {each}, which takes nodes away under a job; refresh by hand"
+                yield Finding(where=name, message=message)
+
+
+def one_thread_a_core(template: Template) -> Iterator[Finding]:
+    """Where EC2 can set it. Two processes of a training on one core only wait for each other."""
+    known = {each.name: each for each in instance_types()}
+    for name, properties in resources(template, _TEMPLATE):
+        data = properties["LaunchTemplateData"]
+        type_ = known.get(str(data.get("InstanceType")))
+        if type_ is None or type_.accelerator or type_.cores == type_.vcpus or not type_.threads_per_core:
+            continue
+        wanted = {"CoreCount": type_.cores, "ThreadsPerCore": 1}
+        if data.get("CpuOptions") != wanted:
+            yield Finding(where=name, message=f"CpuOptions of {type_.name} have to be {wanted}")
+
+
+def no_options_where_none_are_taken(template: Template) -> Iterator[Finding]:
+    """EC2 refuses the launch, long after the deployment ended well."""
+    known = {each.name: each for each in instance_types()}
+    for name, properties in resources(template, _TEMPLATE):
+        data = properties["LaunchTemplateData"]
+        type_ = known.get(str(data.get("InstanceType")))
+        if type_ is not None and "CpuOptions" in data and not type_.threads_per_core:
+            yield Finding(where=name, message=f"has CpuOptions, and {type_.name} takes none; leave them out")
+
+
+def _launch_template(group: Properties) -> Properties:
+    found: Properties = group.get("LaunchTemplate", {})
+    return found
+
+
+def _market(launch_template: Properties) -> str | None:
+    options = launch_template.get("LaunchTemplateData", {}).get("InstanceMarketOptions", {})
+    return str(options.get("MarketType")) if options else None

@@ -1,0 +1,68 @@
+"""Security groups: nothing comes in from anywhere, and out to anywhere goes HTTPS at most.
+
+A range is anywhere if it is wider than the largest private one: half of the internet is as open as all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_network
+
+from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, resources
+
+_GROUP = "AWS::EC2::SecurityGroup"
+_WIDEST_PREFIX = 8
+_SSH = 22
+_HTTPS = 443
+
+
+def nothing_in_from_anywhere(template: Template) -> Iterator[Finding]:
+    for name, rule in _ingress(template):
+        if _is_anywhere(rule):
+            yield Finding(where=name, message="lets the internet in; name a group or a private range")
+
+
+def no_ssh(template: Template) -> Iterator[Finding]:
+    """But where a declaration asks for it: port 22 alone. A group's rule for its own members is not meant."""
+    for name, rule in _ingress(template):
+        by_address = "CidrIp" in rule or "CidrIpv6" in rule
+        first, last = rule.get("FromPort", 0), rule.get("ToPort", 65535)
+        opened = rule.get("IpProtocol") == "-1" or first <= _SSH <= last
+        if by_address and opened and (first, last) != (_SSH, _SSH):
+            yield Finding(
+                where=name, message="opens port 22 and others; nodes are reached by Session Manager"
+            )
+
+
+def only_https_out_to_anywhere(template: Template) -> Iterator[Finding]:
+    for name, rule in _egress(template):
+        ports = (rule.get("FromPort"), rule.get("ToPort"))
+        if _is_anywhere(rule) and ports != (_HTTPS, _HTTPS):
+            yield Finding(where=name, message="lets more than HTTPS out to the internet")
+
+
+def egress_is_said(template: Template) -> Iterator[Finding]:
+    """EC2 gives a group that lists no egress a rule that allows everything."""
+    for name, properties in resources(template, _GROUP):
+        if not properties.get("SecurityGroupEgress"):
+            yield Finding(where=name, message="lists no egress, and so allows all of it; list what is needed")
+
+
+def _is_anywhere(rule: Properties) -> bool:
+    """A range that is told at deployment is one of our own networks."""
+    ranges = (rule.get("CidrIp"), rule.get("CidrIpv6"))
+    return any(
+        ip_network(each).prefixlen < _WIDEST_PREFIX for each in ranges if isinstance(each, str) and each
+    )
+
+
+def _ingress(template: Template) -> Iterator[tuple[str, Properties]]:
+    yield from resources(template, "AWS::EC2::SecurityGroupIngress")
+    for name, properties in resources(template, _GROUP):
+        yield from ((name, rule) for rule in as_list(properties.get("SecurityGroupIngress")))
+
+
+def _egress(template: Template) -> Iterator[tuple[str, Properties]]:
+    yield from resources(template, "AWS::EC2::SecurityGroupEgress")
+    for name, properties in resources(template, _GROUP):
+        yield from ((name, rule) for rule in as_list(properties.get("SecurityGroupEgress")))

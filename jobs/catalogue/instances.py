@@ -1,0 +1,133 @@
+"""The instance catalogue: what the hardware is, never a choice. A new type is one row of instances.csv.
+
+Every row keeps where its facts and its price come from; a price is of one region and one day.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.resources import files
+
+from slipway.jobs.core.errors import SlipwayError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    name: str
+    count: int
+    memory_gib: float
+    peak_tflops: float  # dense, 16 bit, one device
+    link_gb_s: float  # to the other devices of the node, one device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """On demand. Never compare prices of two dates without saying so."""
+
+    usd_per_hour: float
+    region: str
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    name: str
+    vcpus: int
+    cores: int | None  # None where nobody has published it
+    threads_per_core: tuple[int, ...]  # what its CPU options take; empty where it has none, as bare metal
+    memory_gib: int
+    # What the ECS agent registers is less than the nominal memory; a job that asks for more is never placed.
+    # None where nobody has published it.
+    registered_memory_mib: int | None
+    architecture: str
+    accelerator: Accelerator | None
+    peak_tflops: float | None  # the whole node where there is no accelerator
+    peak_note: str  # where the peak comes from, and how far to trust it
+    link_note: str
+    network_gbps: float
+    network_cards: int
+    efa_interfaces: int  # the most that can be attached; 0 means that the type has no EFA
+    price: Price | None
+    unpriced_reason: str  # why there is no price; empty where there is one
+    regions: tuple[str, ...]  # where it was offered when the row was made; empty when not known
+    source: str
+    notes: str
+
+    @property
+    def memory_mib(self) -> int:
+        return self.memory_gib * 1024
+
+    @property
+    def has_efa(self) -> bool:
+        return self.efa_interfaces > 0
+
+
+@lru_cache(maxsize=1)
+def instance_types() -> tuple[InstanceType, ...]:
+    text = files("slipway.jobs.core").joinpath("instances.csv").read_text(encoding="utf-8")
+    return tuple(_decode(row) for row in csv.DictReader(text.splitlines()))
+
+
+def instance_type(name: str) -> InstanceType:
+    for known in instance_types():
+        if known.name == name:
+            return known
+    raise SlipwayError(f"unknown instance type '{name}'", hint=_suggest(name))
+
+
+def _suggest(name: str) -> str:
+    names = [known.name for known in instance_types()]
+    close = get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known are {', '.join(names)}; add a row to jobs/catalogue/instances.csv for another"
+
+
+def _decode(row: dict[str, str]) -> InstanceType:
+    peak = float(row["peak_tflops"]) if row["peak_tflops"] else None
+    accelerator = None
+    if int(row["accelerators"]):
+        assert peak is not None, f"{row['name']} has accelerators and no peak"
+        accelerator = Accelerator(
+            name=row["accelerator"],
+            count=int(row["accelerators"]),
+            memory_gib=float(row["accelerator_memory_gib"]),
+            peak_tflops=peak,
+            link_gb_s=float(row["accelerator_link_gb_s"] or 0),
+        )
+    return InstanceType(
+        name=row["name"],
+        vcpus=int(row["vcpus"]),
+        cores=int(row["cores"]) if row["cores"] else None,
+        threads_per_core=tuple(map(int, row["threads_per_core"].split())),
+        memory_gib=int(row["memory_gib"]),
+        registered_memory_mib=int(row["registered_memory_mib"]) if row["registered_memory_mib"] else None,
+        architecture=row["architecture"],
+        accelerator=accelerator,
+        peak_tflops=None if accelerator else peak,
+        peak_note=row["peak_note"],
+        link_note=row["link_note"],
+        network_gbps=float(row["network_gbps"]),
+        network_cards=int(row["network_cards"]),
+        efa_interfaces=int(row["efa_interfaces"]),
+        price=_price(row),
+        unpriced_reason="" if row["usd_per_hour"] else row["price_source"],
+        regions=tuple(row["regions"].split()),
+        source=row["facts_source"],
+        notes=row["notes"],
+    )
+
+
+def _price(row: dict[str, str]) -> Price | None:
+    if not row["usd_per_hour"]:
+        return None
+    return Price(
+        usd_per_hour=float(row["usd_per_hour"]),
+        region=row["price_region"],
+        date=row["price_date"],
+        source=row["price_source"],
+    )

@@ -1,0 +1,124 @@
+"""The declared clusters, for commands: infra prints them in a process of its own; jobs import none of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+
+from slipway.jobs.core.errors import InvalidConfig, Problem, SlipwayError
+from slipway.jobs.core.records import wrong_fields
+
+_MARK = Path("infra", "clusters.py")
+_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredCluster:
+    """What commands need of a declaration; infra/declare/types.py says what each setting means."""
+
+    kind: str
+    name: str
+    instance_type: str
+    max_nodes: int
+    region: str
+    zone: str
+    account: str | None
+    market: str
+    reservation_id: str | None
+    image: str | None  # a folder of containers/images; None: jobs run on the machine itself
+    machine_image: str | None  # the folder of the AMI's own lock; None: the image's lock holds it
+    ami_parameter: str
+    root_volume_gib: int
+    egress: str
+    file_system: str
+    fsx_capacity_gib: int
+    fsx_mbps_per_tib: int
+    budget_usd_per_month: int
+    alert_email: str
+
+    @property
+    def locked_by(self) -> str:
+        """The folder of containers/images whose lock says what the machine image must hold."""
+        folder = self.machine_image or self.image
+        assert folder is not None, f"cluster {self.name} declares an image or a machine image"
+        return folder
+
+
+# What some kinds of cluster do not declare.
+_NOT_EVERYWHERE = {"image": None, "machine_image": None}
+
+
+class NoCheckout(SlipwayError):
+    """A laptop that only submits has none."""
+
+
+def find_checkout() -> Path:
+    """The folder that holds infra/: the current one, one above it, or else the one this package is in."""
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).parents[1]):
+        if (folder / _MARK).is_file():
+            return folder
+    raise NoCheckout(
+        f"there is no {_MARK} in {here} or above it, so no cluster is declared",
+        hint="run this in a checkout of Slipway",
+    )
+
+
+def declared_clusters(overrides: Sequence[str] = ()) -> tuple[DeclaredCluster, ...]:
+    """`overrides` as the CDK takes them: dl1.max_nodes=4."""
+    answer = _ask_infra(find_checkout(), overrides)
+    problems = answer.get("problems")
+    if problems:
+        raise InvalidConfig([Problem(**problem) for problem in problems])
+    return tuple(map(_decode, answer["clusters"]))
+
+
+def declared_cluster(name: str, overrides: Sequence[str] = ()) -> DeclaredCluster:
+    clusters = declared_clusters(overrides)
+    for cluster in clusters:
+        if cluster.name == name:
+            return cluster
+    names = [cluster.name for cluster in clusters]
+    close = get_close_matches(name, names, n=1)
+    raise SlipwayError(
+        f"no cluster '{name}' is declared",
+        hint=f"did you mean {close[0]}?" if close else f"declared are {', '.join(names) or 'none'}",
+    )
+
+
+def _ask_infra(checkout: Path, overrides: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    command = [sys.executable, "-m", "slipway.infra.declare.declared", *(f"--context={override}" for override in overrides)]
+    ran = subprocess.run(
+        command,
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    try:
+        answer: dict[str, list[dict[str, str]]] = json.loads(ran.stdout)
+    except json.JSONDecodeError:
+        last = (ran.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise SlipwayError(
+            f"the declarations in {checkout / 'infra'} cannot be read: {last}",
+            hint=f"run `python -m slipway.infra.declare.declared` in {checkout} to see why",
+        ) from None
+    return answer
+
+
+def _decode(record: dict[str, str]) -> DeclaredCluster:
+    complete = {**_NOT_EVERYWHERE, **record}
+    wrong = wrong_fields(DeclaredCluster, complete)
+    if wrong:
+        raise SlipwayError(
+            f"a declared cluster {', '.join(wrong)}",
+            hint="this checkout's infra and the installed slipway differ: install slipway from the checkout",
+        )
+    return DeclaredCluster(**{each.name: complete[each.name] for each in fields(DeclaredCluster)})  # type: ignore[arg-type]  # wrong_fields has looked

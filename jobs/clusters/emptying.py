@@ -1,0 +1,59 @@
+"""Empties a cluster's bucket before the cluster goes: S3 deletes no bucket that holds anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from slipway.jobs.aws import client, reader
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.names import stack_name
+from slipway.jobs.core.targets import Target
+
+
+class KeepsItsData(SlipwayError):
+    """The bucket outlives its stack, so there is nothing to make way for."""
+
+
+def refuse_kept(target: Target) -> None:
+    """What was deployed decides, not what is declared here now."""
+    cloudformation = reader("cloudformation", target.region)
+    stack = stack_name(target.name, "storage")
+    template = cloudformation.get_template(StackName=stack, TemplateStage="Original")["TemplateBody"]
+    resources = (json.loads(template) if isinstance(template, str) else template)["Resources"]
+    kept = [
+        name
+        for name, resource in resources.items()
+        if resource["Type"] == "AWS::S3::Bucket" and resource.get("DeletionPolicy") != "Delete"
+    ]
+    if kept:
+        raise KeepsItsData(
+            f"the data of {target.name} is kept: it was deployed with keep_data=true",
+            hint=f"deploy with -c {target.name}.keep_data=false first, if it may go",
+        )
+
+
+def empty(target: Target, now: Callable[[int], None]) -> int:
+    """Deletes every version of every object, and says how many so far."""
+    s3 = client("s3", target.region)
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    deleted = 0
+    for versions in _pages(s3, owner):
+        answer = s3.delete_objects(**owner, Delete={"Objects": versions, "Quiet": True})
+        if answer.get("Errors"):
+            first = answer["Errors"][0]
+            raise SlipwayError(
+                f"s3 kept {first['Key']!r} of {target.bucket}: {first['Code']}, {first['Message']}",
+                hint="allow s3:DeleteObjectVersion to your role, and run this again",
+            )
+        deleted += len(versions)
+        now(deleted)
+    return deleted
+
+
+def _pages(s3: Any, owner: Mapping[str, str]) -> Iterator[list[dict[str, str]]]:
+    for page in s3.get_paginator("list_object_versions").paginate(**owner):
+        found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        if found:
+            yield [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]

@@ -1,0 +1,116 @@
+"""Checks of what the account offers: region, type and zone, quota, reservation, bootstrap."""
+
+from __future__ import annotations
+
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.preflight.facts import Facts
+from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
+
+# What the rule CheckBootstrapVersion asks for, which aws-cdk-lib 2 writes into every template.
+LEAST_BOOTSTRAP_VERSION = 6
+_USABLE_RESERVATIONS = ("active", "scheduled", "pending")
+
+
+def account(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if isinstance(facts.account, Unanswered):
+        return failed(
+            f"no account: {facts.account.code}, {facts.account.message[:200]}",
+            'sign in (for example `aws sso login`), or use the yard: eval "$(slipway yard env)"',
+        )
+    if cluster.account and cluster.account != facts.account:
+        return failed(
+            f"the credentials are of {facts.account}, and {cluster.name} is declared for {cluster.account}",
+            "set AWS_PROFILE to a profile of that account",
+        )
+    return ok(f"account {facts.account}")
+
+
+def region(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if isinstance(facts.region_status, Unanswered):
+        return unanswered(facts.region_status)
+    if facts.region_status == "not-opted-in":
+        return failed(
+            f"{cluster.region} is not enabled in this account",
+            f"aws account enable-region --region-name {cluster.region}",
+        )
+    return ok(f"{cluster.region} is enabled")
+
+
+def offered(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if isinstance(facts.zones, Unanswered):
+        return unanswered(facts.zones)
+    type_ = cluster.instance_type
+    if cluster.zone in facts.zones:
+        return ok(f"{type_} is offered in {cluster.zone} today")
+    if facts.zones:
+        return failed(
+            f"{type_} is not offered in {cluster.zone} today, but in {', '.join(facts.zones)}",
+            f"set zone to one of these, or -c {cluster.name}.zone={facts.zones[0]}",
+        )
+    others = [each for each in instance_type(type_).regions if each != cluster.region]
+    return failed(
+        f"{type_} is offered in no zone of {cluster.region} to this account today",
+        f"try region {' or '.join(others)}, or another instance type"
+        if others
+        else "choose another instance type",
+    )
+
+
+def quota(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if cluster.market == "capacity-block":
+        return ok("capacity blocks do not count against the on-demand quota")
+    if isinstance(facts.quota, Unanswered):
+        return unanswered(facts.quota)
+    vcpus = instance_type(cluster.instance_type).vcpus
+    needed = cluster.max_nodes * vcpus
+    sum_ = f"{cluster.max_nodes} nodes × {vcpus} vCPUs = {needed}"
+    if facts.quota is None:
+        found = f"{sum_}; no quota of EC2 counts {cluster.instance_type}"
+        return unknown(found, "look in the Service Quotas console")
+    if needed <= facts.quota.vcpus:
+        return ok(f"{sum_} vCPUs, the quota is {facts.quota.vcpus:.0f}")
+    return failed(
+        f"{sum_} vCPUs, but the quota '{facts.quota.name}' is {facts.quota.vcpus:.0f}",
+        "aws service-quotas request-service-quota-increase --service-code ec2 "
+        f"--quota-code {facts.quota.code} --desired-value {needed} --region {cluster.region}",
+    )
+
+
+def reservation(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if cluster.reservation_id is None:
+        return ok(f"market {cluster.market} needs none of its own")
+    found = facts.reservation
+    if isinstance(found, Unanswered):
+        return unanswered(found)
+    name = cluster.reservation_id
+    if found is None:
+        return failed(f"there is no {name} in {cluster.region}", "set reservation_id to one that you own")
+    if found.state not in _USABLE_RESERVATIONS:
+        return failed(f"{name} is {found.state}", "set reservation_id to one that is active")
+    if found.zone != cluster.zone:
+        return failed(
+            f"{name} is in {found.zone}, and the cluster in {cluster.zone}", f"set zone to {found.zone}"
+        )
+    if found.instance_type != cluster.instance_type:
+        return failed(f"{name} is of {found.instance_type}", f"set instance_type to {found.instance_type}")
+    if found.total < cluster.max_nodes:
+        return failed(
+            f"{name} is of {found.total} instances, and max_nodes is {cluster.max_nodes}",
+            f"-c {cluster.name}.max_nodes={found.total}, or reserve more",
+        )
+    return ok(f"{name} is {found.state}, {found.free} of {found.total} instances free")
+
+
+def bootstrap(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    version = facts.bootstrap_version
+    if isinstance(version, Unanswered):
+        return unanswered(version)
+    home = facts.account if isinstance(facts.account, str) else "ACCOUNT"
+    fix = f"cdk bootstrap aws://{home}/{cluster.region}"
+    if version is None:
+        return failed(f"{cluster.region} is not bootstrapped for the CDK", fix)
+    if not version.isdecimal() or int(version) < LEAST_BOOTSTRAP_VERSION:
+        return failed(f"the bootstrap stack is version {version}; needed is {LEAST_BOOTSTRAP_VERSION}", fix)
+    return ok(f"version {version}")

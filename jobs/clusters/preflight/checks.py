@@ -1,0 +1,29 @@
+"""What must be true before a deployment can work. A new check is a function in its file and a row of CHECKS.
+
+Checks are pure: facts are gathered before. What AWS did not answer makes its check unknown, never ok.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.preflight import account, images, money
+from slipway.jobs.clusters.preflight.facts import Facts
+from slipway.jobs.clusters.preflight.verdicts import Verdict
+
+Check = Callable[[DeclaredCluster, Facts], Verdict]
+
+CHECKS: Mapping[str, Check] = {
+    "credentials and account": account.account,
+    "region enabled": account.region,
+    "type offered in the zone": account.offered,
+    "vCPU quota": account.quota,
+    "capacity reservation": account.reservation,
+    "CDK bootstrap": account.bootstrap,
+    "machine image": images.machine_image,
+    "locked versions": images.versions,
+    "container image": images.image,
+    "budget": money.budget,
+    "alert e-mail": money.alert_email,
+}

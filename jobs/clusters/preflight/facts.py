@@ -1,0 +1,216 @@
+"""What preflight asks AWS, one thin function a fact. None: it is not there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.core.images.container_images import image_names, image_tag
+from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, read_lock
+from slipway.jobs.core.images.amis import image_of
+from slipway.jobs.core.images.ami_locks import lock_digest, machine_image_names
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.targets import BatchTarget, DamagedTarget, Target
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.deployed import find_digest, find_target
+
+# Enabled in every account, so it can tell which others are.
+_ALWAYS_ENABLED = "us-east-1"
+_BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    code: str
+    name: str
+    vcpus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineImage:
+    id: str
+    architecture: str | None  # None where AWS does not say
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    state: str
+    zone: str
+    instance_type: str
+    free: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    account: str | Unanswered
+    region_status: str | Unanswered
+    zones: tuple[str, ...] | Unanswered  # of the region, that offer the type today
+    quota: Quota | Unanswered | None
+    parameter: str | Unanswered | None  # what the machine image's SSM parameter says
+    machine_image: MachineImage | Unanswered | None
+    manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
+    reservation: Reservation | Unanswered | None
+    bootstrap_version: str | Unanswered | None
+    target: Target | DamagedTarget | NewerRecord | Unanswered | None
+    pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
+    lock: Lock | None
+    machine_lock_digest: str | None  # of the lock of the machine image here; None: it has none of its own
+    image_tag: str | None  # of the files in this checkout; None: it has no such image, or needs none
+
+
+def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
+    account = ask_account(cluster.region)
+    region_status: str | Unanswered = (
+        account if isinstance(account, Unanswered) else ask_region(cluster.region)
+    )
+    # Without credentials no question is worth asking: one refusal stands for every answer.
+    refusal = region_status if isinstance(region_status, Unanswered) else None
+    known = image_names(containers)
+    parameter = refusal or ask_parameter(cluster.ami_parameter, cluster.region)
+    target = refusal or ask_target(cluster)
+    return Facts(
+        account=account,
+        region_status=region_status,
+        zones=refusal or ask_zones(cluster.instance_type, cluster.region),
+        quota=refusal or ask_quota(cluster.instance_type, cluster.region, cluster.market),
+        parameter=parameter,
+        machine_image=ask_machine_image(parameter, cluster.region),
+        manifest=refusal or ask_manifest(cluster.ami_parameter, cluster.region),
+        reservation=refusal or ask_reservation(cluster.reservation_id, cluster.region),
+        bootstrap_version=refusal or ask_parameter(_BOOTSTRAP_VERSION, cluster.region),
+        target=target,
+        pushed=ask_pushed(target),
+        lock=read_lock(containers, cluster.locked_by),
+        machine_lock_digest=own_lock_digest(containers, cluster.ami_parameter),
+        image_tag=image_tag(containers, cluster.image) if cluster.image and cluster.image in known else None,
+    )
+
+
+def own_lock_digest(containers: Path, ami_parameter: str) -> str | None:
+    image = image_of(ami_parameter)
+    return lock_digest(containers, image) if image in machine_image_names(containers) else None
+
+
+def ask_account(region: str) -> str | Unanswered:
+    answer = ask(reader("sts", region), "GetCallerIdentity")
+    return answer if isinstance(answer, Unanswered) else str(answer["Account"])
+
+
+def ask_region(region: str) -> str | Unanswered:
+    """opt-in-not-required, opted-in or not-opted-in."""
+    ec2 = reader("ec2", _ALWAYS_ENABLED)
+    answer = ask(ec2, "DescribeRegions", AllRegions=True, RegionNames=[region])
+    return answer if isinstance(answer, Unanswered) else str(answer["Regions"][0]["OptInStatus"])
+
+
+def ask_zones(instance_type: str, region: str) -> tuple[str, ...] | Unanswered:
+    answer = ask_all(
+        reader("ec2", region),
+        "DescribeInstanceTypeOfferings",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [instance_type]}],
+    )
+    return answer if isinstance(answer, Unanswered) else tuple(sorted(each["Location"] for each in answer))
+
+
+# How the quotas of a market are called, with the letters of the families that each counts.
+_QUOTA_NAMES = {"spot": r"All (.+) Spot Instance Requests"}
+_ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"
+
+
+def ask_quota(instance_type: str, region: str, market: str) -> Quota | Unanswered | None:
+    """By name (Running On-Demand DL instances, … Standard (A, C, …) instances): no code is promised."""
+    answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode="ec2")
+    if isinstance(answer, Unanswered):
+        return answer
+    family = re.match(r"[a-z]+", instance_type)
+    named = _QUOTA_NAMES.get(market, _ON_DEMAND_QUOTA)
+    for quota in answer:
+        counted = re.fullmatch(named, quota["QuotaName"])
+        if counted and family and family[0] in re.findall(r"[a-z]+", counted[1].lower()):
+            return Quota(code=quota["QuotaCode"], name=quota["QuotaName"], vcpus=quota["Value"])
+    return None
+
+
+def ask_parameter(name: str, region: str) -> str | Unanswered | None:
+    answer = ask(reader("ssm", region), "GetParameter", Name=name)
+    if isinstance(answer, Unanswered):
+        return None if answer.code == "ParameterNotFound" else answer
+    return str(answer["Parameter"]["Value"])
+
+
+def ask_machine_image(image_id: str | Unanswered | None, region: str) -> MachineImage | Unanswered | None:
+    if not isinstance(image_id, str):
+        return image_id
+    answer = ask(reader("ec2", region), "DescribeImages", ImageIds=[image_id])
+    if isinstance(answer, Unanswered):
+        return None if answer.code.startswith("InvalidAMIID") else answer
+    return next(map(_machine_image, answer["Images"]), None)
+
+
+def ask_manifest(ami_parameter: str, region: str) -> Mapping[str, object] | Unanswered | None:
+    """One that is not a JSON object was not written by a bake of ours, so it is none."""
+    text = ask_parameter(manifest_parameter(ami_parameter), region)
+    if not isinstance(text, str):
+        return text
+    try:
+        manifest = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    return manifest if isinstance(manifest, dict) else None
+
+
+def ask_reservation(reservation_id: str | None, region: str) -> Reservation | Unanswered | None:
+    if reservation_id is None:
+        return None
+    answer = ask(
+        reader("ec2", region), "DescribeCapacityReservations", CapacityReservationIds=[reservation_id]
+    )
+    if isinstance(answer, Unanswered):
+        return None if answer.code.startswith("InvalidCapacityReservationId") else answer
+    return next(map(_reservation, answer["CapacityReservations"]), None)
+
+
+def ask_target(cluster: DeclaredCluster) -> Target | DamagedTarget | NewerRecord | Unanswered | None:
+    try:
+        return find_target(cluster.name, cluster.region)
+    except (DamagedTarget, NewerRecord) as error:
+        return error
+
+
+def ask_pushed(
+    target: Target | DamagedTarget | NewerRecord | Unanswered | None,
+) -> bool | Unanswered | None:
+    """None too where machines bring what runs and nothing is pushed."""
+    if isinstance(target, Unanswered):
+        return target
+    if not isinstance(target, BatchTarget):
+        return None
+    digest = find_digest(target, target.image_tag)
+    return digest if isinstance(digest, Unanswered) else digest is not None
+
+
+def _machine_image(image: Mapping[str, Any]) -> MachineImage:
+    return MachineImage(
+        id=image["ImageId"],
+        architecture=image.get("Architecture"),
+        state=image["State"],
+    )
+
+
+def _reservation(reservation: Mapping[str, Any]) -> Reservation:
+    return Reservation(
+        state=reservation["State"],
+        zone=reservation["AvailabilityZone"],
+        instance_type=reservation["InstanceType"],
+        free=reservation.get("AvailableInstanceCount", 0),
+        total=reservation["TotalInstanceCount"],
+    )

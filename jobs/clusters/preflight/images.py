@@ -1,0 +1,112 @@
+"""Checks of the machine image and the container image: there, of one lock, and the ones that are deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
+from slipway.jobs.core.images.amis import image_of
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.targets import BatchTarget, DamagedTarget
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.preflight.facts import Facts
+from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
+
+
+def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if isinstance(facts.parameter, Unanswered):
+        return unanswered(facts.parameter)
+    if facts.parameter is None:
+        return failed(
+            f"there is no SSM parameter {cluster.ami_parameter}",
+            _bake(cluster),
+        )
+    image = facts.machine_image
+    if isinstance(image, Unanswered):
+        return unanswered(image)
+    if image is None or image.state != "available":
+        state = f"is {image.state}" if image else "is not there"
+        return failed(f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", _bake(cluster))
+    expected = instance_type(cluster.instance_type).architecture
+    if image.architecture not in (expected, None):
+        return failed(
+            f"{image.id} is for {image.architecture}, and {cluster.instance_type} is {expected}",
+            f"point {cluster.ami_parameter} at a machine image for {expected}",
+        )
+    return ok(f"{image.id}, {image.architecture or 'its architecture is not told'}")
+
+
+def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """Driver, runtime and framework are locked together: a mismatch is refused before a node starts."""
+    if facts.lock is None:
+        found = f"containers/images/{cluster.locked_by} has no lock.toml to hold the machine image against"
+        return unknown(found)
+    accelerator = instance_type(cluster.instance_type).accelerator
+    refused = unsupported(accelerator.name, facts.lock) if accelerator else ()
+    if refused:
+        return failed("; ".join(refused), f"lower it in containers/images/{cluster.locked_by}/lock.toml")
+    return _manifest(cluster, facts, facts.lock)
+
+
+def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if cluster.image is None:
+        return ok("needs none: jobs run on the machines themselves")
+    build = f"slipway build {cluster.image} --on {cluster.name}"
+    if isinstance(facts.target, DamagedTarget | NewerRecord):
+        return failed(facts.target.message, facts.target.hint)
+    if isinstance(facts.pushed, Unanswered):
+        return unanswered(facts.pushed)
+    if facts.target is None or isinstance(facts.target, Unanswered):
+        found = f"{cluster.name} is not deployed, so nothing names an image yet"
+        return unknown(found, f"cdk deploy {cluster.name}, then {build}")
+    if not isinstance(facts.target, BatchTarget):
+        return ok(f"the machines of {cluster.name} bring what jobs run; no image is pushed for them")
+    tag = facts.target.image_tag
+    if facts.image_tag is not None and facts.image_tag != tag:
+        return failed(
+            f"the job definition names {cluster.image}:{tag}, and containers/ here is {facts.image_tag}",
+            f"cdk deploy {cluster.name}, then {build}",
+        )
+    return (
+        ok(f"{cluster.image}:{tag} is pushed")
+        if facts.pushed
+        else failed(f"{cluster.image}:{tag}, which the job definition names, is not pushed", build)
+    )
+
+
+def _bake(cluster: DeclaredCluster) -> str:
+    """How the parameter comes to name a machine image that fits."""
+    image = image_of(cluster.ami_parameter)
+    if image:
+        return (
+            f"cdk deploy slipway-bakery-{image}, then slipway bake {image} --wait --region {cluster.region}"
+        )
+    return (
+        f"bake a machine image, then: aws ssm put-parameter --type String --overwrite "
+        f"--name {cluster.ami_parameter} --value ami-… --region {cluster.region}"
+    )
+
+
+def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
+    manifest = facts.manifest
+    if isinstance(manifest, Unanswered):
+        return unanswered(manifest)
+    name = manifest_parameter(cluster.ami_parameter)
+    if manifest is None:
+        return failed(f"{name} does not say what was baked into the machine image", _bake(cluster))
+    differing = mismatches(lock, manifest) or _another_lock(cluster, facts, manifest)
+    if differing:
+        return failed(f"{name}: {'; '.join(differing)}", _bake(cluster))
+    note = " (a stand-in of the yard)" if manifest.get("stand_in") else ""
+    return ok(f"the machine image carries what the lock of {cluster.locked_by} asks for{note}")
+
+
+def _another_lock(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
+    """The versions agree, and something else of the lock was changed: a package, a download's hash."""
+    baked, here = manifest.get("lock_digest"), facts.machine_lock_digest
+    if baked is None or here is None or baked == here:
+        return ()
+    image = image_of(cluster.ami_parameter)
+    return (f"it was baked from lock {baked}, and containers/images/{image} here is {here}",)

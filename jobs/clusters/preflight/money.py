@@ -1,0 +1,31 @@
+"""Checks of the budget, and of who hears about it."""
+
+from __future__ import annotations
+
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.preflight.facts import Facts
+from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unknown
+
+_NO_ADDRESS = ("example.com", "example.org", "example.net")  # RFC 2606
+
+
+def budget(cluster: DeclaredCluster, _facts: Facts) -> Verdict:
+    price = instance_type(cluster.instance_type).price
+    if price is None:
+        return unknown(f"the price of {cluster.instance_type} is not known")
+    hours = cluster.budget_usd_per_month / (price.usd_per_hour * cluster.max_nodes)
+    said = (
+        f"{cluster.budget_usd_per_month} USD a month cover {hours:.1f} hours of {cluster.max_nodes} nodes "
+        f"(on demand, {price.region}, {price.date})"
+    )
+    return ok(said) if hours >= 1 else failed(said, "raise budget_usd_per_month, or lower max_nodes")
+
+
+def alert_email(cluster: DeclaredCluster, _facts: Facts) -> Verdict:
+    if cluster.alert_email.rpartition("@")[2] in _NO_ADDRESS:
+        return failed(
+            f"alarms and the budget go to {cluster.alert_email}, which nobody reads",
+            f"set alert_email in infra/clusters.py, or -c {cluster.name}.alert_email=…",
+        )
+    return ok(cluster.alert_email)

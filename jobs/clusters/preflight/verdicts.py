@@ -1,0 +1,38 @@
+"""What a check of preflight says: ok, failed or unknown, what was found, and the fix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slipway.jobs.aws import Unanswered
+
+
+class Outcome(StrEnum):
+    OK = "ok"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    outcome: Outcome
+    found: str
+    fix: str = ""
+
+
+def ok(found: str) -> Verdict:
+    return Verdict(outcome=Outcome.OK, found=found)
+
+
+def failed(found: str, fix: str) -> Verdict:
+    return Verdict(outcome=Outcome.FAILED, found=found, fix=fix)
+
+
+def unknown(found: str, fix: str = "") -> Verdict:
+    return Verdict(outcome=Outcome.UNKNOWN, found=found, fix=fix)
+
+
+def unanswered(refusal: Unanswered) -> Verdict:
+    fix = f"allow {refusal.action} to your role" if refusal.is_denied else ""
+    return unknown(f"{refusal.action} gave no answer: {refusal.code}, {refusal.message[:200]}", fix)

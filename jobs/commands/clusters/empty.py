@@ -1,0 +1,48 @@
+"""`slipway empty`: deletes what a throw-away cluster's bucket holds, so that the cluster can be destroyed."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from slipway.jobs.commands.output import is_terminal, progress, say
+from slipway.jobs.core.errors import SlipwayError
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--yes", is_flag=True, help="Do not ask. There is no way back.")
+def command(cluster: str, yes: bool) -> None:
+    """Delete every object in the bucket of a deployed CLUSTER, old versions too.
+
+    Only of one that was deployed with keep_data=false: `cdk destroy` takes its bucket with it, and S3 deletes
+    no bucket that holds anything. Machines that stay between jobs write there, so they are stopped first. It
+    refuses while a job runs: `cdk destroy` would delete the job's queue, and AWS would end the job.
+
+    \b
+    slipway empty dl1 --yes
+    """
+    from slipway.jobs.core.targets import MpiTarget
+    from slipway.jobs.clusters.deployed import find_targets
+    from slipway.jobs.clusters.emptying import empty, refuse_kept
+    from slipway.jobs.platforms.mpi.halting import halt, refuse_running
+
+    target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
+    if target is None:
+        raise SlipwayError(f"no deployed cluster is called '{cluster}'", hint="slipway targets lists them")
+    refuse_kept(target)
+    refuse_running(target)
+    if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise SlipwayError(
+            f"everything in {target.bucket} would be deleted, and there is no terminal to ask at",
+            hint=f"slipway empty {cluster} --yes",
+        )
+    if not yes:
+        click.confirm(f"Delete everything in {target.bucket} for ever?", abort=True, err=True)
+    if isinstance(target, MpiTarget):
+        with progress(f"stopping the machines of {cluster}") as now:
+            halt(target, now)
+    with progress(f"emptying {target.bucket}") as now:
+        deleted = empty(target, lambda count: now(f"{count} versions deleted"))
+    say(f"{deleted} versions deleted")

@@ -1,0 +1,49 @@
+"""`slipway preflight`: would this cluster work if it were deployed today? Each answer with its fix."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_table, say
+from slipway.jobs.core.errors import SlipwayError
+
+COLUMNS = (
+    Column(name="check"),
+    Column(name="outcome"),
+    Column(name="found"),
+    Column(name="fix", absent="-"),
+)
+
+
+@click.command()
+@click.argument("cluster")
+@click.option(
+    "-c", "--context", "overrides", multiple=True, metavar="KEY=VALUE", help="As for `cdk deploy -c`."
+)
+@json_option
+def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Check all that a deployment of CLUSTER needs, before anything is created.
+
+    Asks AWS (or the yard, when AWS_ENDPOINT_URL names it) and changes nothing. Ends with 1 when a check
+    failed; what could not be found out is unknown, with the permission that is missing.
+
+    \b
+    slipway preflight dl1
+    slipway preflight dl1 -c dl1.zone=us-east-1b -c dl1.max_nodes=2
+    """
+    from slipway.jobs.clusters.declared import declared_cluster, find_checkout
+    from slipway.jobs.clusters.preflight.checks import CHECKS
+    from slipway.jobs.clusters.preflight.facts import gather
+    from slipway.jobs.clusters.preflight.verdicts import Outcome
+
+    declared = declared_cluster(cluster, overrides)
+    facts = gather(declared, find_checkout() / "containers")
+    verdicts = {name: check(declared, facts) for name, check in CHECKS.items()}
+    rows = [{"check": name, **asdict(each), "fix": each.fix or None} for name, each in verdicts.items()]
+    print_table(f"preflight of {cluster}", COLUMNS, rows, as_json=as_json)
+    outcomes = [verdict.outcome for verdict in verdicts.values()]
+    say(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in Outcome))
+    if Outcome.FAILED in outcomes:
+        raise click.exceptions.Exit(SlipwayError.exit_code)

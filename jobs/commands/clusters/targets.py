@@ -1,0 +1,94 @@
+"""`slipway targets`: what got deployed and can be submitted to, as infra wrote it down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import click
+
+from slipway.jobs.commands.output import Column, complain, json_option, print_record, print_table
+from slipway.jobs.core.errors import SlipwayError
+
+LISTED = (
+    Column(name="name"),
+    Column(name="kind"),
+    Column(name="instance_type"),
+    Column(name="max_nodes", align="right"),
+    Column(name="region"),
+    Column(name="image", absent="-"),
+    Column(name="image_tag", absent="-"),
+    Column(name="machine_image", absent="-"),
+)
+
+# What only one kind has.
+OF_KIND: Mapping[str, tuple[Column, ...]] = {
+    "batch": (
+        Column(name="image"),
+        Column(name="image_tag"),
+        Column(name="queue_arn", title="job queue"),
+        Column(name="job_definition_arn", title="job definition"),
+        Column(name="repository_uri", title="repository"),
+        Column(name="build_project"),
+    ),
+    "mpi": (
+        Column(name="machine_image"),
+        Column(name="ami_parameter", title="named by"),
+        Column(name="mpi", title="MPI"),
+        Column(name="node_group"),
+        Column(name="is_spot", title="of Spot"),
+        Column(name="run_document"),
+        Column(name="stop_document"),
+    ),
+}
+IN_FULL = (
+    *LISTED[:-3],
+    Column(name="account"),
+    Column(name="zone"),
+    Column(name="efa_interfaces", title="EFA interfaces of a node"),
+    Column(name="bucket"),
+    Column(name="log_group"),
+    Column(name="file_system_id", title="file system", absent="none"),
+    Column(name="file_system_mount", title="mounted at", absent="-"),
+)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--region", help="Where to look; otherwise where clusters are declared, or else your own region."
+)
+@json_option
+def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
+    """List the deployed clusters that jobs can be submitted to, or show one in full.
+
+    A record that cannot be read is told on stderr, and the exit code is 1.
+
+    \b
+    slipway targets
+    slipway targets dl1 --json
+    """
+    from slipway.jobs.clusters.deployed import find_targets
+
+    found, unread = find_targets(region)
+    chosen = [target for target in found if not names or target.name in names]
+    missing = set(names) - {target.name for target in found}
+    rows = [{"kind": target.kind, **asdict(target)} for target in chosen]
+    if len(names) == 1 and rows:
+        print_record("", (*IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
+    elif not missing:
+        print_table("targets", LISTED, rows, as_json=as_json)
+    for error in unread:
+        complain(error.message, error.hint)
+    if missing:
+        raise SlipwayError(_missing(sorted(missing)), hint=_known([target.name for target in found]))
+    if unread:
+        raise click.exceptions.Exit(SlipwayError.exit_code)
+
+
+def _missing(names: Sequence[str]) -> str:
+    return f"no target is called {' or '.join(repr(name) for name in names)}"
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"deployed are {', '.join(names)}" if names else "deploy a cluster first: cdk deploy --all"

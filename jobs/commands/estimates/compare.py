@@ -1,0 +1,145 @@
+"""`slipway compare`: one job on every cluster and size that fits, by cost or by time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slipway.jobs.commands.estimates.estimate import NO_BAND, hours, percent, rounded, row, with_place_options
+from slipway.jobs.commands.estimates.estimate import band as shown_band
+from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
+
+if TYPE_CHECKING:
+    from slipway.jobs.estimate.estimates import Estimate, Place
+    from slipway.jobs.estimate.work.workloads import Workload
+
+USUAL_SIZES = (1, 2, 4, 8, 16, 32, 64)
+ROWS = 20
+COLUMNS = (
+    Column(name="front", title="best", format=lambda value: "*" if value else ""),
+    Column(name="place", title="cluster or type"),
+    Column(name="nodes", align="right"),
+    Column(name="devices", align="right"),
+    Column(name="sequences_per_second", title="seq/s", align="right", format=rounded(2)),
+    Column(name="efficiency", align="right", format=percent),
+    Column(name="sequences", align="right", format=rounded(0)),
+    Column(name="hours", title="time", align="right", format=hours),
+    Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
+    Column(name="word", title="seq/s is"),
+    Column(name="band", title="within", align="right", absent=NO_BAND, format=shown_band),
+    Column(name="changed", title="instead of the layout asked for"),
+    Column(name="price.region", title="price region", absent="-"),
+    Column(name="price.date", title="price date", absent="-"),
+)
+
+
+@click.command()
+@click.argument("job", metavar="RECIPE|MODEL")
+@click.option("--by", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Order.")
+@click.option(
+    "--on",
+    "only",
+    multiple=True,
+    metavar="CLUSTER|TYPE",
+    help="Limit to this cluster or instance type. Repeatable.",
+)
+@with_place_options
+@click.option(
+    "--rows", type=click.IntRange(1), default=ROWS, show_default=True, help="Print so many at most."
+)
+@json_option
+def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, **asked: Any) -> None:
+    """Compare RECIPE, or a model, on every declared cluster and instance type, at every size that fits.
+
+    A star marks the Pareto-optimal rows (time and cost). Where a step grows with the nodes, rows train
+    different numbers of sequences; they are then compared by the time and cost of one sequence. Where the
+    layout asked for does not fit, the row says which one is used instead. Types without a price come last.
+
+    \b
+    slipway compare bert_pretrain --set size=large
+    slipway compare gpt-neox-20b --by time --nodes 4,8,16 --on trn1.32xlarge --on p4d.24xlarge
+    """
+    from slipway.jobs.core.job import parse_settings
+    from slipway.jobs.estimate.pareto import scale_of
+    from slipway.jobs.estimate_inputs.workloads import workload_of
+
+    workload = workload_of(job, parse_settings(asked.pop("settings")))
+    places, found = everywhere(workload, only, **asked)
+    table = ordered(found, by)
+    shown = table if as_json else table[:rows]
+    named = {place.name: place for place in places}
+    lines = [{**row(each, named[each.place]), "front": is_best} for each, is_best in shown]
+    print_table(f"{workload.name} by {by}", COLUMNS, lines, as_json=as_json)
+    if len(shown) < len(table):
+        say(f"{len(table) - len(shown)} more; --rows {len(table)} prints all")
+    say(f"time and cost: {workload.until or 'unknown, since this job has no known end'}")
+    if scale_of(found).per_sequence:
+        say("the rows train different numbers of sequences: they are compared by time and cost of one")
+
+
+def everywhere(
+    workload: Workload, only: Sequence[str], *, nodes: tuple[int, ...] | None, region: str | None, term: str
+) -> tuple[list[Place], list[Estimate]]:
+    """The places, and every size of theirs that fits; what is left out is told."""
+    from slipway.jobs.estimate.errors import CannotEstimate
+    from slipway.jobs.estimate.estimates import estimate_sizes
+    from slipway.jobs.estimate_inputs.own_data import measurements
+
+    places = _places(only, region=region, term=term)
+    known, found, left_out = measurements(), [], []
+    for place in places:
+        try:
+            found += estimate_sizes(workload, place, nodes or USUAL_SIZES, known)
+        except CannotEstimate as error:
+            left_out.append(error.message)
+    for reason in left_out if only else ():
+        warn(f"left out: {reason}")
+    if left_out and not only:
+        say(f"left out are {len(left_out)} types of which too little is known, or that cannot train it")
+    if not found:
+        raise CannotEstimate(
+            f"{workload.name} fits nowhere that was asked for", hint="say more nodes, or leave --on out"
+        )
+    return places, found
+
+
+def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, bool]]:
+    from slipway.jobs.estimate.pareto import pareto_front, scale_of
+
+    front, scale = pareto_front(found), scale_of(found)
+    marked = [(each, index in front) for index, each in enumerate(found)]
+
+    def key(pair: tuple[Estimate, bool]) -> tuple[bool, float, float]:
+        cost, time = scale.cost(pair[0]), scale.time(pair[0])
+        return math.isinf(cost), *((cost, time) if by == "cost" else (time, cost))
+
+    return sorted(marked, key=key)
+
+
+def _places(only: Sequence[str], *, region: str | None, term: str) -> list[Place]:
+    """Those that were named; else all that are declared, and every type of which none is."""
+    from slipway.jobs.catalogue.instances import instance_types
+    from slipway.jobs.estimate.errors import CannotEstimate
+    from slipway.jobs.estimate_inputs.own_data import rates
+    from slipway.jobs.estimate_inputs.places import alone, declared_places, find_place
+
+    known = rates()
+    if only:
+        return [find_place(name, known, region=region, term=term) for name in dict.fromkeys(only)]
+    places = declared_places(known, region=region, term=term)
+    taken = {place.instance.name for place in places}
+    refused = []
+    for kind in instance_types():
+        if kind.name in taken:
+            continue
+        try:
+            places.append(alone(kind, known, region=region, term=term))
+        except CannotEstimate as error:
+            refused.append(error)
+    if not places:
+        raise refused[0]
+    return places

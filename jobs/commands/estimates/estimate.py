@@ -1,0 +1,257 @@
+"""`slipway estimate`: throughput, memory, hours and dollars of a job on a cluster, before paying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
+from slipway.jobs.catalogue.instances import instance_types
+
+if TYPE_CHECKING:
+    from slipway.jobs.estimate.estimates import Estimate, Place
+    from slipway.jobs.estimate.work.workloads import Workload
+
+USUAL_SIZES = (1, 2, 4, 8)
+MOST_SIZES = 100
+NO_BAND = "no band"
+
+
+def rounded(places: int) -> Any:
+    def form(value: object) -> str:
+        assert isinstance(value, int | float)
+        return f"{value:,.{places}f}"
+
+    return form
+
+
+def percent(value: object) -> str:
+    assert isinstance(value, int | float)
+    return f"{value * 100:.1f} %"
+
+
+def band(value: object) -> str:
+    assert isinstance(value, int | float)
+    return f"± {value * 100:.0f} %"
+
+
+def steps(value: object) -> str:
+    assert isinstance(value, int)
+    return f"{value:,} ×"
+
+
+def hours(value: object) -> str:
+    """Minutes are what a short job is told in."""
+    assert isinstance(value, int | float)
+    if value >= 1:
+        return f"{value:,.1f} h"
+    return f"{value * 60:.1f} min" if value * 60 >= 1 else f"{value * 3600:.0f} s"
+
+
+COLUMNS = (
+    Column(name="nodes", align="right"),
+    Column(name="devices", align="right"),
+    Column(name="sequences_per_second", title="seq/s", align="right", format=rounded(2)),
+    Column(name="sequences_per_second_per_device", title="a device", align="right", format=rounded(2)),
+    Column(name="efficiency", align="right", format=percent),
+    Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
+    Column(name="memory_gib", title="memory a device", unit="GiB", align="right", format=rounded(1)),
+    Column(name="usd_per_hour", title="price", unit="USD/h", align="right", format=rounded(2)),
+    Column(name="steps", align="right", format=steps),
+    Column(name="sequences_per_step", title="sequences", format=rounded(0)),
+    Column(name="hours", title="time", align="right", format=hours),
+    Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="word", title="seq/s is"),
+    Column(name="band", title="within", align="right", absent=NO_BAND, format=band),
+)
+
+
+def complete_place(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [known.name for known in instance_types() if known.name.startswith(incomplete)]
+
+
+def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """1,2,4,8: each once, in order."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    wrong = [word for word in words if not word.lstrip("-").isascii() or not word.lstrip("-").isdecimal()]
+    if wrong:
+        raise click.BadParameter(f"'{wrong[0]}' is no number of nodes; write 1,2,4,8")
+    found = tuple(sorted({int(word) for word in words}))
+    if len(found) > MOST_SIZES:
+        raise click.BadParameter(f"{len(found)} sizes are more than {MOST_SIZES}; say fewer")
+    return found
+
+
+place_options = (
+    click.option("--nodes", callback=sizes, metavar="N,N…", help="Cluster sizes, comma-separated."),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for submit."),
+    click.option("--region", help="Whose prices; otherwise the cluster's, or any that is known."),
+    click.option(
+        "--term",
+        type=click.Choice(["on-demand", "1-year", "3-year"]),
+        default="on-demand",
+        show_default=True,
+        help="How the nodes are paid for; the years are effective rates.",
+    ),
+)
+
+
+def with_place_options(function: Any) -> Any:
+    for option in reversed(place_options):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("job", required=False, metavar="[RECIPE|MODEL]")
+@click.option("--on", "place", metavar="CLUSTER|TYPE", shell_complete=complete_place, help="Where it runs.")
+@with_place_options
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Count how near each kind of estimate came to published rows; fail if an article's row is missed.",
+)
+@json_option
+def command(job: str | None, place: str | None, check: bool, as_json: bool, **asked: Any) -> None:
+    """Estimate a RECIPE, or a model by name, on a declared cluster or an instance type.
+
+    Each row says what its rate (seq/s) stands on: measured (somebody published this configuration),
+    calibrated (the same model was measured on the same instance family) or predicted (neither). "within" is
+    how far off nine of ten published rows of that kind were; where too few rows are published it says
+    so. Time and cost are derived from the rate and from the steps that `slipway submit` would train with
+    the same settings. Each price has its region and day; what nobody knows reads as unknown. A declared
+    cluster is priced with what stands around its nodes. Nothing is asked of AWS.
+
+    \b
+    slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8 --set size=1.5b
+    slipway estimate gpt-neox-20b --on trn1.32xlarge --nodes 4,16,64 --term 3-year
+    slipway estimate pythia-6.9b --on p4d.24xlarge --set tensor=8 --set global_batch=256
+    slipway estimate --check
+    """
+    if check:
+        from slipway.jobs.commands.estimates.estimate_check import check_estimates
+
+        check_estimates(as_json=as_json)
+        return
+    if job is None or place is None:
+        raise click.UsageError("say what, and where: slipway estimate RECIPE --on CLUSTER, or --check")
+    workload, where, found = estimates(job, place, **asked)
+    print_table(heading(workload, where), COLUMNS, [row(each, where) for each in found], as_json=as_json)
+    tell(workload, where, found)
+
+
+def estimates(
+    job: str,
+    place: str,
+    *,
+    nodes: tuple[int, ...] | None,
+    settings: tuple[str, ...],
+    region: str | None,
+    term: str,
+) -> tuple[Workload, Place, list[Estimate]]:
+    from slipway.jobs.core.job import parse_settings
+    from slipway.jobs.estimate_inputs.own_data import rates
+    from slipway.jobs.estimate_inputs.places import find_place
+    from slipway.jobs.estimate_inputs.workloads import workload_of
+
+    workload = workload_of(job, parse_settings(settings))
+    where = find_place(place, rates(), region=region, term=term)
+    return workload, where, _sizes(workload, where, nodes)
+
+
+def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> list[Estimate]:
+    """What was asked for must work; of the usual sizes those that do are shown, and the rest is told."""
+    from slipway.jobs.estimate.errors import CannotEstimate
+    from slipway.jobs.estimate.estimates import estimate
+    from slipway.jobs.estimate_inputs.own_data import measurements
+
+    rows = measurements()
+    if nodes is not None:
+        return [estimate(workload, place, size, rows) for size in nodes]
+    found, refused = [], []
+    for size in (size for size in USUAL_SIZES if size <= place.most_nodes):
+        try:
+            found.append(estimate(workload, place, size, rows))
+        except CannotEstimate as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    for each in refused:
+        warn(f"left out: {each.message}; {each.hint}")
+    return found
+
+
+def row(own: Estimate, place: Place) -> Mapping[str, object]:
+    return {**asdict(own), "price": asdict(place.rate) if place.rate else None}
+
+
+def heading(workload: Workload, place: Place) -> str:
+    return f"{workload.name} on {place.name}, {price_words(place)}"
+
+
+def price_words(place: Place) -> str:
+    rate = place.rate
+    if rate is None:
+        return f"no price known{f' in {place.region}' if place.region else ''}"
+    return f"prices {rate.term} in {rate.region} of {rate.date}"
+
+
+def tell(workload: Workload, place: Place, found: Sequence[Estimate]) -> None:
+    """What a number in the table rests on, on stderr."""
+    from slipway.jobs.catalogue.accelerators import device_of
+    from slipway.jobs.estimate.evidence.bands import find_band
+
+    for basis in dict.fromkeys(each.basis for each in found):
+        say(f"utilisation: {basis}")
+    for word in dict.fromkeys(each.word for each in found):
+        say(f"{word}: {find_band(word, device_of(place.instance)).words}")
+    say(f"time and cost: {_derived(workload)}")
+    if workload.assumed:
+        say(f"assumed: {workload.assumed}")
+    if place.rate is None:
+        warn(f"no price of {place.instance.name} is known; slipway prices refresh asks AWS for it")
+    for unpriced in found[0].unpriced:
+        say(f"not counted: {unpriced}")
+    for doubt in doubts(workload, place, found):
+        warn(doubt)
+    if place.name == place.instance.name:
+        say("priced are the nodes alone; name a declared cluster to count what stands around them")
+
+
+def _derived(workload: Workload) -> str:
+    if not workload.until:
+        return "unknown, since this job has no known end; say --set sequences=N"
+    return f"derived from the rate: {workload.until}"
+
+
+def doubts(workload: Workload, place: Place, found: Sequence[Estimate]) -> Iterator[str]:
+    """What works, and costs more than it looks."""
+    from dataclasses import replace
+
+    from slipway.jobs.estimate.errors import CannotEstimate
+    from slipway.jobs.estimate.estimates import estimate
+    from slipway.jobs.estimate.work.step import uneven
+    from slipway.jobs.estimate_inputs.own_data import measurements
+
+    layout, model = workload.layout, workload.model
+    if (share := uneven(model, layout)) > 1:
+        yield (
+            f"{model.layers} layers over {layout.pipeline} stages are uneven: all wait for the fullest, "
+            f"which makes a step {share - 1:.0%} longer"
+        )
+    for own in found:
+        in_node = own.devices // own.nodes
+        if layout.tensor > in_node:
+            inside = replace(workload, layout=replace(layout, tensor=in_node))
+            with suppress(CannotEstimate):
+                rate = estimate(inside, place, own.nodes, measurements()).sequences_per_second
+                yield (
+                    f"tensor degree {layout.tensor} crosses nodes of {in_node} devices: on {own.nodes} nodes "
+                    f"tensor={in_node} trains {rate / own.sequences_per_second:.1f} times as fast"
+                )

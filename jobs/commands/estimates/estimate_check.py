@@ -1,0 +1,85 @@
+"""Prints published rows beside ours, and how near each kind of estimate came: `slipway estimate --check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slipway.jobs.commands.estimates.estimate import NO_BAND, band, percent, rounded
+from slipway.jobs.commands.output import Column, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from slipway.jobs.estimate.evidence.bands import Band
+
+CHECKED = (
+    Column(name="table"),
+    Column(name="nodes", align="right"),
+    Column(name="devices", align="right"),
+    Column(name="basis"),
+    Column(name="unit"),
+    Column(name="published", align="right", format=rounded(2)),
+    Column(name="predicted", align="right", format=rounded(2)),
+    Column(name="error", align="right", format=percent),
+    Column(name="limit", align="right", absent="-", format=band),
+    Column(name="verdict"),
+)
+HELD = (
+    Column(name="word", title="basis"),
+    Column(name="device"),
+    Column(name="rows", align="right"),
+    Column(name="tables", align="right"),
+    Column(name="near", title="near", align="right"),
+    Column(name="within", title="nine of ten within", align="right", absent=NO_BAND, format=band),
+    Column(name="held", title="held without its own table", align="right"),
+)
+
+
+def check_estimates(*, as_json: bool) -> None:
+    from slipway.jobs.estimate.evidence.bands import LEAST_ROWS, LEAST_TABLES, NEAR, bands_of
+    from slipway.jobs.estimate.evidence.published import check
+    from slipway.jobs.estimate.evidence.sst2 import epochs_by_length
+    from slipway.jobs.estimate.evidence.trials import trials
+
+    rows = list(check())
+    bands = list(bands_of(list(trials())))
+    assumed = list(epochs_by_length())
+    table = [{**asdict(each), "error": each.error, "verdict": _verdict(each)} for each in rows]
+    if as_json:
+        information = {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}
+        print_json({"rows": table, "bands": [asdict(each) for each in bands], "information": information})
+    else:
+        print_table("published beside predicted", CHECKED, table, as_json=False)
+        click.echo()
+        print_table(
+            "what each kind of estimate held, on all published rows",
+            HELD,
+            [_held(each) for each in bands],
+            as_json=False,
+        )
+        say(f"near is within ± {NEAR:.0%}; a band needs {LEAST_ROWS} rows of {LEAST_TABLES} tables")
+        say("a row is held if it lies in the band that all tables but its own make")
+        say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")
+        say("and no padded length. For information: " + "; ".join(_length(each) for each in assumed))
+    failed = [each for each in rows if not each.passes]
+    say(f"{len(rows) - len(failed)} of {len(rows)} rows are within their limits")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _held(band: Band) -> Mapping[str, object]:
+    held = f"{band.held} of {band.judged}" if band.judged else "-"
+    return {**asdict(band), "near": f"{band.near} of {band.rows}", "held": held}
+
+
+def _verdict(checked: Any) -> str:
+    if checked.limit is None:
+        return "used" if checked.basis == "calibrated" else "no limit"
+    return "within" if checked.passes else "OUT"
+
+
+def _length(assumed: Any) -> str:
+    least, most = assumed.least_seconds / 60, assumed.most_seconds / 60
+    return f"{assumed.sequence_length} tokens {least:.1f} to {most:.1f} min"

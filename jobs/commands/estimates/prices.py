@@ -1,0 +1,112 @@
+"""`slipway prices`: what nodes cost by the hour, each price with its region, its day and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_table, progress, say, warn
+
+if TYPE_CHECKING:
+    from slipway.jobs.estimate.prices import Rate
+
+COLUMNS = (
+    Column(name="instance_type", title="type"),
+    Column(name="region"),
+    Column(name="term"),
+    Column(name="usd_per_hour", title="price", unit="USD/h", align="right"),
+    Column(name="date"),
+    Column(name="written", title="kept in"),
+)
+FEES = (
+    Column(name="item"),
+    Column(name="region"),
+    Column(name="usd", title="price", unit="USD", align="right"),
+    Column(name="per"),
+    Column(name="date", absent="-"),
+    Column(name="source"),
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--region", help="Only of this one.")
+@click.option("--fees", is_flag=True, help="What stands around nodes, in their place.")
+@json_option
+@click.pass_context
+def command(context: click.Context, region: str | None, fees: bool, as_json: bool) -> None:
+    """List what nodes cost by the hour, on demand and, where it is known, reserved for years.
+
+    Your own prices go first: prices.csv in $XDG_CONFIG_HOME/slipway (or where SLIPWAY_PRICES says) with the
+    columns instance_type, region, term, usd_per_hour, date, source. Then what AWS last said, then what came
+    with Slipway.
+
+    \b
+    slipway prices --region us-east-1
+    slipway prices --fees
+    slipway prices refresh --region eu-north-1
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if fees:
+        from slipway.jobs.estimate.prices import our_fees
+
+        rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
+        print_table("what stands around nodes", FEES, rows, as_json=as_json)
+        return
+    rows = [row for row in _rows() if region in (None, row["region"])]
+    if not rows:
+        warn(f"no price in {region} is known: slipway prices refresh --region {region}")
+    print_table("prices of one node", COLUMNS, rows, as_json=as_json)
+
+
+@command.command()
+@click.option("--region", "regions", multiple=True, help="Of this one too; otherwise us-east-1.")
+@click.option("--type", "names", multiple=True, help="Only of this type; otherwise of all that we know.")
+def refresh(regions: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Ask AWS's price list, and keep its answer beside your own prices.
+
+    A type for which it names no price keeps the one that was known, with its day.
+
+    \b
+    slipway prices refresh --region us-east-1 --region us-west-2
+    """
+    from slipway.jobs.catalogue.instances import instance_type, instance_types
+    from slipway.jobs.core.regions import checked_region
+    from slipway.jobs.estimate_inputs.price_list import ask_rates
+
+    wanted = [instance_type(name).name for name in names] or [known.name for known in instance_types()]
+    asked = [checked_region(region) for region in dict.fromkeys(regions)] or ["us-east-1"]
+    with progress("asking the price list") as now:
+        found, missing = ask_rates(wanted, asked, now)
+    for name in missing:
+        warn(f"no price of {name}")
+    if found:
+        say(f"{len(found)} prices written to {_keep(found)}")
+
+
+def _rows() -> list[dict[str, object]]:
+    """Each type, region and term once: the price that holds."""
+    from slipway.jobs.estimate.prices import known_rates
+    from slipway.jobs.estimate_inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates
+
+    written = [(rate, str(own_path(file))) for file in (PRICES, REFRESHED_PRICES) for rate in own_rates(file)]
+    holds: dict[tuple[str, str, str], dict[str, object]] = {}
+    for rate, place in [*written, *((rate, "slipway") for rate in known_rates())]:
+        key = rate.instance_type, rate.region, rate.term
+        holds.setdefault(key, {**asdict(rate), "written": place})
+    return [holds[key] for key in sorted(holds)]
+
+
+def _keep(found: Sequence[Rate]) -> str:
+    from slipway.jobs.estimate.prices import decode_rates, encode_rates
+    from slipway.jobs.estimate_inputs.own_data import REFRESHED_PRICES, own_path, update
+
+    def with_found(text: str) -> str:
+        before = decode_rates(text, str(own_path(REFRESHED_PRICES))) if text else ()
+        rows = {(rate.instance_type, rate.region, rate.term): rate for rate in (*before, *found)}
+        return encode_rates(rows[key] for key in sorted(rows))
+
+    return str(update(REFRESHED_PRICES, with_found))

@@ -1,0 +1,171 @@
+"""`slipway report`: estimates, and a run beside them, as one page of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slipway.jobs.commands.estimates.estimate import complete_place, with_place_options
+from slipway.jobs.commands.output import say
+from slipway.jobs.core.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.jobs.estimate.estimates import Estimate, Place
+    from slipway.jobs.estimate.work.workloads import Workload
+    from slipway.jobs.report.contents import Comparison
+    from slipway.jobs.report.page import Page
+
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+
+@click.command()
+@click.argument("subject", required=False, metavar="[RUN|RECIPE|MODEL]")
+@click.option(
+    "-o", "--output", "path", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The page."
+)
+@click.option("--on", "place", metavar="CLUSTER|TYPE", shell_complete=complete_place, help="Where it runs.")
+@with_place_options
+def command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
+    """Write one self-contained page: how a job scales, cost against time, and measured on predicted.
+
+    Of a RECIPE or a model: estimates on the place that --on names, and on every other one. Of a RUN: its
+    measured throughput beside its estimate. Without either: the published tables. The page has no script and
+    asks the network for nothing; it reads on a phone, in the dark and in print.
+
+    \b
+    slipway report bert_pretrain --on dl1 -o bert.html
+    slipway report bert_pretrain-448d16bd457c -o run.html
+    slipway report -o published.html
+    """
+    from slipway.jobs.report.page import render
+
+    text = render(_published() if subject is None else _page(subject, place, asked))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SlipwayError(f"{path}: {error.strerror}", hint="name a file that you may write") from None
+    say(f"written to {path}, {len(text) >> 10} KiB")
+
+
+def _published() -> Page:
+    from slipway.jobs.estimate.evidence.published import check
+    from slipway.jobs.report.published_page import published_page
+
+    return published_page(list(check()))
+
+
+def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
+    """A recipe or a model by its name, else a run."""
+    from slipway.jobs.core.job import parse_settings
+    from slipway.jobs.estimate.work.workloads import names
+    from slipway.jobs.recipes import RECIPES
+    from slipway.jobs.estimate_inputs.workloads import workload_of
+
+    settings = parse_settings(asked.pop("settings"))
+    if subject in RECIPES or subject in names():
+        return _job_page(workload_of(subject, settings), place, asked)
+    if settings or place:
+        raise SlipwayError(
+            f"'{subject}' is no recipe and no model, and a run has its own place and settings",
+            hint="leave --on and --set out, or correct the name",
+        )
+    return _run_page(subject, asked)
+
+
+def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> Page:
+    from slipway.jobs.commands.estimates.compare import everywhere
+    from slipway.jobs.estimate_inputs.own_data import rates
+    from slipway.jobs.estimate_inputs.places import find_place
+    from slipway.jobs.report.contents import job_page
+
+    places, found = everywhere(workload, (), **asked)
+    if place is None:
+        where = _usual_place(workload, places, found)
+    else:
+        where = find_place(place, rates(), region=asked["region"], term=asked["term"])
+    return job_page(workload, where, _sizes(workload, where, asked["nodes"]), _compared(places, found), None)
+
+
+def _run_page(subject: str, asked: dict[str, Any]) -> Page:
+    from slipway.jobs.aws import is_in_yard
+    from slipway.jobs.commands.estimates.compare import everywhere
+    from slipway.jobs.catalogue.accelerators import device_of
+    from slipway.jobs.catalogue.instances import instance_type
+    from slipway.jobs.estimate import throughput
+    from slipway.jobs.estimate.evidence.bands import find_band
+    from slipway.jobs.estimate.evidence.calibrations import find_calibration
+    from slipway.jobs.estimate_inputs.own_data import measurements, rates
+    from slipway.jobs.report.contents import Beside, job_page
+    from slipway.jobs.runs.rate import read_run
+    from slipway.jobs.runs.find import find_run, targets_to_search
+
+    rate = read_run(find_run(subject, targets_to_search(None, asked["region"])))
+    where, own = rate.place(rates()), rate.asked
+    known = find_calibration(measurements(), own)
+    made = throughput(own.model, own.cluster, own.layout, known.calibration)
+    run = Beside(
+        name=rate.found.run.name,
+        nodes=own.cluster.nodes,
+        measured=rate.sequences_per_second,
+        steps=rate.steps,
+        curve=rate.curve,
+        predicted=made.sequences_per_second,
+        word=known.predicted_word,
+        band=find_band(known.predicted_word, device_of(instance_type(own.instance))).within,
+        devices=own.cluster.devices,
+        instance_type=own.instance,
+        is_of_the_yard=is_in_yard(),
+    )
+    places, found = everywhere(rate.workload, (), **asked)
+    return job_page(
+        rate.workload, where, _sizes(rate.workload, where, asked["nodes"]), _compared(places, found), run
+    )
+
+
+def _usual_place(workload: Workload, places: Sequence[Place], found: Sequence[Estimate]) -> Place:
+    """Where it was measured, else a declared cluster, else where it costs least."""
+    from slipway.jobs.estimate.pareto import scale_of
+
+    measured = {each.place for each in found if each.word != "predicted"}
+    declared = {place.name for place in places if place.name != place.instance.name}
+    able = {each.place for each in found}
+    cheapest = min(found, key=scale_of(found).cost).place
+    for wanted in (measured & declared, measured, declared & able, {cheapest}):
+        if wanted:
+            return next(place for place in places if place.name in wanted)
+    raise AssertionError("the cheapest is one of the places")
+
+
+def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> list[Estimate]:
+    """Of the layout asked for, so that a line is a line; from the smallest that can run it."""
+    from slipway.jobs.estimate.errors import CannotEstimate
+    from slipway.jobs.estimate.estimates import estimate
+    from slipway.jobs.estimate_inputs.own_data import measurements
+
+    rows, found, refused = measurements(), [], []
+    for size in nodes or (size for size in SIZES if size <= place.most_nodes):
+        try:
+            found.append(estimate(workload, place, size, rows))
+        except CannotEstimate as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found
+
+
+def _compared(places: Sequence[Place], found: Sequence[Estimate]) -> Comparison:
+    from slipway.jobs.estimate.pareto import pareto_front
+    from slipway.jobs.report.contents import Comparison
+
+    return Comparison(
+        estimates=found,
+        front=frozenset(pareto_front(found)),
+        priced_at={
+            place.name: f"{place.rate.term}, {place.rate.region}, {place.rate.date}"
+            for place in places
+            if place.rate
+        },
+    )

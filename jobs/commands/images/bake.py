@@ -1,0 +1,217 @@
+"""`slipway bake`: a machine image, baked by the deployed pipeline of Image Builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_json, print_record, progress, say, warn
+from slipway.jobs.core.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.jobs.core.images.amis import Bakery, Manifest
+
+COLUMNS = (
+    Column(name="image"),
+    Column(name="ami_id", title="AMI", absent="not yet"),
+    Column(name="baked_at", title="baked", absent="not yet"),
+    Column(name="lock_digest", title="lock"),
+    Column(name="versions", absent="not yet"),
+    Column(name="ami_parameter", title="named in"),
+    Column(name="build", absent="none: it was baked already"),
+    Column(name="left_out", title="left out", absent="nothing"),
+    Column(name="roll_back", absent="nothing: there was no other AMI before"),
+)
+
+
+@click.command()
+@click.argument("image")
+@click.option("--wait", is_flag=True, help="Follow the bake to its end, and write its manifest.")
+@click.option("--again", is_flag=True, help="Bake even where the AMI in use is what the pipeline would bake.")
+@click.option("--use", "ami_id", metavar="AMI", help="Bake nothing: go back to an AMI that was baked before.")
+@click.option("--region", help="Where the pipeline is deployed; otherwise your own region.")
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
+@json_option
+def command(
+    image: str,
+    wait: bool,
+    again: bool,
+    ami_id: str | None,
+    region: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Bake IMAGE (a folder of containers/images) into an AMI, which clusters then start from.
+
+    The same command again finds the bake that runs. Without --wait it goes on by itself: run the command with
+    --wait later to see its end. What the deployed pipeline made from the same lock, steps and code is not
+    baked again unless you say --again.
+
+    \b
+    slipway bake cpu-mpi --wait
+    slipway bake cpu-mpi --use ami-0123456789abcdef0      # roll back
+    """
+    from slipway.jobs.images.baking import find_bakery
+
+    bakery = find_bakery(image, region)
+    if ami_id:
+        _use(bakery, ami_id, as_json=as_json)
+        return
+    _warn_of_another_lock(bakery)
+    if not again and (manifest := _in_use(bakery)) and not _running(bakery):
+        say(f"{manifest.ami_id} is what the pipeline of {image} bakes already; bake it anew with --again")
+        _keep(bakery, manifest)
+        _show(bakery, manifest, None, [], as_json=as_json)
+    elif dry_run:
+        _print_request(bakery)
+    else:
+        _bake(bakery, wait=wait, as_json=as_json)
+
+
+def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
+    build = _start(bakery)
+    if not wait:
+        say(f"{build} is being baked; follow it: slipway bake {bakery.name} --wait")
+        _show(bakery, None, build, [], as_json=as_json)
+        return
+    manifest, left_out = _follow_to_end(bakery, build)
+    _keep(bakery, manifest)
+    for each in left_out:
+        say(f"left out: {each}")
+    _show(bakery, manifest, build, left_out, as_json=as_json)
+
+
+def _start(bakery: Bakery) -> str:
+    from slipway.jobs.aws import client
+    from slipway.jobs.images.baking import bake_request, images_of, running_image, send
+
+    images = images_of(bakery)
+    running = running_image(images)
+    if running:
+        say(f"{running} is being baked already")
+        return running
+    request = bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
+    return send(request, client("imagebuilder", bakery.region))
+
+
+def _follow_to_end(bakery: Bakery, build: str) -> tuple[Manifest, list[str]]:
+    from slipway.jobs.images.amis import ami_of, describe_manifest
+    from slipway.jobs.images.baking import BakeFailed
+
+    try:
+        with progress(f"baking {bakery.name}") as now:
+            image, left_out = _follow(bakery, build, now)
+    except KeyboardInterrupt:
+        say(f"{build} goes on without you; follow it again: slipway bake {bakery.name} --wait")
+        raise
+    ami_id = ami_of(image, bakery.region)
+    manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
+    if manifest is None:
+        raise BakeFailed(
+            f"{build} is AVAILABLE, and its AMI {ami_id or ''} in {bakery.region} has no tags of Slipway's",
+            hint="deploy the pipeline again with this version of Slipway, and bake again with --again",
+        )
+    return manifest, left_out
+
+
+def _follow(bakery: Bakery, build: str, now: Callable[[str], None]) -> tuple[dict[str, object], list[str]]:
+    from slipway.jobs.images.baking import LEFT_OUT, follow, refuse_failure
+
+    left_out: list[str] = []
+    image: dict[str, object] = {}
+    for step in follow(build, bakery):
+        for line in step.lines:
+            say(line)
+            if LEFT_OUT in line:
+                left_out.append(line.replace(LEFT_OUT, ": "))
+        now(f"{step.status.lower()} {step.doing}".rstrip())
+        image = dict(step.image)
+    refuse_failure(image)
+    return image, left_out
+
+
+def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
+    from slipway.jobs.images.amis import describe_manifest, point_at
+
+    manifest = describe_manifest(ami_id, bakery.region)
+    if manifest is None or manifest.image != bakery.name:
+        what = "is not there or was not baked by Slipway" if manifest is None else f"is of {manifest.image}"
+        raise SlipwayError(
+            f"{ami_id} in {bakery.region} {what}, so {bakery.name} cannot use it", hint="slipway images"
+        )
+    point_at(manifest, bakery)
+    say(f"{bakery.ami_parameter} names {ami_id}: what is deployed or started from now on uses it")
+    _show(bakery, manifest, None, [], as_json=as_json)
+
+
+def _in_use(bakery: Bakery) -> Manifest | None:
+    """Of the AMI that the parameter names, if it is what the deployed pipeline would bake."""
+    from slipway.jobs.images.amis import current_ami, describe_manifest, is_of
+
+    ami_id = current_ami(bakery)
+    manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
+    return manifest if manifest and is_of(manifest, bakery) else None
+
+
+def _running(bakery: Bakery) -> str | None:
+    from slipway.jobs.images.baking import images_of, running_image
+
+    return running_image(images_of(bakery))
+
+
+def _keep(bakery: Bakery, manifest: Manifest) -> None:
+    """Image Builder has written the id; beside it stands what the AMI holds."""
+    from slipway.jobs.images.amis import write_manifest
+
+    write_manifest(manifest, bakery)
+
+
+def _warn_of_another_lock(bakery: Bakery) -> None:
+    from slipway.jobs.core.images.ami_locks import lock_digest, lock_path
+    from slipway.jobs.clusters.declared import NoCheckout, find_checkout
+
+    try:
+        containers = find_checkout() / "containers"
+    except NoCheckout:
+        return
+    if not lock_path(containers, bakery.name).is_file():
+        return
+    digest = lock_digest(containers, bakery.name)
+    if digest != bakery.lock_digest:
+        warn(
+            f"the deployed pipeline has the lock {bakery.lock_digest}, and containers/images/{bakery.name} "
+            f"here is {digest}: deploy again to bake that"
+        )
+
+
+def _print_request(bakery: Bakery) -> None:
+    from slipway.jobs.images.baking import bake_request, images_of
+
+    images = images_of(bakery)
+    print_json(asdict(bake_request(bakery, str(images[0]["arn"]) if images else "")))
+
+
+def _show(
+    bakery: Bakery, manifest: Manifest | None, build: str | None, left_out: list[str], *, as_json: bool
+) -> None:
+    from slipway.jobs.images.amis import how_to_use, previous_ami
+
+    before = previous_ami(bakery, manifest.ami_id) if manifest else None
+    row = {
+        "image": bakery.name,
+        "ami_id": None,
+        "baked_at": None,
+        "lock_digest": bakery.lock_digest,
+        "versions": None,
+        **(asdict(manifest) if manifest else {}),
+        "ami_parameter": bakery.ami_parameter,
+        "region": bakery.region,
+        "build": build,
+        "left_out": left_out or None,
+        "previous_ami": before,
+        "roll_back": how_to_use(before, bakery) if before else None,
+    }
+    print_record("", COLUMNS, row, as_json=as_json)

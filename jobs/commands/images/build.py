@@ -1,0 +1,152 @@
+"""`slipway build`: an image of containers/, built in the cloud and pushed under a tag naming its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_json, print_record, progress, say, warn
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.images.container_images import image_tag
+
+if TYPE_CHECKING:
+    from slipway.jobs.core.targets import BatchTarget
+
+COLUMNS = (
+    Column(name="image"),
+    Column(name="tag"),
+    Column(name="digest", absent="not yet"),
+    Column(name="repository"),
+    Column(name="build", absent="none: it was pushed already"),
+)
+
+
+@click.command()
+@click.argument("image")
+@click.option("--on", "cluster", help="The cluster for whose repository; needed where several use the image.")
+@click.option(
+    "--no-wait", is_flag=True, help="Start the build and return; the same command follows it later."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
+@json_option
+def command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_json: bool) -> None:
+    """Build IMAGE (a folder of containers/images) in the cloud, and push it.
+
+    The tag is a digest of the image's files, so what is pushed already is not built again, and nobody needs
+    Docker. The log goes to stderr while the build runs.
+
+    \b
+    slipway build gaudi
+    slipway build gaudi --on dl1 --no-wait
+    """
+    from slipway.jobs.clusters.declared import find_checkout
+
+    containers = find_checkout() / "containers"
+    tag = image_tag(containers, image)
+    target = _choose(image, cluster)
+    _warn_of_another_tag(target, tag)
+    digest = _digest(target, tag)
+    build = None
+    if digest is not None:
+        say(f"{image}:{tag} is pushed already")
+    elif dry_run:
+        _print_request(target, tag)
+        return
+    else:
+        build = _start(target, tag, containers)
+        digest = None if no_wait else _wait(target, tag, build)
+    row = {"image": image, "tag": tag, "digest": digest, "repository": target.repository_uri, "build": build}
+    print_record("", COLUMNS, row, as_json=as_json)
+
+
+def _choose(image: str, cluster: str | None) -> BatchTarget:
+    from slipway.jobs.core.targets import BatchTarget
+    from slipway.jobs.clusters.deployed import find_targets
+
+    found = [target for target in find_targets(None)[0] if isinstance(target, BatchTarget)]
+    users = [target for target in found if target.image == image and cluster in (None, target.name)]
+    if len(users) == 1:
+        return users[0]
+    if users:
+        names = " or ".join(f"--on {target.name}" for target in users)
+        raise SlipwayError(f"{len(users)} deployed clusters use image '{image}'", hint=f"say which: {names}")
+    deployed = ", ".join(f"{target.name} with {target.image}" for target in found) or "none"
+    whom = f"cluster '{cluster}' is not deployed with" if cluster else "no deployed cluster uses"
+    raise SlipwayError(
+        f"{whom} image '{image}', so it has no repository; deployed: {deployed}",
+        hint="deploy the cluster first: cdk deploy --all",
+    )
+
+
+def _warn_of_another_tag(target: BatchTarget, tag: str) -> None:
+    if tag != target.image_tag:
+        warn(
+            f"the job definition of {target.name} names {target.image}:{target.image_tag}, and containers/ "
+            f"here is {tag}: deploy again for jobs to use it"
+        )
+
+
+def _digest(target: BatchTarget, tag: str) -> str | None:
+    from slipway.jobs.aws import Unanswered
+    from slipway.jobs.clusters.deployed import find_digest
+
+    digest = find_digest(target, tag)
+    if isinstance(digest, Unanswered):
+        raise SlipwayError(
+            f"{digest.action} gave no answer: {digest.code}, {digest.message[:200]}",
+            hint=f"allow {digest.action} to your role" if digest.is_denied else "deploy the cluster again",
+        )
+    return digest
+
+
+def _print_request(target: BatchTarget, tag: str) -> None:
+    from slipway.jobs.images.builds import build_request
+
+    print_json(asdict(build_request(target, tag, latest_build="")))
+
+
+def _start(target: BatchTarget, tag: str, containers: Path) -> str:
+    from slipway.jobs.aws import client, reader
+    from slipway.jobs.images.builds import build_request, recent_builds, running_build, send, zip_sources
+
+    builds = recent_builds(target.build_project, reader("codebuild", target.region))
+    running = running_build(builds, tag)
+    if running:
+        say(f"{running} builds it already")
+        return running
+    request = build_request(target, tag, latest_build=builds[0]["id"] if builds else "")
+    sources = zip_sources(containers, target.image)
+    return send(request, sources, client("s3", target.region), client("codebuild", target.region))
+
+
+def _wait(target: BatchTarget, tag: str, build_id: str) -> str:
+    from slipway.jobs.images.builds import BuildFailed
+
+    try:
+        with progress(f"building {target.image}:{tag}") as now:
+            _follow(target.region, build_id, now)
+    except KeyboardInterrupt:
+        say(f"{build_id} goes on without you; the same command follows it again")
+        raise
+    digest = _digest(target, tag)
+    if digest is None:
+        raise BuildFailed(f"{build_id} succeeded and pushed no {target.image}:{tag}", hint="look at its log")
+    return digest
+
+
+def _follow(region: str, build_id: str, now: Callable[[str], None]) -> None:
+    from slipway.jobs.aws import reader
+    from slipway.jobs.images.builds import follow, new_log_lines, refuse_failure
+
+    logs, token = reader("logs", region), None
+    for build in follow(build_id, reader("codebuild", region)):
+        now(str(build.get("currentPhase", build["buildStatus"])).lower())
+        lines, token = new_log_lines(build, logs, token)
+        for line in lines:
+            say(line)
+        if build["buildStatus"] != "IN_PROGRESS":
+            refuse_failure(build)

@@ -1,0 +1,37 @@
+"""`slipway cancel`: end a job, wherever it stands."""
+
+from __future__ import annotations
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_record, say
+
+COLUMNS = (Column(name="name"), Column(name="id"), Column(name="was"), Column(name="cancelled"))
+_REASON = "cancelled with slipway cancel"
+
+
+@click.command()
+@click.argument("job")
+@click.option("--reason", default=_REASON, show_default=True, help="What stands in the job's record.")
+@click.option("--on", "target", metavar="TARGET", help="The cluster that it is on, where several have one.")
+@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@json_option
+def command(job: str, reason: str, target: str | None, region: str | None, as_json: bool) -> None:
+    """End JOB (its id, name, or the beginning of one).
+
+    A job that waits never starts. In one that runs every process gets SIGTERM, and 30 seconds to save.
+
+    \b
+    slipway cancel bert_pretrain
+    """
+    from slipway.jobs.platforms.registry import platform_of
+    from slipway.jobs.runs.find import find_run, targets_to_search
+
+    found = find_run(job, targets_to_search(target, region))
+    run = found.run
+    if run.state.is_final:
+        say(f"{run.name} ended before: it is {run.state}")
+    else:
+        platform_of(found.target).cancel(found, reason)
+    row = {"name": run.name, "id": run.id, "was": run.state, "cancelled": not run.state.is_final}
+    print_record("", COLUMNS, row, as_json=as_json)

@@ -1,0 +1,54 @@
+"""`slipway curve`: the loss and the throughput of a training, as far as it has come."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_table
+from slipway.jobs.core.errors import SlipwayError
+
+ROWS = 20
+COLUMNS = (
+    Column(name="step", align="right"),
+    Column(name="attempt", align="right"),
+    Column(name="loss", align="right"),
+    Column(name="sequences_per_second", title="throughput", unit="sequences/s", align="right"),
+    Column(name="curve", title="loss, from 0"),
+)
+
+
+@click.command()
+@click.argument("job")
+@click.option("--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="At most so many.")
+@json_option
+def command(job: str, rows: int, as_json: bool) -> None:
+    """Show how the loss of JOB (its id, name, or the beginning of one) fell, and how fast it trained.
+
+    A step that two attempts made is shown as the later one made it.
+
+    \b
+    slipway curve bert_pretrain
+    """
+    from slipway.jobs.runs.curve import bar, points, thinned
+    from slipway.jobs.runs.logs import Wanted, follow_lines
+    from slipway.jobs.runs.find import find_run, targets_to_search
+
+    found = find_run(job, targets_to_search(None, None))
+    lines = [line.text for line in follow_lines(found, Wanted(rank=0), to_end=False)]
+    all_points = points(lines)
+    if not all_points:
+        raise SlipwayError(
+            f"job '{found.run.name}' has told no step yet: it is {found.run.state}",
+            hint=f"slipway logs {found.run.name} --follow",
+        )
+    highest = max(point.loss for point in all_points)
+    shown = all_points if as_json else thinned(all_points, rows)
+    table = [{**asdict(point), "curve": bar(point.loss, highest)} for point in shown]
+    print_table(
+        f"{found.run.name}: {all_points[-1].step} of {all_points[-1].steps} steps",
+        COLUMNS,
+        table,
+        as_json=as_json,
+    )

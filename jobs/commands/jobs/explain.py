@@ -1,0 +1,37 @@
+"""`slipway explain`: why a job is not running, or why it failed, in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_record
+
+COLUMNS = (
+    Column(name="sentence", title="why"),
+    Column(name="fix", title="what to do"),
+    Column(name="said", title="AWS says"),
+)
+
+
+@click.command()
+@click.argument("job")
+@click.option("--on", "target", metavar="TARGET", help="The cluster that it is on, where several have one.")
+@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@json_option
+def command(job: str, target: str | None, region: str | None, as_json: bool) -> None:
+    """Say in a sentence why JOB (its id, name, or the beginning of one) is not running, or why it failed.
+
+    From the job, its nodes and attempts, its queue, the compute environment and the scaling activities.
+
+    \b
+    slipway explain bert_pretrain
+    """
+    from slipway.jobs.platforms.registry import platform_of
+    from slipway.jobs.runs.find import find_run, targets_to_search
+
+    found = find_run(job, targets_to_search(target, region))
+    explanation = platform_of(found.target).explain(found)
+    row = {"name": found.run.name, "id": found.run.id, "state": found.run.state, **asdict(explanation)}
+    print_record("", COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)

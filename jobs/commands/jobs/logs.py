@@ -1,0 +1,123 @@
+"""`slipway logs`: what the ranks of a job print, while it runs or afterwards."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.commands.output import is_terminal, print_text, say
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.text import printable
+
+if TYPE_CHECKING:
+    from slipway.jobs.runs.logs import LogLine, Wanted
+    from slipway.jobs.runs.find import Found, Run
+
+_LAUNCHER = ("[node ", "[run] ")  # containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py mark their own lines
+
+
+@click.command()
+@click.argument("job")
+@click.option("--rank", help="Of this process only: a number, or all.", default="all")
+@click.option("--node", help="Of this machine only: a number, or all.", default="all")
+@click.option("--follow", is_flag=True, help="Go on until the job has ended; fail if it failed.")
+@click.option("--on", "target", metavar="TARGET", help="The cluster that it runs on, where several have one.")
+@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@click.option("--json", "as_json", is_flag=True, help="Print each line as a JSON object of one line.")
+def command(
+    job: str, rank: str, node: str, follow: bool, target: str | None, region: str | None, as_json: bool
+) -> None:
+    """Print what the processes of JOB (its id, name, or the beginning of one) wrote, on all its nodes.
+
+    A line of a rank begins with the rank in brackets; one of a node's launcher is marked with the node.
+
+    \b
+    slipway logs bert_pretrain --rank 0 --follow
+    slipway logs bert_pretrain --node 1 --json
+    """
+    from slipway.jobs.runs.logs import Wanted, follow_lines
+    from slipway.jobs.runs.find import find_run, targets_to_search
+
+    wanted = Wanted(node=_number("--node", node), rank=_number("--rank", rank))
+    found = find_run(job, targets_to_search(target, region))
+    _refuse_missing_node(found.run, wanted)
+    show = _as_json if as_json else _printer(found.run)
+    if follow:
+        _fail_with(_follow(found, wanted, lambda line: print_text(show(line))))
+        return
+    for line in follow_lines(found, wanted, to_end=False):
+        print_text(show(line))
+
+
+def follow_to_end(found: Found, tell: Callable[[str], None]) -> Run:
+    """Of all nodes, to whoever listens; how it ended."""
+    from slipway.jobs.runs.logs import Wanted
+
+    show = _printer(found.run)
+    return _follow(found, Wanted(), lambda line: tell(show(line)))
+
+
+def _follow(found: Found, wanted: Wanted, tell: Callable[[LogLine], None]) -> Run:
+    from slipway.jobs.runs.logs import follow_lines
+
+    last = [found.run]
+    said: list[str] = []
+
+    def seen(run: Run) -> None:
+        last[0] = run
+        is_well = not run.reason or run.state.value == "succeeded"  # Batch has a reason for that too
+        words = f"{run.name}: {run.state}{'' if is_well else f', {run.reason}'}"
+        if words not in said[-1:]:
+            said.append(words)
+            say(words)
+
+    try:
+        for line in follow_lines(found, wanted, to_end=True, seen=seen):
+            tell(line)
+    except KeyboardInterrupt:
+        say(f"{found.run.name} goes on without you: slipway logs {found.run.name} --follow")
+        raise
+    return last[0]
+
+
+def _fail_with(run: Run) -> None:
+    if run.state.value != "succeeded":
+        raise click.exceptions.Exit(SlipwayError.exit_code)
+
+
+def _number(option: str, text: str) -> int | None:
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise click.UsageError(f"{option} is '{printable(text)}'; allowed are 0 and up, or all")
+    return int(text)
+
+
+def _refuse_missing_node(run: Run, wanted: Wanted) -> None:
+    if wanted.node is not None and run.nodes is not None and wanted.node >= run.nodes:
+        raise SlipwayError(
+            f"--node is {wanted.node}, and job '{run.name}' has {run.nodes}",
+            hint=f"ask for 0 to {run.nodes - 1}, or all",
+        )
+
+
+def _as_json(line: LogLine) -> str:
+    return json.dumps(
+        {"time": line.time.isoformat(), "node": line.node, "rank": line.rank, "text": line.text}
+    )
+
+
+def _printer(run: Run) -> Callable[[LogLine], str]:
+    """A terminal is shown no control characters; a file or a program gets the lines as they are."""
+    shown = printable if is_terminal(sys.stdout) else str
+
+    def show(line: LogLine) -> str:
+        is_marked = line.rank is not None or line.text.startswith(_LAUNCHER) or run.nodes == 1
+        mark = "" if is_marked else f"[node {line.node}] "
+        return mark + shown(line.text.expandtabs())
+
+    return show

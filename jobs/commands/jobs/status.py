@@ -1,0 +1,118 @@
+"""`slipway status`: the jobs that have not ended, or one job in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_record, print_table, say
+from slipway.jobs.core.text import moment
+
+if TYPE_CHECKING:
+    from slipway.jobs.core.targets import Target
+    from slipway.jobs.runs.find import Run
+
+LISTED = (
+    Column(name="name"),
+    Column(name="id"),
+    Column(name="state"),
+    Column(name="target"),
+    Column(name="recipe"),
+    Column(name="nodes", align="right"),
+    Column(name="hours", unit="h", align="right"),
+    Column(name="waits_for", absent=""),
+    Column(name="reason", absent=""),
+)
+
+IN_FULL = (
+    *LISTED,
+    Column(name="status", title="AWS's word"),
+    Column(name="exit_code", absent=""),
+    Column(name="tries", title="attempts that ended"),
+    Column(name="created_at", title="created", format=moment),
+    Column(name="started_at", title="started", format=moment, absent="not yet"),
+    Column(name="stopped_at", title="stopped", format=moment, absent="not yet"),
+    Column(name="instance_type"),
+    Column(name="image"),
+    Column(name="image_digest"),
+    Column(name="cost.usd", title="cost so far", unit="USD"),
+    Column(name="cost.price.date", title="price date"),
+)
+
+NODES = (
+    Column(name="target"),
+    Column(name="name"),
+    Column(name="instance_id", title="instance"),
+    Column(name="main", title="main node"),
+    Column(name="answered", title="ready"),
+    Column(name="why", title="why not", absent=""),
+)
+
+
+@click.command()
+@click.argument("job", required=False)
+@click.option("--on", "target", metavar="TARGET", help="Only of this cluster.")
+@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@click.option(
+    "--nodes", is_flag=True, help="Of clusters whose machines stay: each one, and why it is not ready."
+)
+@json_option
+def command(job: str | None, target: str | None, region: str | None, nodes: bool, as_json: bool) -> None:
+    """List the jobs that have not ended, or show JOB (its id, name, or the beginning of one) in full.
+
+    \b
+    slipway status
+    slipway status bert_pretrain --json
+    slipway status --on c6i --nodes
+    """
+    from slipway.jobs.submit.dependencies import find_dependencies_of
+    from slipway.jobs.runs.find import find_run, list_runs, targets_to_search
+
+    targets = targets_to_search(target, region)
+    if nodes:
+        _print_nodes(targets, as_json=as_json)
+        return
+    if job is not None:
+        found = find_run(job, targets)
+        row = _row(found.run, find_dependencies_of(found.run, found.target))
+        print_record("", IN_FULL, row, as_json=as_json)
+        return
+    runs = list_runs(targets)
+    rows = [_row(run, runs) for run in runs if not run.state.is_final]
+    print_table("jobs that have not ended", LISTED, rows, as_json=as_json)
+    if len(rows) < len(runs):
+        say(f"{len(runs) - len(rows)} ended: slipway runs")
+    if target is not None:
+        _say_nodes(targets[0])
+
+
+def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
+    rows = [
+        {"target": target.name, **each} for target in targets for each in _say_nodes(target, in_full=False)
+    ]
+    print_table("nodes", NODES, rows, as_json=as_json)
+
+
+def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
+    """How many are ready; and, in full, which are not and why."""
+    from slipway.jobs.platforms.registry import platform_of
+
+    found = platform_of(target).node_rows(target)
+    if found is None:
+        return ()
+    silent = [each for each in found if not each["answered"]]
+    say(f"{target.name}: {len(found) - len(silent)} of at most {target.max_nodes} nodes are ready")
+    for each in silent if in_full else ():
+        say(f"{each['name']} is not: {each['why']}")
+    return found
+
+
+def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
+    """`others` are all those that it could wait for."""
+    from slipway.jobs.submit.dependencies import not_succeeded
+
+    awaited = [] if run.state.is_final else [other for other in others if other.id in run.depends_on]
+    return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}

@@ -1,0 +1,150 @@
+"""What a machine image is made of: containers/images/<image>/lock.toml, and what components are told of it.
+
+A value of the lock reaches a component as the parameter of its path: sha256 in [downloads.efa] is
+DownloadsEfaSha256. A new kind of source is one row of SOURCES.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from slipway.jobs.core.errors import Problem
+from slipway.jobs.core.images.container_images import JUNK_FOLDERS
+from slipway.jobs.core.images.amis import MANIFEST_FACTS
+
+# Written in a lock where only a first bake on AWS can tell: nothing is built until it is filled in.
+TO_BE_FILLED = "to be filled at first bake"
+
+_HTTPS = (
+    re.compile(r"https://[A-Za-z0-9.-]+/[A-Za-z0-9._~/%+-]*|https://[A-Za-z0-9.-]+"),
+    "an https address",
+)
+_SHA256 = (re.compile(r"[0-9a-f]{64}"), "a SHA-256 in 64 small hexadecimal digits")
+_FINGERPRINT = (re.compile(r"[0-9A-F]{40}"), "a fingerprint in 40 capital hexadecimal digits")
+_WORD = (re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~_-]*"), "letters, digits and . + : ~ _ -")
+
+Form = tuple[re.Pattern[str], str]
+# What each table of a source holds: nothing comes to a machine that is not held by a hash or a pinned key.
+SOURCES: Mapping[str, Mapping[str, Form]] = {
+    "downloads": {"url": _HTTPS, "sha256": _SHA256},
+    "signed": {"url": _HTTPS, "signature": _HTTPS, "key": _HTTPS, "fingerprint": _FINGERPRINT},
+    "repositories": {"url": _HTTPS, "suite": _WORD, "key": _HTTPS, "fingerprint": _FINGERPRINT},
+}
+_APT: Mapping[str, Form] = {
+    "snapshot": (re.compile(r"[0-9]{8}T[0-9]{6}Z"), "a moment such as 20261120T000000Z")
+}
+_DIGEST_LENGTH = 16
+_LONGEST_SHOWN = 80
+
+
+def lock_path(containers: Path, image: str) -> Path:
+    return containers / "images" / image / "lock.toml"
+
+
+def machine_image_names(containers: Path) -> tuple[str, ...]:
+    """The folders that say what to install on a machine; those with a Dockerfile become containers."""
+    return tuple(
+        sorted(
+            path.parent.name
+            for path in containers.glob("images/*/lock.toml")
+            if not (path.parent / "Dockerfile").is_file()
+        )
+    )
+
+
+def lock_digest(containers: Path, image: str) -> str:
+    """Of everything in the image's folder, the Python requirements too: other files, another digest."""
+    folder = containers / "images" / image
+    digest = sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not JUNK_FOLDERS & set(path.parts) and not path.name.startswith("."):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:_DIGEST_LENGTH]
+
+
+def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
+    """Every value of a sound lock by the name that components know it by; a list is one text with spaces."""
+    tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+    return {
+        "".join(map(_capital, path)): " ".join(value) if isinstance(value, list) else str(value)
+        for path, value in _leaves(tables)
+    }
+
+
+def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
+    """Everything that is wrong with an image's lock, at once."""
+    path = lock_path(containers, image)
+    where = f"containers/images/{image}/lock.toml"
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return (Problem(where=where, message="is missing", hint="write it, as its neighbours show"),)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return (Problem(where=where, message=f"is no TOML: {error}", hint="mend it, or take it from git"),)
+    return tuple(Problem(where=f"{where} [{place}]", message=said) for place, said in _mistakes(tables))
+
+
+def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    known = ("host", "apt", *SOURCES)
+    yield from (
+        (name, f"is no table of a lock; those are {', '.join(known)}") for name in tables if name not in known
+    )
+    host = _table(tables, "host")
+    yield from _unfit("host", host, dict.fromkeys(host, _WORD))
+    yield from (
+        ("host", f"has a component {name}, as a manifest calls a fact of its own; name it otherwise")
+        for name in sorted(MANIFEST_FACTS & host.keys())
+    )
+    apt = dict(_table(tables, "apt"))
+    packages = apt.pop("packages", ())
+    if not isinstance(packages, list) or not all(_fits(_WORD, each) for each in packages):
+        yield "apt", f"has packages = {_shown(packages)}, not a list of names such as dkms or dkms=3.0.11"
+    yield from _unfit("apt", apt, _APT)
+    for kind, forms in SOURCES.items():
+        for name, source in _table(tables, kind).items():
+            fields = source if isinstance(source, Mapping) else {}
+            yield from _unfit(f"{kind}.{name}", fields, forms)
+
+
+def _unfit(place: str, table: Mapping[str, object], forms: Mapping[str, Form]) -> Iterator[tuple[str, str]]:
+    for name in (*forms, *(each for each in table if each not in forms)):
+        value = table.get(name)
+        if name not in forms:
+            yield place, f"has the unknown {name}; known are {', '.join(forms)}"
+        elif name not in table:
+            yield place, f"lacks {name}"
+        elif value == TO_BE_FILLED:
+            yield place, f"has no {name} yet: the first bake on AWS prints it, and it is written here"
+        elif not _fits(forms[name], value):
+            yield place, f"has {name} = {_shown(value)}, not {forms[name][1]}"
+
+
+def _fits(form: Form, value: object) -> bool:
+    return isinstance(value, str) and form[0].fullmatch(value) is not None
+
+
+def _table(tables: Mapping[str, object], name: str) -> Mapping[str, object]:
+    table = tables.get(name, {})
+    return table if isinstance(table, Mapping) else {name: table}
+
+
+def _leaves(table: Mapping[str, object], above: Sequence[str] = ()) -> Iterator[tuple[list[str], object]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, name))
+        else:
+            yield [*above, name], value
+
+
+def _capital(part: str) -> str:
+    return "".join(word.capitalize() for word in re.split(r"[-_.]", part))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -1,0 +1,139 @@
+"""How far off nine of ten estimates of a kind were: bands.csv, which scripts/write_docs makes from trials.py.
+
+A band is given only where enough rows of enough tables support one. `held` judges it: the band made without a
+table's rows is laid on that table's rows, so that a table never vouches for itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from slipway.jobs.catalogue.accelerators import CPU, FAMILIES
+from slipway.jobs.estimate.evidence.calibrations import WORDS
+from slipway.jobs.estimate.csv_rows import read_rows
+
+if TYPE_CHECKING:
+    from slipway.jobs.estimate.evidence.trials import Trial
+
+SHARE = 0.9  # "nine of ten"
+LEAST_ROWS, LEAST_TABLES = 10, 3  # nine rows are the fewest that a ninth decile can be told from
+NEAR = 0.06  # what is counted as near in every kind, so that kinds can be compared
+_PLACES = 4
+_DEVICES = (CPU, *sorted({family.device for family in FAMILIES.values()}))
+
+# What it takes to try a word on published rows, where there is none.
+_NOTHING = {
+    "measured": "nobody has published the same configuration twice",
+    "calibrated": "nobody has published two sizes of one model",
+    "predicted": "nobody has published a row",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """What published rows say of estimates with this word on this kind of device."""
+
+    word: str
+    device: str
+    rows: int
+    tables: int
+    near: int  # rows that were at most NEAR off
+    within: float | None  # nine of ten rows were at most so far off; None: too few rows to say
+    judged: int  # rows whose table could be left out, with enough others to make a band of
+    held: int  # of those: how many lay within that band
+
+    @property
+    def words(self) -> str:
+        counted = f"{self.rows} published rows of {self.tables} tables"
+        if not self.rows:
+            return f"no band: {_NOTHING[self.word]} on {self.device}"
+        if self.within is None:
+            return (
+                f"no band: {counted} are too few (at least {LEAST_ROWS} of {LEAST_TABLES}); "
+                f"{self.near} of {self.rows} were within ± {NEAR:.0%}"
+            )
+        text = f"nine of ten of {counted} were within ± {self.within:.0%}, {self.near} of {self.rows} "
+        text += f"within ± {NEAR:.0%}"
+        if self.judged:
+            text += f"; with a row's own table left out of the band, {self.held} of {self.judged} were in it"
+        return text
+
+
+def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:
+    """A row for every word and device, those without a trial too."""
+    for word in WORDS:
+        for device in _DEVICES:
+            own = [each for each in trials if (each.word, each.device) == (word, device)]
+            yield _band(word, device, own)
+
+
+def find_band(word: str, device: str) -> Band:
+    return known_bands()[word, device]
+
+
+@lru_cache(maxsize=1)
+def known_bands() -> Mapping[tuple[str, str], Band]:
+    text = files("slipway.jobs.estimate").joinpath("bands.csv").read_text(encoding="utf-8")
+    rows = read_rows(text, "bands.csv", _COLUMNS, _decode, most=len(WORDS) * len(_DEVICES))
+    return {(row.word, row.device): row for row in rows}
+
+
+def encode_bands(bands: Iterable[Band]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {key: "" if value is None else value for key, value in asdict(band).items()} for band in bands
+    )
+    return text.getvalue()
+
+
+def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
+    judged = [(trial, _within([other for other in trials if other.table != trial.table])) for trial in trials]
+    return Band(
+        word=word,
+        device=device,
+        rows=len(trials),
+        tables=len({trial.table for trial in trials}),
+        near=sum(abs(trial.error) <= NEAR for trial in trials),
+        within=_within(trials),
+        judged=sum(within is not None for _, within in judged),
+        held=sum(within is not None and abs(trial.error) <= within for trial, within in judged),
+    )
+
+
+def _within(trials: Sequence[Trial]) -> float | None:
+    """The least band that a further row like these stays in nine times of ten: the split-conformal quantile.
+
+    Rounded up, so that the rows which it is made of lie in what is printed.
+    """
+    if len(trials) < LEAST_ROWS or len({trial.table for trial in trials}) < LEAST_TABLES:
+        return None
+    errors = sorted(abs(trial.error) for trial in trials)
+    place = math.ceil((len(trials) + 1) * SHARE)
+    scale = 10.0**_PLACES
+    return math.ceil(errors[place - 1] * scale) / scale
+
+
+_COLUMNS = tuple(each.name for each in fields(Band))
+
+
+def _decode(row: Mapping[str, str | None], _where: str) -> Band:
+    text = {name: value or "" for name, value in row.items()}
+    return Band(
+        word=text["word"],
+        device=text["device"],
+        rows=int(text["rows"]),
+        tables=int(text["tables"]),
+        near=int(text["near"]),
+        within=float(text["within"]) if text["within"] else None,
+        judged=int(text["judged"]),
+        held=int(text["held"]),
+    )

@@ -1,0 +1,113 @@
+"""What was measured, as data: one row of calibration.csv a measurement. `slipway calibrate` writes a user's.
+
+A further fact of a measurement is one field here, and one column of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from importlib.resources import files
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from slipway.jobs.estimate.csv_rows import read_rows
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.hardware import family_of
+from slipway.jobs.estimate.work.shapes import Calibration
+
+_LARGEST_FILE = 10_000  # rows: beyond it somebody named the wrong file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One row: what ran, how fast it was, and the two numbers that it gives (None: it gave none)."""
+
+    name: str  # of the table or the run it comes from
+    instance: str
+    model: str
+    nodes: int
+    sequences_per_second: float
+    micro_batch: int
+    global_batch: int  # sequences of a whole step
+    tensor: int
+    pipeline: int
+    sharding: str
+    gradient_bytes: float
+    peak_tflops: float  # of one worker: what the utilisation is a share of
+    utilisation: float | None
+    network_efficiency: float | None
+    date: str
+    source: str
+
+    def __post_init__(self) -> None:
+        Calibration(utilisation=self.utilisation, network_efficiency=self.network_efficiency)
+        for each in ("nodes", "micro_batch", "global_batch", "tensor", "pipeline"):
+            _positive(each, getattr(self, each))
+        for each in ("sequences_per_second", "gradient_bytes", "peak_tflops"):
+            _positive(each, getattr(self, each))
+
+    @property
+    def family(self) -> str:
+        return family_of(self.instance)
+
+    @property
+    def configuration(self) -> tuple[int, int, int, int, str]:
+        return self.micro_batch, self.global_batch, self.tensor, self.pipeline, self.sharding
+
+
+@lru_cache(maxsize=1)
+def our_measurements() -> tuple[Measurement, ...]:
+    text = files("slipway.jobs.estimate").joinpath("calibration.csv").read_text(encoding="utf-8")
+    return decode_measurements(text, "calibration.csv")
+
+
+def decode_measurements(text: str, where: str) -> tuple[Measurement, ...]:
+    """Every mistake names the file and the line."""
+    return read_rows(text, where, [each.name for each in fields(Measurement)], _decode, most=_LARGEST_FILE)
+
+
+def encode_measurements(rows: Iterable[Measurement]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [each.name for each in fields(Measurement)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _written(value) for key, value in asdict(row).items()} for row in rows)
+    return text.getvalue()
+
+
+def _decode(row: Mapping[str, str | None], where: str) -> Measurement:
+    kinds = get_type_hints(Measurement)
+    values = {name: _value(where, name, kind, (row.get(name) or "").strip()) for name, kind in kinds.items()}
+    try:
+        return Measurement(**values)
+    except CannotEstimate as error:
+        raise CannotEstimate(f"{where}: {error.message}", hint=error.hint or "correct the row") from None
+
+
+def _value(where: str, name: str, kind: Any, text: str) -> Any:
+    options = get_args(kind)
+    if not text and NoneType in options:
+        return None
+    own = options[0] if options else kind
+    try:
+        return own(text)
+    except ValueError:
+        raise CannotEstimate(
+            f"{where}: {name} is {text!r}, which is no {'whole ' if own is int else ''}number",
+            hint="correct the row",
+        ) from None
+
+
+def _written(value: object) -> object:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else value
+
+
+def _positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise CannotEstimate(f"{name} is {value:g}; it must be more than 0")

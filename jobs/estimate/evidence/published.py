@@ -1,0 +1,171 @@
+"""What we predict for the tables that five articles print (tables.py), and how far off that may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from slipway.jobs.estimate.evidence.calibrations import FITTABLE
+from slipway.jobs.estimate.duration import job_seconds, steps_of, tokens_per_dollar
+from slipway.jobs.estimate.priors import STARTUP_SECONDS
+from slipway.jobs.estimate.work.rate import Throughput, fit_network_efficiency, fit_utilisation, throughput
+from slipway.jobs.estimate.work.shapes import Calibration
+from slipway.jobs.estimate.evidence.tables import TABLES, Job, Row, Table
+
+__all__ = [
+    "LIMIT",
+    "TABLES",
+    "Checked",
+    "Job",
+    "Row",
+    "Table",
+    "calibrate",
+    "check",
+    "efficiency_of",
+    "rate_of",
+    "stranger",
+]
+
+LIMIT = 0.04  # of a row that gave no number, with network efficiency from another table
+TIMED_LIMIT = 0.05  # of a whole job's time
+STRANGER_LIMIT = 0.06  # with no row of the table itself: utilisation and efficiency from its family's others
+# By basis, and whether the table prints whole jobs' times. A short job by a long one's row: no promise.
+_LIMITS = {
+    ("predicted", False): LIMIT,
+    ("predicted", True): TIMED_LIMIT,
+    ("stranger", False): STRANGER_LIMIT,
+    ("stranger", True): None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One row, ours beside the published one."""
+
+    table: str
+    nodes: int
+    devices: int
+    basis: str  # calibrated: the row gave a number; predicted; stranger: with no row of its table
+    unit: str
+    published: float
+    predicted: float
+    limit: float | None  # None: the row was used to calibrate, or no limit was promised
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.published - 1
+
+    @property
+    def passes(self) -> bool:
+        return self.limit is None or abs(self.error) <= self.limit
+
+
+def check() -> Iterator[Checked]:
+    for table in TABLES.values():
+        yield from _check_rows(table, calibrate(table), "predicted")
+        yield from _check_rows(table, stranger(table), "stranger")
+        yield from _check_dollars(table)
+
+
+def calibrate(table: Table) -> Calibration:
+    own = efficiency_of(TABLES[table.peer]) if table.peer else efficiency_of(table)
+    first = table.rows[0]
+    return fit_utilisation(
+        table.shape,
+        table.cluster(first.nodes),
+        table.layout,
+        sequences_per_second=rate_of(table, first),
+        network_efficiency=own,
+    )
+
+
+def stranger(table: Table) -> Calibration:
+    """As if the table had never been printed: what its family's other one gives, and else the prior."""
+    other = next(each for each in TABLES.values() if each.instance == table.instance and each is not table)
+    return replace(calibrate(other), network_efficiency=efficiency_of(other))
+
+
+def efficiency_of(table: Table) -> float | None:
+    """None where too little of the second row is communication: the class's prior is better than that fit."""
+    first, second = table.rows[:2]
+    own = fit_utilisation(
+        table.shape,
+        table.cluster(first.nodes),
+        table.layout,
+        sequences_per_second=rate_of(table, first),
+    )
+    cluster = table.cluster(second.nodes)
+    taken = throughput(table.shape, cluster, table.layout, own).step
+    if taken.data / taken.seconds < FITTABLE:
+        return None
+    assert own.utilisation is not None
+    fitted = fit_network_efficiency(
+        table.shape,
+        cluster,
+        table.layout,
+        sequences_per_second=rate_of(table, second),
+        utilisation=own.utilisation,
+    )
+    return fitted.network_efficiency
+
+
+def rate_of(table: Table, row: Row) -> float:
+    """Sequences a second; of a table of times what its steps took without the start-up."""
+    if row.sequences_per_second is not None:
+        return row.sequences_per_second
+    assert table.job is not None, f"table {table.name} prints times and names no job"
+    assert row.seconds is not None, (
+        f"table {table.name}: a row of {row.nodes} nodes has neither rate nor time"
+    )
+    batch = row.nodes * table.layout.micro_batch
+    steps = steps_of(table.job.examples, table.job.epochs, batch)
+    return batch * steps / (row.seconds - STARTUP_SECONDS)
+
+
+def _check_rows(table: Table, own: Calibration, basis: str) -> Iterator[Checked]:
+    limit = _LIMITS[basis, table.job is not None]
+    for index, row in enumerate(table.rows):
+        used = basis == "predicted" and (index == 0 or (index == 1 and not table.peer))
+        cluster = table.cluster(row.nodes)
+        made = throughput(table.shape, cluster, table.layout, own)
+        published, predicted, unit = _compared(table, row, made)
+        yield Checked(
+            table=table.name,
+            nodes=row.nodes,
+            devices=cluster.devices,
+            basis="calibrated" if used else basis,
+            unit=unit,
+            published=published,
+            predicted=predicted,
+            limit=None if used else limit,
+        )
+
+
+def _compared(table: Table, row: Row, made: Throughput) -> tuple[float, float, str]:
+    if row.sequences_per_second is not None:
+        return row.sequences_per_second, made.sequences_per_second, "seq/s"
+    assert table.job is not None
+    assert row.seconds is not None
+    steps = steps_of(table.job.examples, table.job.epochs, made.sequences_per_step)
+    return row.seconds, job_seconds(made, steps), "s"
+
+
+def _check_dollars(table: Table) -> Iterator[Checked]:
+    """Exact: the throughput is given."""
+    for row in table.rows:
+        if row.tokens_per_dollar is None or table.usd_per_node_hour is None:
+            continue
+        assert row.sequences_per_second is not None
+        per_hour = table.usd_per_node_hour * row.nodes
+        ours = tokens_per_dollar(row.sequences_per_second, table.shape.sequence_length, per_hour)
+        assert ours is not None
+        yield Checked(
+            table=table.name,
+            nodes=row.nodes,
+            devices=table.cluster(row.nodes).devices,
+            basis="arithmetic",
+            unit="tokens/$",
+            published=row.tokens_per_dollar,
+            predicted=ours,
+            limit=0.0,
+        )

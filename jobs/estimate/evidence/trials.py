@@ -1,0 +1,117 @@
+"""How far off estimates are on published rows, each predicted without what its own table says of it.
+
+A row is tried twice. First nothing of its table is known. Then one row of its table is known: the smallest
+run of the same model, which is what `slipway calibrate` would have learned. Its error counts for the word
+(measured, calibrated, predicted) that the estimate would then have had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from slipway.jobs.catalogue.accelerators import device_of
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement
+from slipway.jobs.estimate.evidence.measurements import Measurement, our_measurements
+from slipway.jobs.estimate.evidence.other_rows import Published, other_rows
+from slipway.jobs.estimate.evidence.published import rate_of
+from slipway.jobs.estimate.work.rate import throughput
+from slipway.jobs.estimate.evidence.tables import TABLES, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One published row beside what an estimate would have said of it."""
+
+    word: str  # of calibrations.WORDS
+    device: str
+    table: str
+    published: float
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.published - 1
+
+
+def trials() -> Iterator[Trial]:
+    """Every published row: those of the articles (tables.py) and those of other people (other_rows.csv)."""
+    rows = [*(row for table in TABLES.values() for row in _rows(table)), *other_rows()]
+    for row in rows:
+        yield _trial(row, _without(row.table))
+    for same in _by_model(rows):
+        first, *others = sorted(same, key=lambda row: row.asked.cluster.devices)
+        known = (fit_measurement(_measurement(first), first.asked, (), _without(first.table)),)
+        yield from (_trial(row, (*known, *_others(row))) for row in others)
+
+
+def _trial(row: Published, known: Sequence[Measurement]) -> Trial:
+    asked = row.asked
+    found = find_calibration(known, asked)
+    again = found.measured  # the same configuration was published twice
+    made = throughput(asked.model, asked.cluster, asked.layout, found.calibration).sequences_per_second
+    return Trial(
+        word=found.word,
+        device=row.device,
+        table=row.table,
+        published=row.sequences_per_second,
+        predicted=again.sequences_per_second if again else made,
+    )
+
+
+def _without(table: str) -> tuple[Measurement, ...]:
+    return tuple(row for row in our_measurements() if row.name != table)
+
+
+def _others(row: Published) -> tuple[Measurement, ...]:
+    """What is known of the family's other models: network efficiency may come from there."""
+    return tuple(each for each in _without(row.table) if each.model != row.asked.model_name)
+
+
+def _by_model(rows: Sequence[Published]) -> Iterator[list[Published]]:
+    def key(row: Published) -> tuple[str, str, str]:
+        return row.table, row.asked.instance, row.asked.model_name
+
+    for _, same in groupby(sorted(rows, key=key), key):
+        yield list(same)
+
+
+def _rows(table: Table) -> Iterator[Published]:
+    for row in table.rows:
+        yield Published(
+            table=table.name,
+            device=device_of(instance_type(table.instance)),
+            asked=Asked(
+                instance=table.instance,
+                model_name=table.model,
+                model=table.shape,
+                cluster=table.cluster(row.nodes),
+                layout=table.layout,
+            ),
+            sequences_per_second=rate_of(table, row),
+        )
+
+
+def _measurement(row: Published) -> Measurement:
+    asked = row.asked
+    micro_batch, batch, tensor, pipeline, sharding = asked.configuration
+    return Measurement(
+        name=row.table,
+        instance=asked.instance,
+        model=asked.model_name,
+        nodes=asked.cluster.nodes,
+        sequences_per_second=row.sequences_per_second,
+        micro_batch=micro_batch,
+        global_batch=batch,
+        tensor=tensor,
+        pipeline=pipeline,
+        sharding=sharding,
+        gradient_bytes=asked.layout.gradient_bytes,
+        peak_tflops=asked.cluster.peak_flops / 1e12,
+        utilisation=None,
+        network_efficiency=None,
+        date="",
+        source=row.table,
+    )

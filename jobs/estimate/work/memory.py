@@ -1,0 +1,97 @@
+"""What one device has to hold, part by part, and whether that fits.
+
+Sixteen bytes a parameter: two of weights, two of gradients, twelve of optimizer state in 32 bit (or four,
+four and eight where all is 32 bit). Activations as Korthikanti et al. 2022 count them, attention fused.
+A further way to save memory is one factor here and one row of CHANGES in fitting.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from slipway.jobs.estimate.work.shapes import Cluster, Layout, Model, accumulation, replicas
+from slipway.jobs.estimate.work.work import parameter_count
+
+WEIGHT_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2.0, 2.0, 12.0
+USABLE = 0.92  # of a device's memory: the rest is the runtime's, and what the allocator cannot join up
+
+_SHARDED = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3, "hybrid": 3}
+_LOGIT_BYTES = 6.0  # in 16 bit, and once in 32 for the loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes on the device that holds most."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    gathered: float  # layers whose weights are together for as long as they compute
+
+    @property
+    def total(self) -> float:
+        return sum(float(getattr(self, each.name)) for each in fields(self))
+
+    @property
+    def largest(self) -> str:
+        return max((each.name for each in fields(self)), key=lambda name: float(getattr(self, name)))
+
+
+def memory(model: Model, cluster: Cluster, layout: Layout) -> Memory:
+    stage = _SHARDED[layout.sharding]
+    ranks = _shard_ranks(model, cluster, layout)
+    own = parameter_count(model) / (layout.tensor * layout.pipeline)
+    return Memory(
+        weights=own * WEIGHT_BYTES / (ranks if stage >= 3 else 1),
+        gradients=own * GRADIENT_BYTES / (ranks if stage >= 2 else 1),
+        optimizer=0.0 if layout.offload else own * OPTIMIZER_BYTES / (ranks if stage >= 1 else 1),
+        activations=_activations(model, cluster, layout),
+        gathered=2 * own * layout.pipeline / model.layers * WEIGHT_BYTES if stage >= 3 else 0.0,
+    )
+
+
+def usable_bytes(cluster: Cluster) -> float:
+    return cluster.memory_bytes * USABLE
+
+
+def _shard_ranks(model: Model, cluster: Cluster, layout: Layout) -> int:
+    ranks = replicas(model, cluster, layout)
+    if layout.sharding != "hybrid":
+        return ranks
+    in_node = max(1, cluster.devices_per_node // layout.tensor)
+    return min(ranks, layout.hybrid_group or in_node)
+
+
+def _activations(model: Model, cluster: Cluster, layout: Layout) -> float:
+    """Of the first stage, which keeps most micro-batches, and the logits of the last where it is the same."""
+    tokens = layout.micro_batch * model.sequence_length
+    own = tokens * model.hidden_size
+    layers = model.layers / layout.pipeline
+    kept = layers * own * _bytes_per_value(model, layout) * _micro_batches_kept(model, cluster, layout)
+    if layout.checkpointing == "full":
+        kept += own * _bytes_within_layer(model, layout)  # the layer that is being computed again
+    logits = tokens * model.head_share * model.vocabulary * _LOGIT_BYTES / layout.tensor
+    return kept + (logits if layout.pipeline == 1 else 0.0)
+
+
+def _bytes_per_value(model: Model, layout: Layout) -> float:
+    return 2.0 if layout.checkpointing == "full" else _bytes_within_layer(model, layout)
+
+
+def _bytes_within_layer(model: Model, layout: Layout) -> float:
+    """Of each value of a layer's input: ten on every device of a tensor group, and a share of the rest."""
+    width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
+    return 10.0 + (8.0 + 4.0 * width) / layout.tensor
+
+
+def _micro_batches_kept(model: Model, cluster: Cluster, layout: Layout) -> float:
+    if layout.pipeline == 1:
+        return 1.0
+    micro_batches = accumulation(model, cluster, layout)
+    if layout.schedule == "gpipe":
+        return micro_batches
+    more = 1.0
+    if layout.schedule == "interleaved":
+        more += (layout.pipeline - 1) / (layout.pipeline * layout.chunks)
+    return min(micro_batches, layout.pipeline) * more

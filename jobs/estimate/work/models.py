@@ -1,0 +1,99 @@
+"""The models that we ship recipes for, by their numbers. A new one is one row of MODELS.
+
+Parameters are those of the classes that train them, which a test counts on the meta device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.shapes import Model
+
+_MASKED = (
+    20 / 128
+)  # of positions that masked-LM predicts, in the reference's data at both lengths (80 of 512)
+
+
+def _bert(layers: int, hidden: int, heads: int, sequence: int, parameters: float) -> Model:
+    return Model(
+        layers=layers,
+        hidden_size=hidden,
+        heads=heads,
+        feed_forward=4 * hidden,
+        vocabulary=30522,
+        sequence_length=sequence,
+        causal=False,
+        head_share=_MASKED,
+        parameters=parameters,
+    )
+
+
+def _classifier(layers: int, vocabulary: int, parameters: float) -> Model:
+    """BERT's base width with a classification head: no position reaches the vocabulary."""
+    return Model(
+        layers=layers,
+        hidden_size=768,
+        heads=12,
+        feed_forward=3072,
+        vocabulary=vocabulary,
+        sequence_length=128,
+        causal=False,
+        head_share=0.0,
+        parameters=parameters,
+    )
+
+
+def _decoder(layers: int, hidden: int, heads: int, vocabulary: int, parameters: float) -> Model:
+    return Model(
+        layers=layers,
+        hidden_size=hidden,
+        heads=heads,
+        feed_forward=4 * hidden,
+        vocabulary=vocabulary,
+        sequence_length=2048,
+        causal=True,
+        parameters=parameters,
+    )
+
+
+MODELS: Mapping[str, Model] = {
+    "bert-large": _bert(24, 1024, 16, 128, 336_226_108),
+    "bert-large-512": _bert(24, 1024, 16, 512, 336_226_108),
+    "bert-1.5b": _bert(48, 1600, 25, 128, 1_530_379_324),
+    "bert-1.5b-512": _bert(48, 1600, 25, 512, 1_530_379_324),
+    "bert-tiny": _bert(2, 128, 2, 128, 4_433_468),
+    "bert-base-cased": _classifier(12, 28996, 108_311_810),
+    "bert-base-uncased": _classifier(12, 30522, 109_483_778),
+    "distilbert": _classifier(6, 30522, 66_955_010),
+    "gpt-j-6b": _decoder(28, 4096, 16, 50400, 6_050_882_784),
+    "pythia-6.9b": _decoder(32, 4096, 32, 50432, 6_857_302_016),
+    "gpt-neox-20b": _decoder(44, 6144, 64, 50432, 20_554_567_680),
+}
+
+
+def length_name(name: str, sequence_length: int) -> str:
+    """The name under which a model of this sequence length is measured: bert-large at 512 is bert-large-512.
+
+    A model's rate at one length says little of another, so the two are not the same model to a calibration.
+    """
+    known = MODELS.get(name)
+    if known is not None and known.sequence_length == sequence_length:
+        return name
+    return f"{name}-{sequence_length}"
+
+
+def shape_of(name: str) -> Model | None:
+    """The model of that name, or the one of which it is another length; None: not ours."""
+    return MODELS.get(name) or MODELS.get(name.rpartition("-")[0])
+
+
+def find_model(name: str) -> Model:
+    if name in MODELS:
+        return MODELS[name]
+    close = get_close_matches(name, MODELS, n=1)
+    raise CannotEstimate(
+        f"unknown model '{name}'",
+        hint=f"did you mean {close[0]}?" if close else f"known are {', '.join(MODELS)}",
+    )

@@ -1,0 +1,108 @@
+"""How many sequences a second a cluster trains on, and the two numbers that one measured row gives.
+
+Both fits invert the whole step, so that the row which they come from is met exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.shapes import LARGEST_AMOUNT, Calibration, Cluster, Layout, Model, accumulation, replicas
+from slipway.jobs.estimate.work.step import Step, step
+from slipway.jobs.estimate.work.work import training_flops
+
+_HALVINGS = 60  # of the interval from 0 to 1: far below what any measurement shows
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    sequences_per_second: float
+    tokens_per_second: float
+    sequences_per_second_per_device: float
+    sequences_per_step: int
+    step: Step
+    mfu: float  # training FLOPs of the model over the peak of all devices, waiting included
+
+
+def throughput(
+    model: Model, cluster: Cluster, layout: Layout, calibration: Calibration | None = None
+) -> Throughput:
+    """What is left None in `calibration` is the prior of the cluster's class."""
+    taken = step(model, cluster, layout, calibration or Calibration())
+    sequences = replicas(model, cluster, layout) * layout.micro_batch * accumulation(model, cluster, layout)
+    rate = sequences / taken.seconds
+    return Throughput(
+        sequences_per_second=rate,
+        tokens_per_second=rate * model.sequence_length,
+        sequences_per_second_per_device=rate / cluster.devices,
+        sequences_per_step=sequences,
+        step=taken,
+        mfu=rate * training_flops(model) / (cluster.devices * cluster.peak_flops),
+    )
+
+
+def fit_utilisation(
+    model: Model,
+    cluster: Cluster,
+    layout: Layout,
+    *,
+    sequences_per_second: float,
+    network_efficiency: float | None = None,
+) -> Calibration:
+    """The utilisation with which the model gives this measured rate."""
+    _refuse_rate(sequences_per_second)
+
+    def rate(utilisation: float) -> float:
+        tried = Calibration(utilisation=utilisation, network_efficiency=network_efficiency)
+        return throughput(model, cluster, layout, tried).sequences_per_second
+
+    found = _solve(rate, sequences_per_second)
+    if found is None:
+        raise CannotEstimate(
+            f"{sequences_per_second:g} sequences a second are more than these devices can compute "
+            f"({rate(1.0):g} at their full peak)",
+            hint="check peak_flops, the number of devices, and that the row counts sequences, not tokens",
+        )
+    return Calibration(utilisation=found, network_efficiency=network_efficiency)
+
+
+def fit_network_efficiency(
+    model: Model, cluster: Cluster, layout: Layout, *, sequences_per_second: float, utilisation: float
+) -> Calibration:
+    """From a row of more nodes, given the utilisation of a smaller one."""
+    _refuse_rate(sequences_per_second)
+    own = Calibration(utilisation=utilisation)
+
+    def rate(efficiency: float) -> float:
+        tried = replace(own, network_efficiency=efficiency)
+        return throughput(model, cluster, layout, tried).sequences_per_second
+
+    found = _solve(rate, sequences_per_second)
+    if found is None:
+        raise CannotEstimate(
+            f"{sequences_per_second:g} sequences a second are more than utilisation {utilisation:g} gives "
+            f"on a perfect network ({rate(1.0):g})",
+            hint="the row is bound by computing: take the network efficiency from another table of the class",
+        )
+    return replace(own, network_efficiency=found)
+
+
+def _solve(rate: Callable[[float], float], wanted: float) -> float | None:
+    """Rates grow with both fitted numbers."""
+    if rate(1.0) < wanted:
+        return None
+    low, high = _LEAST, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rate(middle) < wanted else (low, middle)
+    return high
+
+
+def _refuse_rate(sequences_per_second: float) -> None:
+    if not 0 < sequences_per_second < LARGEST_AMOUNT:
+        raise CannotEstimate(
+            f"sequences_per_second is {sequences_per_second!r}; it must be more than 0", hint="measure a run"
+        )

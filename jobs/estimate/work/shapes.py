@@ -1,0 +1,223 @@
+"""The four things that a step's time depends on, each field a plain number or word, checked when made.
+
+A stranger fills them from any published row. A further fact is one field here, with a default that leaves all
+older answers as they are, and its check in __post_init__.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipway.jobs.estimate.errors import CannotEstimate
+
+SCHEDULES = ("1f1b", "gpipe", "interleaved")
+SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp", "hybrid")
+CHECKPOINTING = ("none", "selective", "full")
+
+LARGEST_COUNT = 10_000_000  # of layers, devices, sequences: beyond it a number is a slip of the keyboard
+LARGEST_AMOUNT = 1e21  # of FLOP/s, bytes and parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A transformer, as its paper describes it."""
+
+    layers: int
+    hidden_size: int
+    heads: int
+    feed_forward: int  # the width inside the feed-forward block, of one of its halves when gated
+    vocabulary: int
+    sequence_length: int
+    causal: bool  # a decoder: half of each attention matrix is never computed
+    gated: bool = False  # SwiGLU and its like: three matrices in the block instead of two
+    head_share: float = (
+        1.0  # of positions that reach the vocabulary head; BERT's masked ones: 20 of 128; 0 for none
+    )
+    key_value_heads: int | None = None  # fewer than heads with grouped queries
+    parameters: float | None = None  # None: counted from the numbers above
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden_size", "heads", "feed_forward", "vocabulary", "sequence_length"):
+            _whole(name, getattr(self, name))
+        if self.hidden_size % self.heads:
+            raise CannotEstimate(
+                f"hidden_size {self.hidden_size} is not a multiple of {self.heads} heads",
+                hint=f"{_nearest_divisor(self.hidden_size, self.heads)} heads would divide it",
+            )
+        if self.key_value_heads is not None:
+            _whole("key_value_heads", self.key_value_heads)
+            if self.heads % self.key_value_heads:
+                raise CannotEstimate(
+                    f"key_value_heads {self.key_value_heads} does not divide {self.heads} heads",
+                    hint=f"{_nearest_divisor(self.heads, self.key_value_heads)} would",
+                )
+        if not _is_number(self.head_share) or not 0 <= self.head_share <= 1:
+            raise CannotEstimate(f"head_share is {self.head_share!r}; it must be from 0 to 1")
+        if self.parameters is not None:
+            _amount("parameters", self.parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Equal nodes of equal devices. A processor that trains by itself is one device a node."""
+
+    nodes: int
+    devices_per_node: int
+    peak_flops: float  # of one device per second, dense, at the precision used
+    memory_bytes: float  # of one device
+    intra_node_bytes_per_second: float  # from one device to the others of its node; 0 where it is alone
+    inter_node_bytes_per_second: float  # that one node injects: 400 Gbit/s are 50e9
+    latency_seconds: float = 20e-6  # of one message between two nodes
+    network: str = ""  # a class of priors.py, such as efa, infiniband, cpu; "" is told from the numbers
+
+    def __post_init__(self) -> None:
+        _whole("nodes", self.nodes)
+        _whole("devices_per_node", self.devices_per_node)
+        _amount("peak_flops", self.peak_flops)
+        _amount("memory_bytes", self.memory_bytes)
+        _amount("intra_node_bytes_per_second", self.intra_node_bytes_per_second, low=0.0)
+        _amount("inter_node_bytes_per_second", self.inter_node_bytes_per_second, low=0.0)
+        _amount("latency_seconds", self.latency_seconds, low=0.0)
+        if self.nodes > 1 and not self.inter_node_bytes_per_second:
+            raise CannotEstimate(
+                f"inter_node_bytes_per_second is 0 and there are {self.nodes} nodes",
+                hint="say how many bytes per second one node injects; 100 Gbit/s are 12.5e9",
+            )
+        if self.devices_per_node > 1 and not self.intra_node_bytes_per_second:
+            raise CannotEstimate(
+                f"intra_node_bytes_per_second is 0 and a node has {self.devices_per_node} devices",
+                hint="say how many bytes per second a device sends to the others of its node",
+            )
+
+    @property
+    def devices(self) -> int:
+        return self.nodes * self.devices_per_node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How the work is split. Say accumulation_steps or global_batch (sequences of a whole step), not both."""
+
+    micro_batch: int  # sequences that one model replica takes at a time
+    accumulation_steps: int | None = None
+    global_batch: int | None = None
+    tensor: int = 1
+    pipeline: int = 1
+    schedule: str = "1f1b"
+    chunks: int = 1  # of layers that one stage holds when the schedule is interleaved
+    sharding: str = "none"
+    hybrid_group: int | None = None  # devices that share one copy when sharding is hybrid; None: a node's
+    checkpointing: str = "none"  # of activations: full recomputes every layer's forward pass
+    gradient_bytes: float = 2.0  # sent for one gradient
+    parameter_bytes: float = 2.0  # sent for one parameter
+    offload: bool = False  # the optimizer's state lies in the node's own memory
+
+    def __post_init__(self) -> None:
+        for name in ("micro_batch", "tensor", "pipeline", "chunks"):
+            _whole(name, getattr(self, name))
+        for name in ("accumulation_steps", "global_batch", "hybrid_group"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name))
+        _word("schedule", self.schedule, SCHEDULES)
+        _word("sharding", self.sharding, SHARDINGS)
+        _word("checkpointing", self.checkpointing, CHECKPOINTING)
+        _amount("gradient_bytes", self.gradient_bytes, high=16.0)
+        _amount("parameter_bytes", self.parameter_bytes, high=16.0)
+        if self.accumulation_steps is not None and self.global_batch is not None:
+            raise CannotEstimate(
+                f"both accumulation_steps {self.accumulation_steps} and global_batch {self.global_batch}",
+                hint="give one of them: the other follows",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The two fitted numbers; None is the prior of the cluster's class (priors.py)."""
+
+    utilisation: float | None = None  # of the peak, while a device computes
+    network_efficiency: float | None = None  # of what one node injects
+
+    def __post_init__(self) -> None:
+        if self.utilisation is not None:
+            _share("utilisation", self.utilisation)
+        if self.network_efficiency is not None:
+            _share("network_efficiency", self.network_efficiency)
+
+
+def replicas(model: Model, cluster: Cluster, layout: Layout) -> int:
+    """How many copies of the model work side by side; refuses what cannot be split so."""
+    if layout.pipeline > 1 and layout.sharding in ("zero2", "zero3"):
+        raise CannotEstimate(
+            f"sharding is {layout.sharding} with {layout.pipeline} pipeline stages, and DeepSpeed runs no "
+            "pipeline with ZeRO 2 or 3",
+            hint="use zero1, or pipeline=1",
+        )
+    if model.heads % layout.tensor:
+        raise CannotEstimate(
+            f"tensor degree {layout.tensor} does not divide {model.heads} heads",
+            hint=f"the nearest that does is {_nearest_divisor(model.heads, layout.tensor)}",
+        )
+    if layout.pipeline * layout.chunks > model.layers:
+        raise CannotEstimate(
+            f"{layout.pipeline} pipeline stages of {layout.chunks} chunk(s) need more than "
+            f"{model.layers} layers",
+            hint=f"at most {max(1, model.layers // layout.chunks)} stages fit",
+        )
+    group = layout.tensor * layout.pipeline
+    if cluster.devices % group:
+        raise CannotEstimate(
+            f"{cluster.devices} devices are no multiple of {group} "
+            f"(tensor {layout.tensor} × pipeline {layout.pipeline})",
+            hint=f"the nearest numbers of devices are {_multiples(cluster.devices, group)}",
+        )
+    return cluster.devices // group
+
+
+def accumulation(model: Model, cluster: Cluster, layout: Layout) -> int:
+    """Micro-batches of one replica in one step."""
+    if layout.global_batch is None:
+        return layout.accumulation_steps or 1
+    at_once = replicas(model, cluster, layout) * layout.micro_batch
+    if layout.global_batch % at_once:
+        raise CannotEstimate(
+            f"global_batch {layout.global_batch} is no multiple of the {at_once} sequences that "
+            f"{at_once // layout.micro_batch} replicas take at a time",
+            hint=f"the nearest are {_multiples(layout.global_batch, at_once)}",
+        )
+    return layout.global_batch // at_once
+
+
+def _whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
+        raise CannotEstimate(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST_COUNT:,}")
+
+
+def _amount(name: str, value: float, *, low: float = 1e-12, high: float = LARGEST_AMOUNT) -> None:
+    if not _is_number(value) or not low <= value <= high:  # false for what is not a number, too
+        least = "0 or more" if low == 0 else "more than 0"
+        raise CannotEstimate(f"{name} is {value!r}; it must be {least} and at most {high:g}")
+
+
+def _share(name: str, value: float) -> None:
+    if not _is_number(value) or not 0 < value <= 1:
+        raise CannotEstimate(f"{name} is {value!r}; it must be more than 0 and at most 1")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _word(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise CannotEstimate(f"{name} is {value!r}; allowed are {', '.join(allowed)}")
+
+
+def _nearest_divisor(number: int, wanted: int) -> int:
+    return min(
+        (each for each in range(1, number + 1) if number % each == 0), key=lambda e: (abs(e - wanted), e)
+    )
+
+
+def _multiples(number: int, of: int) -> str:
+    below = number // of * of
+    return f"{below} and {below + of}" if below else str(of)

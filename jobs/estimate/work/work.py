@@ -1,0 +1,64 @@
+"""The work of a transformer: its parameters, and what one sequence costs to train on.
+
+Multiplications of matrices only, a multiplication and its addition counted as two operations. All else that a
+layer does is in the calibrated utilisation.
+"""
+
+from __future__ import annotations
+
+from slipway.jobs.estimate.work.shapes import Layout, Model
+
+BACKWARD = 2.0  # times the forward pass: the gradients of the inputs, and those of the weights
+
+
+def parameter_count(model: Model) -> float:
+    """As given, else counted: one matrix for the vocabulary, norms and biases of a layer, no positions."""
+    if model.parameters is not None:
+        return float(model.parameters)
+    norms_and_biases = 13 * model.hidden_size
+    layer = _attention_weights(model) + _block_weights(model) + norms_and_biases
+    return float(model.layers * layer + model.vocabulary * model.hidden_size)
+
+
+def forward_flops(model: Model) -> float:
+    """Of one sequence."""
+    return _layer_flops(model) * model.layers + _head_flops(model)
+
+
+def training_flops(model: Model) -> float:
+    """Of one sequence, forward and backward; what is computed twice to save memory is not in it."""
+    return forward_flops(model) * (1 + BACKWARD)
+
+
+def recomputed_flops(model: Model, layout: Layout) -> float:
+    """Of one sequence: what checkpointing computes a second time."""
+    if layout.checkpointing == "full":
+        return _layer_flops(model) * model.layers
+    if layout.checkpointing == "selective":  # the attention matrices only (Korthikanti et al. 2022)
+        return _score_flops(model) * model.layers
+    return 0.0
+
+
+def _layer_flops(model: Model) -> float:
+    weights = _attention_weights(model) + _block_weights(model)
+    return 2.0 * weights * model.sequence_length + _score_flops(model)
+
+
+def _score_flops(model: Model) -> float:
+    """Queries by keys, and the result by values. A fused kernel passes over what a causal mask hides."""
+    computed = 0.5 if model.causal else 1.0
+    return 4.0 * model.sequence_length**2 * model.hidden_size * computed
+
+
+def _head_flops(model: Model) -> float:
+    positions = model.sequence_length * model.head_share
+    return 2.0 * positions * model.hidden_size * model.vocabulary
+
+
+def _attention_weights(model: Model) -> float:
+    shared = (model.key_value_heads or model.heads) / model.heads
+    return model.hidden_size**2 * (2 + 2 * shared)
+
+
+def _block_weights(model: Model) -> float:
+    return (3.0 if model.gated else 2.0) * model.hidden_size * model.feed_forward

@@ -1,0 +1,183 @@
+"""What is trained, how it is split, and for how long: the jobs that an estimate can be asked for by name.
+
+A model of models.py that has no row here is estimated too, one sequence at a time and with no end. A recipe
+of containers/recipes is turned into one of these by jobs/estimate_inputs/workloads.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.models import MODELS, length_name
+from slipway.jobs.estimate.work.shapes import Layout, Model
+from slipway.jobs.estimate.evidence.tables import TABLES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    name: str
+    model_name: str  # by which calibrations are found
+    model: Model
+    layout: Layout
+    sequences: int | None = None  # to the end of the job; None: nobody has said how many
+    epochs: int = 1  # of equal size in them: each ends with a step of its own
+    steps: int | None = None  # in their place, where a job is so many steps however large they are
+    until: str = ""  # what that end is, and who said so
+    assumed: str = ""  # what was not published and is taken to be so
+    task: str = ""  # whose measurements are preferred among those of the model; "": those of its own name
+    devices: tuple[str, ...] = ()  # of jobs/catalogue/accelerators.py; (): any
+
+
+def _published(table: str, sequences: int | None, until: str, *, assumed: str = "") -> Workload:
+    own = TABLES[table]
+    return Workload(
+        name=table.rpartition("/")[2],
+        model_name=own.model,
+        model=own.shape,
+        layout=own.layout,
+        sequences=sequences,
+        epochs=own.job.epochs if own.job else 1,
+        until=until,
+        assumed=assumed,
+    )
+
+
+SST2_EXAMPLES = 67_349  # GLUE's own count of training sentences
+SST2_LENGTH = 128  # of a padded sentence; the article does not say
+_MICRO_BATCH = "micro-batch of 64 and gradients in 32 bit (the article gives the global batch)"
+_PHASE_1 = "phase 1 of BERT with LAMB: 7,038 steps of 65,536 (NVIDIA DeepLearningExamples)"
+_PHASE_2 = "phase 2 of BERT with LAMB: 1,563 steps of 32,768 (NVIDIA DeepLearningExamples)"
+_EPOCH = "one epoch of SST-2: 67,349 sentences (GLUE)"
+
+WORKLOADS: Mapping[str, Workload] = {
+    each.name: each
+    for each in (
+        _published("dl1/bert-large", 7038 * 65_536, _PHASE_1, assumed=_MICRO_BATCH),
+        _published(
+            "dl1/bert-1.5b",
+            6900 * 24_576,
+            "the article's training: 25 hours on 64 accelerators, 6,900 steps of 24,576",
+        ),
+        _published(
+            "trn1/pythia-6.9b",
+            143_000 * 1024,
+            "143,000 steps of 1,024 sequences (Pythia, Biderman et al. 2023)",
+        ),
+        _published(
+            "trn1/gpt-neox-20b",
+            150_000 * 1538,
+            "150,000 steps of 1,538 sequences (GPT-NeoX, Black et al. 2022)",
+        ),
+        _published("c6i/mrpc", 3 * 3668, "three epochs of MRPC: 3,668 pairs (GLUE)"),
+        _published("c6i/qqp", 3 * 363_846, "three epochs of QQP: 363,846 pairs (GLUE)"),
+        Workload(
+            name="bert-large-512",
+            model_name="bert-large-512",
+            model=MODELS["bert-large-512"],
+            layout=Layout(micro_batch=8, global_batch=32_768, gradient_bytes=4),
+            sequences=1563 * 32_768,
+            until=_PHASE_2,
+            assumed="micro-batch of 8",
+        ),
+        Workload(
+            name="gpt-j-6b-sst2",
+            model_name=length_name("gpt-j-6b", SST2_LENGTH),
+            model=replace(MODELS["gpt-j-6b"], sequence_length=SST2_LENGTH, head_share=0.0),
+            layout=Layout(micro_batch=8, sharding="fsdp", checkpointing="full"),
+            sequences=SST2_EXAMPLES,
+            until=_EPOCH,
+            assumed=f"sentences padded to {SST2_LENGTH} tokens, 8 at a time (the article says neither)",
+        ),
+    )
+}
+
+_OF_LAYOUT = frozenset(each.name for each in fields(Layout))
+_WORDS = frozenset({"schedule", "sharding", "checkpointing"})
+_FRACTIONS = frozenset({"gradient_bytes", "parameter_bytes"})
+# The two ways to say a batch: giving one takes the other back.
+_OTHER_BATCH = {"global_batch": "accumulation_steps", "accumulation_steps": "global_batch"}
+SETTINGS = (*sorted(_OF_LAYOUT - {"offload"}), "offload", "sequence_length", "sequences")
+
+
+def find_workload(name: str) -> Workload:
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    if name in MODELS:
+        return Workload(name=name, model_name=name, model=MODELS[name], layout=Layout(micro_batch=1))
+    known = names()
+    close = get_close_matches(name, known, n=1)
+    raise CannotEstimate(
+        f"'{name}' is neither a recipe nor a model",
+        hint=f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}",
+    )
+
+
+def names() -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*WORKLOADS, *MODELS]))
+
+
+def with_settings(workload: Workload, settings: Mapping[str, str]) -> Workload:
+    """`--set key=value` of a model: fields of its layout, sequence_length, sequences."""
+    for name, text in settings.items():
+        workload = _with_setting(workload, name, text)
+    return workload
+
+
+def at_length(workload: Workload, sequence_length: int) -> Workload:
+    """The same with sequences of this length, to calibrations another model."""
+    return replace(
+        workload,
+        model_name=length_name(workload.model_name, sequence_length),
+        model=replace(workload.model, sequence_length=sequence_length),
+    )
+
+
+def _with_setting(workload: Workload, name: str, text: str) -> Workload:
+    if name == "sequence_length":
+        return at_length(workload, _whole(name, text))
+    if name == "sequences":
+        return replace(workload, sequences=_whole(name, text), until="as asked")
+    if name not in _OF_LAYOUT:
+        close = get_close_matches(name, SETTINGS, n=1)
+        raise CannotEstimate(
+            f"--set {name}: there is no such setting",
+            hint=f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTINGS)}",
+        )
+    changed: dict[str, object] = {name: _read(name, text)}
+    if name in _OTHER_BATCH:
+        changed[_OTHER_BATCH[name]] = None
+    return replace(workload, layout=replace(workload.layout, **changed))  # type: ignore[arg-type]  # Layout checks
+
+
+def _read(name: str, text: str) -> object:
+    if name in _WORDS:
+        return text
+    if name == "offload":
+        return _truth(text)
+    return _number(name, text) if name in _FRACTIONS else _whole(name, text)
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise CannotEstimate(f"{name} is {text!r}; it must be a whole number", hint="such as 16") from None
+    if value < 1:
+        raise CannotEstimate(f"{name} is {value}; it must be 1 or more", hint="such as 16")
+    return value
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CannotEstimate(f"{name} is {text!r}; it must be a number", hint="such as 2") from None
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise CannotEstimate(f"offload is {text!r}; allowed are true, false", hint="write offload=true")
+    return text == "true"

@@ -1,0 +1,120 @@
+"""Where an estimate is for: a declared cluster, an instance type by itself, or a target.
+
+A thing that stands around a cluster's nodes and costs money is one field of Surroundings and its line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+
+from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
+from slipway.jobs.clusters.declared import DeclaredCluster, NoCheckout, declared_clusters
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import Place
+from slipway.jobs.estimate.prices import ON_DEMAND, Rate, Surroundings, find_rate, require_rate
+
+# How many interface endpoints a kind has; tests/infra holds it to infra/patterns/network/endpoints.py.
+INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9}
+# Kinds whose scheduler AWS runs, at a fee.
+CONTROLLERS: Mapping[str, int] = {"slurm": 1}
+
+
+def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+    """A region or a term that was asked for by name must have a price."""
+    if name in {known.name for known in instance_types()}:
+        return alone(instance_type(name), rates, region=region, term=term)
+    cluster = _declared(name)
+    if cluster is None:
+        return _deployed(name, rates, region=region, term=term)
+    return place_of(cluster, rates, region=region, term=term)
+
+
+def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> list[Place]:
+    """None where nothing is declared. One without the price that was asked for is left out."""
+    try:
+        clusters = declared_clusters()
+    except NoCheckout:
+        return []
+    places = []
+    for cluster in clusters:
+        with suppress(CannotEstimate):
+            places.append(place_of(cluster, rates, region=region, term=term))
+    return places
+
+
+def alone(instance: InstanceType, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+    """Nodes and nothing around them."""
+    rate = _rate(instance, rates, region=region, term=term, asked=region is not None)
+    return Place(
+        name=instance.name, instance=instance, rate=rate, region=rate.region if rate else (region or "")
+    )
+
+
+def place_of(cluster: DeclaredCluster, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+    instance, where = instance_type(cluster.instance_type), region or cluster.region
+    return Place(
+        name=cluster.name,
+        instance=instance,
+        rate=_rate(instance, rates, region=where, term=term, asked=region is not None),
+        region=where,
+        around=surroundings(cluster),
+        most_nodes=cluster.max_nodes,
+    )
+
+
+def surroundings(cluster: DeclaredCluster) -> Surroundings:
+    has_nat = cluster.egress == "nat"
+    is_lustre = cluster.file_system == "fsx-lustre"
+    item = f"fsx-lustre-{cluster.fsx_mbps_per_tib}" if is_lustre else cluster.file_system
+    return Surroundings(
+        interface_endpoints=0 if has_nat else INTERFACE_ENDPOINTS.get(cluster.kind, 0),
+        nat_gateways=int(has_nat),
+        file_system=cluster.file_system,
+        file_system_gib=cluster.fsx_capacity_gib if is_lustre else None,
+        file_system_item=item,
+        root_volume_gib=cluster.root_volume_gib,
+        controllers=CONTROLLERS.get(cluster.kind, 0),
+    )
+
+
+def _rate(
+    instance: InstanceType, rates: Sequence[Rate], *, region: str | None, term: str, asked: bool
+) -> Rate | None:
+    if asked or term != ON_DEMAND:
+        return require_rate(rates, instance, region, term)
+    return find_rate(rates, instance.name, region, term)
+
+
+def _declared(name: str) -> DeclaredCluster | None:
+    """None where nothing is declared at all: a laptop that only submits."""
+    try:
+        clusters = declared_clusters()
+    except NoCheckout:
+        return None
+    for cluster in clusters:
+        if cluster.name == name:
+            return cluster
+    names = [cluster.name for cluster in clusters]
+    known = [*names, *(each.name for each in instance_types())]
+    close = get_close_matches(name, known, n=1)
+    raise CannotEstimate(
+        f"'{name}' is neither a declared cluster nor an instance type",
+        hint=f"did you mean {close[0]}?" if close else f"declared are {', '.join(names) or 'none'}",
+    )
+
+
+def _deployed(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+    """What stands around a target is not in its record."""
+    from slipway.jobs.clusters.deployed import find_target_by_name
+
+    target = find_target_by_name(name, region)
+    instance = instance_type(target.instance_type)
+    return Place(
+        name=name,
+        instance=instance,
+        rate=_rate(instance, rates, region=target.region, term=term, asked=False),
+        region=target.region,
+        most_nodes=target.max_nodes,
+    )

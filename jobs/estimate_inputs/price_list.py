@@ -1,0 +1,98 @@
+"""The Price List API: what instances cost today, on demand and reserved. Only questions.
+
+Its answers are as large as they are deep: one product is one instance type in one region, with every offer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask_all, reader
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.prices import ON_DEMAND, Rate
+
+_HOME = "us-east-1"  # the API answers in three regions, for all of them
+_SERVICE = "AmazonEC2"
+_TERMS = {"1yr": "1-year", "3yr": "3-year"}
+_HOURS = {"1yr": 8760.0, "3yr": 3 * 8760.0}
+_SAME_FOR_ALL = {
+    "operatingSystem": "Linux",
+    "preInstalledSw": "NA",
+    "tenancy": "Shared",
+    "capacitystatus": "Used",
+}
+
+
+def ask_rates(
+    names: Sequence[str], regions: Sequence[str], now: Callable[[str], None]
+) -> tuple[list[Rate], list[str]]:
+    """The rates, and in words what no price was found for."""
+    client = reader("pricing", _HOME)
+    found: list[Rate] = []
+    missing: list[str] = []
+    for region in regions:
+        for name in names:
+            now(f"{name} in {region}")
+            rates = list(_rates(_products(client, name, region), name, region))
+            found += rates
+            if not any(rate.term == ON_DEMAND for rate in rates):
+                missing.append(f"{name} in {region}")
+    return found, missing
+
+
+def _products(client: Any, name: str, region: str) -> list[Mapping[str, Any]]:
+    wanted = {"instanceType": name, "regionCode": region, **_SAME_FOR_ALL}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    answer = ask_all(client, "GetProducts", "PriceList", ServiceCode=_SERVICE, Filters=filters)
+    if isinstance(answer, Unanswered):
+        raise SlipwayError(
+            f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+            hint=f"allow {answer.action} to your role" if answer.is_denied else "try again later",
+        )
+    return [json.loads(each) if isinstance(each, str) else each for each in answer]
+
+
+def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Iterator[Rate]:
+    """Of several offers of one term the cheapest: that is what a term can be had for."""
+    best: dict[str, Rate] = {}
+    for product in products:
+        for term, usd, words in _offers(product.get("terms", {})):
+            rate = _rate(name, region, term, usd, words, str(product.get("publicationDate", ""))[:10])
+            if rate is not None and (term not in best or usd < best[term].usd_per_hour):
+                best[term] = rate
+    yield from best.values()
+
+
+def _rate(name: str, region: str, term: str, usd: float, words: str, date: str) -> Rate | None:
+    """None where the list names no price above nothing: a type that is sold otherwise."""
+    try:
+        return Rate(
+            instance_type=name,
+            region=region,
+            term=term,
+            usd_per_hour=round(usd, 6),
+            date=date,
+            source=f"AWS Price List API, {words}",
+        )
+    except CannotEstimate:
+        return None
+
+
+def _offers(terms: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
+    for offer in terms.get("OnDemand", {}).values():
+        yield ON_DEMAND, _dollars(offer, "Hrs"), "on demand"
+    for offer in terms.get("Reserved", {}).values():
+        said = offer.get("termAttributes", {})
+        length = said.get("LeaseContractLength")
+        if length in _TERMS and said.get("OfferingClass") == "standard":
+            hourly, upfront = _dollars(offer, "Hrs"), _dollars(offer, "Quantity")
+            words = f"reserved, standard, {said.get('PurchaseOption', '')}, upfront spread over the term"
+            yield _TERMS[length], hourly + upfront / _HOURS[length], words
+
+
+def _dollars(offer: Mapping[str, Any], unit: str) -> float:
+    dimensions = offer.get("priceDimensions", {}).values()
+    return sum(float(each["pricePerUnit"].get("USD", 0)) for each in dimensions if each.get("unit") == unit)

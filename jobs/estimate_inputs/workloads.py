@@ -1,0 +1,108 @@
+"""A recipe with its settings as a workload of the estimate. A further recipe is one row of TRANSLATIONS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.models import MODELS, length_name
+from slipway.jobs.estimate.work.shapes import Layout
+from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, Workload, find_workload, names, with_settings
+from slipway.jobs.recipes import RECIPES, find_recipe, refuse_settings
+
+
+def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
+    """`name` is a recipe, or what jobs/estimate/work/workloads.py knows."""
+    if name in RECIPES:
+        return recipe_workload(name, settings)
+    try:
+        return with_settings(find_workload(name), settings)
+    except CannotEstimate as error:
+        raise _with_recipes(name, error) from None
+
+
+def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
+    """As a run with these settings, and no others, trains."""
+    recipe = find_recipe(name)
+    if name not in TRANSLATIONS:
+        raise CannotEstimate(
+            f"recipe '{name}' trains no model that an estimate knows",
+            hint=f"these do: {', '.join(TRANSLATIONS)}; or name a model, such as {names()[0]}",
+        )
+    refuse_settings(recipe, settings)
+    config = recipe.config.decode_arguments([f"{key}={value}" for key, value in settings.items()])
+    return replace(TRANSLATIONS[name](config, settings), name=name, devices=recipe.accelerators)
+
+
+def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
+    """As many steps as the run takes, each of as many sequences as its ranks make a batch of."""
+    model_name = f"bert-{config.size}" + ("-512" if config.phase == 2 else "")
+    short = f"bert-{config.size}"
+    model = MODELS.get(model_name) or replace(MODELS[short], sequence_length=512)
+    whose = "as asked" if "steps" in settings else f"what size={config.size} trains unless --set steps=N"
+    return Workload(
+        name=model_name,
+        model_name=model_name,
+        model=model,
+        layout=Layout(
+            micro_batch=config.micro_batch,
+            accumulation_steps=config.accumulation_steps,
+            global_batch=config.global_batch,
+            sharding="zero1" if config.zero else "none",
+            gradient_bytes=4,  # both engines add gradients up in 32 bit
+        ),
+        steps=config.steps,
+        until=f"{config.steps:,} steps of phase {config.phase}, {whose}",
+    )
+
+
+def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
+    """A node is one worker: its processes share the batch."""
+    model_name = config.model.rstrip("/").rpartition("/")[2].replace("distilbert-base-uncased", "distilbert")
+    if model_name not in _CLASSIFIERS:
+        raise CannotEstimate(
+            f"nobody has counted the model in '{config.model}'",
+            hint=f"name its folder after one of {', '.join(_CLASSIFIERS)}",
+        )
+    rows = TRAINING_ROWS.get(config.task)
+    return Workload(
+        name=config.task,
+        task=config.task,
+        model_name=length_name(model_name, config.max_length),
+        model=replace(MODELS[model_name], sequence_length=config.max_length),
+        layout=Layout(micro_batch=config.batch_per_node, global_batch=config.global_batch, gradient_bytes=4),
+        sequences=None if rows is None or config.steps else config.epochs * rows,
+        epochs=config.epochs,
+        steps=config.steps,
+        until=f"{config.steps} steps" if config.steps else f"{config.epochs} epochs of {config.task} (GLUE)",
+        assumed=f"every row is {config.max_length} tokens long; batches of like length are faster",
+    )
+
+
+# Rows of the training sets as GLUE publishes them (Wang et al. 2018, and the data sets themselves).
+TRAINING_ROWS: Mapping[str, int] = {
+    "cola": 8551,
+    "mnli": 392_702,
+    "mrpc": 3668,
+    "qnli": 104_743,
+    "qqp": 363_846,
+    "rte": 2490,
+    "sst2": SST2_EXAMPLES,
+    "stsb": 5749,
+    "wnli": 635,
+}
+_CLASSIFIERS = ("bert-base-cased", "bert-base-uncased", "distilbert")
+TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
+    "bert_pretrain": _bert,
+    "glue_finetune": _glue,
+}
+
+
+def _with_recipes(name: str, error: CannotEstimate) -> CannotEstimate:
+    """A name that is near a recipe's is told so: the estimate itself knows models only."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, TRANSLATIONS, n=1)
+    return CannotEstimate(error.message, hint=f"did you mean {close[0]}?") if close else error

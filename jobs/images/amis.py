@@ -1,0 +1,86 @@
+"""Which AMI of a machine image is in use, what it holds, and how to use another.
+
+Image Builder writes the id of a good bake into the image's parameter; the manifest beside it is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
+from slipway.jobs.images.baking import unanswered
+from slipway.jobs.core.images.amis import Bakery, Manifest, encode_manifest, manifest_of
+
+
+def ami_of(image: Mapping[str, Any], region: str) -> str | None:
+    """The AMI of a good bake in a region."""
+    amis = image.get("outputResources", {}).get("amis", [])
+    return next((str(ami["image"]) for ami in amis if ami.get("region") == region), None)
+
+
+def describe_manifest(ami_id: str, region: str) -> Manifest | None:
+    """What the AMI's own tags say; None: it is not there, or was not baked by a pipeline of ours."""
+    answer = ask(reader("ec2", region), "DescribeImages", ImageIds=[ami_id])
+    if isinstance(answer, Unanswered):
+        if answer.code.startswith("InvalidAMIID"):
+            return None
+        raise unanswered(answer)
+    for image in answer["Images"]:
+        tags = {tag["Key"]: tag["Value"] for tag in image.get("Tags", ())}
+        return manifest_of(ami_id, str(image["CreationDate"]), tags)
+    return None
+
+
+def is_of(manifest: Manifest, bakery: Bakery) -> bool:
+    """The pipeline as deployed would bake the same again."""
+    asked = (bakery.lock_digest, bakery.recipe_version)
+    return (manifest.lock_digest, manifest.recipe_version) == asked
+
+
+def current_ami(bakery: Bakery) -> str | None:
+    """The id that stacks use."""
+    answer = ask(reader("ssm", bakery.region), "GetParameter", Name=bakery.ami_parameter)
+    if isinstance(answer, Unanswered):
+        if answer.code == "ParameterNotFound":
+            return None
+        raise unanswered(answer)
+    return str(answer["Parameter"]["Value"])
+
+
+def previous_ami(bakery: Bakery, current: str) -> str | None:
+    """The id that the parameter named before, as far as it remembers."""
+    found = ask_all(
+        reader("ssm", bakery.region), "GetParameterHistory", "Parameters", Name=bakery.ami_parameter
+    )
+    if isinstance(found, Unanswered):
+        return None
+    values = [str(each["Value"]) for each in sorted(found, key=lambda each: each["Version"])]
+    return next((value for value in reversed(values) if value != current), None)
+
+
+def how_to_use(ami_id: str, bakery: Bakery) -> str:
+    """The command that makes the image's parameter name this AMI."""
+    if describe_manifest(ami_id, bakery.region):
+        return f"slipway bake {bakery.name} --use {ami_id}"
+    return (
+        f"aws ssm put-parameter --overwrite --name {bakery.ami_parameter} --value {ami_id} "
+        f"--region {bakery.region}"
+    )
+
+
+def write_manifest(manifest: Manifest, bakery: Bakery) -> None:
+    client("ssm", bakery.region).put_parameter(
+        Name=bakery.manifest_parameter,
+        Value=encode_manifest(manifest),
+        Type="String",
+        Overwrite=True,
+    )
+
+
+def point_at(manifest: Manifest, bakery: Bakery) -> None:
+    """From here on stacks use this AMI: what is deployed or started next, not what runs."""
+    client("ssm", bakery.region).put_parameter(
+        Name=bakery.ami_parameter, Value=manifest.ami_id, Type="String", Overwrite=True
+    )
+    write_manifest(manifest, bakery)

@@ -1,0 +1,155 @@
+"""Bakes a machine image: finds the deployed pipeline of Image Builder, starts it and follows it.
+
+What came of it, and which AMI is in use, is in jobs/images/amis.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.images.amis import BAKERIES, Bakery, bakery_parameter, decode_bakery
+from slipway.jobs.runs.logs import LogReader
+
+POLL_SECONDS = 3.0
+FINAL = frozenset({"AVAILABLE", "FAILED", "CANCELLED", "DEPRECATED", "DISABLED", "DELETED"})
+LEFT_OUT = ": left out: "  # in the yard's log of a bake: a step that only AWS can run
+_TOKEN_LENGTH = 32
+
+
+class BakeFailed(SlipwayError):
+    """Image Builder ended without an AMI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeRequest:
+    """Everything that will be sent; a dry run prints it."""
+
+    start: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a bake is. The lines are those that were logged since the last one."""
+
+    image: Mapping[str, Any]  # as GetImage shows it
+    doing: str
+    lines: Sequence[str]
+
+    @property
+    def status(self) -> str:
+        return str(self.image["state"]["status"])
+
+
+def find_bakery(image: str, region: str | None) -> Bakery:
+    name = bakery_parameter(image)
+    answer = ask(reader("ssm", region), "GetParameter", Name=name)
+    if not isinstance(answer, Unanswered):
+        return decode_bakery(answer["Parameter"]["Value"], parameter=name)
+    if answer.code != "ParameterNotFound":
+        raise unanswered(answer)
+    known = [bakery.name for bakery in find_bakeries(region)]
+    raise SlipwayError(
+        f"no pipeline that bakes '{image}' is deployed{f' in {region}' if region else ''}",
+        hint=f"deployed are {', '.join(known)}"
+        if known
+        else f"deploy it first: cdk deploy slipway-bakery-{image} (cdk list names all)",
+    )
+
+
+def find_bakeries(region: str | None) -> list[Bakery]:
+    found = ask_all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=BAKERIES)
+    if isinstance(found, Unanswered):
+        raise unanswered(found)
+    return [decode_bakery(each["Value"], parameter=each["Name"]) for each in found]
+
+
+def bake_request(bakery: Bakery, latest_image: str) -> BakeRequest:
+    """`latest_image` is part of the token: two terminals that see the same one start one bake between them,
+    and after it has ended the next one is another."""
+    facts = "\0".join((bakery.pipeline_arn, bakery.lock_digest, bakery.recipe_version, latest_image))
+    token = sha256(facts.encode()).hexdigest()[:_TOKEN_LENGTH]
+    return BakeRequest(start={"imagePipelineArn": bakery.pipeline_arn, "clientToken": token})
+
+
+def send(request: BakeRequest, imagebuilder: Any) -> str:
+    """The ARN of the image that is being built."""
+    return str(imagebuilder.start_image_pipeline_execution(**request.start)["imageBuildVersionArn"])
+
+
+def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
+    """What the pipeline made, the newest first."""
+    found = ask_all(
+        reader("imagebuilder", bakery.region),
+        "ListImagePipelineImages",
+        "imageSummaryList",
+        imagePipelineArn=bakery.pipeline_arn,
+    )
+    if isinstance(found, Unanswered):
+        raise unanswered(found)
+    return sorted(found, key=lambda each: (each["dateCreated"], _build(each["arn"])), reverse=True)
+
+
+def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
+    """One that somebody started already."""
+    return next((str(each["arn"]) for each in images if each["state"]["status"] not in FINAL), None)
+
+
+def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[Progress]:
+    """The bake as it is, again and again, the last time when it has ended."""
+    imagebuilder = reader("imagebuilder", bakery.region)
+    log = LogReader(group=bakery.log_group, client=reader("logs", bakery.region))
+    log.watch([(0, "/".join(arn.split("/")[-2:]))])
+    while True:
+        image = imagebuilder.get_image(imageBuildVersionArn=arn)["image"]
+        is_final = image["state"]["status"] in FINAL
+        doing = "" if is_final else _doing(arn, imagebuilder)
+        lines = [line.text for page in log.read_new() for line in page]
+        yield Progress(image=image, doing=doing, lines=lines)
+        if is_final:
+            return
+        pause(POLL_SECONDS)
+
+
+def refuse_failure(image: Mapping[str, Any]) -> None:
+    state = image["state"]
+    if state["status"] == "AVAILABLE":
+        return
+    failure = state.get("failureContext", {}).get("componentFailure", {})
+    where = f" in {failure['phaseName']}.{failure['stepName']}" if failure.get("stepName") else ""
+    raise BakeFailed(
+        f"{image['arn']} ended as {state['status']}{where}: {state.get('reason', 'no reason is given')}",
+        hint="mend the component, deploy it, and bake again; the parameter still names the AMI from before",
+    )
+
+
+def unanswered(answer: Unanswered) -> SlipwayError:
+    return SlipwayError(
+        f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+        hint=f"allow {answer.action} to your role" if answer.is_denied else "run the same command again",
+    )
+
+
+def _build(arn: str) -> int:
+    return int(arn.rpartition("/")[2])
+
+
+def _doing(arn: str, imagebuilder: Any) -> str:
+    """The step that runs, in words."""
+    workflows = ask_all(
+        imagebuilder, "ListWorkflowExecutions", "workflowExecutions", imageBuildVersionArn=arn
+    )
+    for workflow in () if isinstance(workflows, Unanswered) else workflows:
+        if workflow["status"] == "RUNNING":
+            asked = {"workflowExecutionId": workflow["workflowExecutionId"]}
+            steps = ask_all(imagebuilder, "ListWorkflowStepExecutions", "steps", **asked)
+            running = [] if isinstance(steps, Unanswered) else [s for s in steps if s["status"] == "RUNNING"]
+            return ": ".join(
+                each for step in running for each in (step["name"], step.get("message", "")) if each
+            )
+    return ""

@@ -1,0 +1,143 @@
+"""One sentence on why a job is not running, or why it failed, and what to do. Pure: the facts are given.
+
+What AWS said in words that no row of reasons.py knows is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slipway.jobs.core.states import JobState
+from slipway.jobs.submit.dependencies import not_succeeded
+from slipway.jobs.platforms.batch.job_facts import Environment, Facts
+from slipway.jobs.platforms.batch.reasons import EXIT_CODES, Reason, known_reason
+
+_NOTHING_TO_DO = ""
+_LOOK_AHEAD = "slipway preflight {target}"
+_LOOK_BACK = "look at its log: slipway logs {job}"
+_DEPENDENT = "dependent job"  # Batch says it of a job whose dependency failed
+_TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLimitActions cancelled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    sentence: str
+    fix: str  # empty where there is nothing to do
+    evidence: tuple[str, ...]  # AWS's own words
+
+
+def explain(facts: Facts) -> Explanation:
+    sentence, fix = _BY_STATE[facts.run.state](facts)
+    words = {"job": facts.run.name, "target": facts.run.target, "image": facts.image}
+    return Explanation(
+        sentence=f"{facts.run.name} {sentence}", fix=fix.format(**words), evidence=_evidence(facts)
+    )
+
+
+Told = tuple[str, str]
+
+
+def _waiting(facts: Facts) -> Told:
+    """The job's own reason first; then what blocks everybody; then its turn; then the machines."""
+    if waited_for := not_succeeded(facts.depends_on):
+        return f"waits for {', '.join(waited_for)} to succeed first", _NOTHING_TO_DO
+    own = (facts.run.reason,) if facts.run.reason else ()  # what earlier attempts said is over
+    told = _known(own, "waits: ") or _blocked(facts)
+    if told:
+        return told
+    if facts.ahead:
+        return f"waits for its turn: {_count(facts.ahead, 'job')} came before it", _NOTHING_TO_DO
+    if own:
+        return f"waits, and AWS Batch says: {own[0]}", _LOOK_AHEAD
+    busy = f"; {_count(facts.busy_nodes, 'node')} of the cluster are busy" if facts.busy_nodes else ""
+    return f"waits for {_nodes(facts)} to start, which takes minutes{busy}", _NOTHING_TO_DO
+
+
+def _blocked(facts: Facts) -> Told | None:
+    if facts.queue_state not in (None, "ENABLED"):
+        return f"waits because its queue is {facts.queue_state}", "enable it, or deploy the cluster again"
+    for environment in facts.environments:
+        if environment.status == "INVALID" or environment.state == "DISABLED":
+            return (
+                f"waits because compute environment {_state(environment)}",
+                "mend what AWS says of it and deploy again",
+            )
+    if facts.scaling_failure:
+        reason = known_reason(facts.scaling_failure)
+        means = reason.means if reason else f"AWS says: {facts.scaling_failure}"
+        return f"waits because no machine could be started: {means}", reason.fix if reason else _NOTHING_TO_DO
+    return None
+
+
+def _failed(facts: Facts) -> Told:
+    failed = [run.name for run in facts.depends_on if run.state is JobState.FAILED]
+    if failed and facts.run.started_at is None and any(_DEPENDENT in said.lower() for said in facts.said):
+        means = f"failed before it started: it depends on {', '.join(failed)}, which failed"
+        return means, f"slipway explain {failed[0]}"
+    is_too_late = any(_TIME_LIMIT in said for said in facts.said)
+    told = _known(facts.said, "was cancelled by the time limit of its queue: " if is_too_late else "failed: ")
+    if told:
+        return told
+    code = facts.exit_code
+    if code is not None and code != 0:
+        reason = EXIT_CODES.get(code)
+        means = f"failed: {reason.means if reason else 'the program failed'} (exit code {code})"
+        return means, reason.fix if reason else _LOOK_BACK
+    if facts.said:
+        return f"failed, and AWS Batch says: {facts.said[0]}", _LOOK_BACK
+    return "failed, and AWS Batch does not say why", _LOOK_BACK
+
+
+def _starting(facts: Facts) -> Told:
+    return f"has {_nodes(facts)}, which pull the image and start", _NOTHING_TO_DO
+
+
+def _running(facts: Facts) -> Told:
+    tries = len(facts.run.attempts)
+    return f"runs on {_nodes(facts)}{f', attempt {tries + 1}' if tries else ''}", _NOTHING_TO_DO
+
+
+def _succeeded(_facts: Facts) -> Told:
+    return "succeeded", _NOTHING_TO_DO
+
+
+def _unknown(facts: Facts) -> Told:
+    return f"is in a state that Slipway does not know: {facts.run.status}", _NOTHING_TO_DO
+
+
+_BY_STATE: Mapping[JobState, Callable[[Facts], Told]] = {
+    JobState.WAITING: _waiting,
+    JobState.STARTING: _starting,
+    JobState.RUNNING: _running,
+    JobState.SUCCEEDED: _succeeded,
+    JobState.FAILED: _failed,
+    JobState.UNKNOWN: _unknown,
+}
+
+
+def _known(words: Sequence[str], begin: str) -> Told | None:
+    reasons: list[Reason] = [reason for said in words if (reason := known_reason(said))]
+    return (f"{begin}{reasons[0].means}", reasons[0].fix) if reasons else None
+
+
+def _evidence(facts: Facts) -> tuple[str, ...]:
+    unwell = [each for each in facts.environments if each.status != "VALID" or each.state != "ENABLED"]
+    environments = [f"compute environment {_state(each)}" for each in unwell]
+    scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
+    silent = [f"{action} gave no answer" for action in facts.unanswered]
+    logged = [f"the log: {facts.last_error}"] if facts.last_error else []
+    return (*facts.said, *logged, *environments, *scaling, *silent)
+
+
+def _state(environment: Environment) -> str:
+    words = f"{environment.name} is {environment.state or 'unknown'} and {environment.status or 'unknown'}"
+    return f"{words}: {environment.reason}" if environment.reason else words
+
+
+def _nodes(facts: Facts) -> str:
+    return "its nodes" if facts.run.nodes is None else _count(facts.run.nodes, "node")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

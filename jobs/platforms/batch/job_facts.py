@@ -1,0 +1,165 @@
+"""What can be found out about one job: the job, its nodes, its queue, what is before it, and the machines.
+
+Only questions; what is not answered is named, and the rest is explained all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.submit.dependencies import find_dependencies_of
+from slipway.jobs.platforms.batch.runs import describe_jobs
+from slipway.jobs.runs.find import Found, Run, list_runs
+
+_FAILED = "Failed"
+_LAST_LINES = 100
+_RANK = re.compile(r"\[[0-9]+\] ")
+_ERROR = "error: "  # as the launcher and the recipes begin what a person should read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    name: str
+    state: str | None
+    status: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    run: Run
+    image: str
+    said: tuple[str, ...]  # by AWS of this job, its attempts and its nodes, the most telling first
+    exit_code: int | None  # of the main node where the job has none of its own
+    depends_on: tuple[Run, ...]  # as far as AWS Batch still knows them
+    ahead: int  # jobs that came before it and wait too
+    busy_nodes: int  # of jobs that run on the same cluster
+    queue_state: str | None
+    environments: tuple[Environment, ...]
+    scaling_failure: str | None
+    unanswered: tuple[str, ...]
+    last_error: str | None = None  # that the main node logged
+
+
+def gather(found: Found) -> Facts:
+    unanswered: list[str] = []
+    target = found.target
+    assert isinstance(target, BatchTarget), "what is known of a job is its own platform's to ask"
+    others = [run for run in list_runs([target]) if run.id != found.run.id]
+    queue = _queue(target, unanswered)
+    environments = _environments(target, queue, unanswered)
+    nodes = _node_details(found, target)
+    return Facts(
+        run=found.run,
+        image=target.image,
+        said=_said(found, nodes),
+        exit_code=_exit_code(found, nodes),
+        depends_on=tuple(find_dependencies_of(found.run, target)),
+        ahead=sum(_is_before(other, found.run) for other in others),
+        busy_nodes=sum(other.nodes or 0 for other in others if other.state is JobState.RUNNING),
+        queue_state=queue.get("state"),
+        environments=environments,
+        scaling_failure=_scaling_failure(target, environments, unanswered),
+        last_error=_last_error(found, nodes),
+        unanswered=tuple(dict.fromkeys(unanswered)),
+    )
+
+
+def _said(found: Found, nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    said = []
+    for detail in (found.detail, *nodes):
+        said += [detail.get("statusReason"), (detail.get("container") or {}).get("reason")]
+        for attempt in reversed(detail.get("attempts") or ()):
+            said += [(attempt.get("container") or {}).get("reason"), attempt.get("statusReason")]
+    return tuple(dict.fromkeys(str(each) for each in said if each))
+
+
+def _node_details(found: Found, target: BatchTarget) -> list[Mapping[str, Any]]:
+    if not found.run.state.is_final:
+        return []
+    return list(describe_jobs(target, [f"{found.run.id}#{node}" for node in range(found.run.nodes or 0)]))
+
+
+def _exit_code(found: Found, nodes: Sequence[Mapping[str, Any]]) -> int | None:
+    if found.run.exit_code is not None or not nodes:
+        return found.run.exit_code
+    code = (nodes[0].get("container") or {}).get("exitCode")
+    return code if isinstance(code, int) else None
+
+
+def _last_error(found: Found, nodes: Sequence[Mapping[str, Any]]) -> str | None:
+    stream = (nodes[0].get("container") or {}).get("logStreamName") if nodes else None
+    if found.run.state is not JobState.FAILED or not stream:
+        return None
+    answer = ask(
+        reader("logs", found.target.region),
+        "GetLogEvents",
+        logGroupName=found.target.log_group,
+        logStreamName=stream,
+        limit=_LAST_LINES,
+        startFromHead=False,
+    )
+    lines = [] if isinstance(answer, Unanswered) else [str(each["message"]) for each in answer["events"]]
+    errors = [line.rstrip("\n") for line in lines if _ERROR in line]
+    of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
+    return next(reversed(of_ranks or errors), None)
+
+
+def _is_before(other: Run, run: Run) -> bool:
+    if other.state is not JobState.WAITING or other.created_at is None or run.created_at is None:
+        return False
+    return (other.created_at, other.id) < (run.created_at, run.id)
+
+
+def _queue(target: BatchTarget, unanswered: list[str]) -> Mapping[str, Any]:
+    answer = ask(reader("batch", target.region), "DescribeJobQueues", jobQueues=[target.queue_arn])
+    return next(iter(_list(answer, "jobQueues", unanswered)), {})
+
+
+def _environments(
+    target: BatchTarget, queue: Mapping[str, Any], unanswered: list[str]
+) -> tuple[Environment, ...]:
+    arns = [str(each["computeEnvironment"]) for each in queue.get("computeEnvironmentOrder") or ()]
+    if not arns:
+        return ()
+    answer = ask(reader("batch", target.region), "DescribeComputeEnvironments", computeEnvironments=arns)
+    return tuple(
+        Environment(
+            name=str(each.get("computeEnvironmentName", "unknown")),
+            state=each.get("state"),
+            status=each.get("status"),
+            reason=each.get("statusReason") or None,
+        )
+        for each in _list(answer, "computeEnvironments", unanswered)
+    )
+
+
+def _scaling_failure(
+    target: BatchTarget, environments: Sequence[Environment], unanswered: list[str]
+) -> str | None:
+    """Batch starts nodes through auto scaling groups that carry the environment's name in theirs."""
+    scaling = reader("autoscaling", target.region)
+    groups = ask_all(scaling, "DescribeAutoScalingGroups", "AutoScalingGroups")
+    if isinstance(groups, Unanswered):
+        unanswered.append(groups.action)
+        return None
+    names = [str(group["AutoScalingGroupName"]) for group in groups]
+    for name in (name for name in names if any(each.name in name for each in environments)):
+        answer = ask(scaling, "DescribeScalingActivities", AutoScalingGroupName=name, MaxRecords=10)
+        for activity in _list(answer, "Activities", unanswered):
+            if activity.get("StatusCode") == _FAILED and activity.get("StatusMessage"):
+                return str(activity["StatusMessage"])
+    return None
+
+
+def _list(answer: Any, key: str, unanswered: list[str]) -> list[Mapping[str, Any]]:
+    if isinstance(answer, Unanswered):
+        unanswered.append(answer.action)
+        return []
+    return list(answer.get(key) or [])

@@ -1,0 +1,150 @@
+"""What commands ask of AWS Batch. The requests are built in jobs/platforms/batch/request.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slipway.jobs import aws
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.platforms.batch.request import BatchRequest, attempts, build_request
+from slipway.jobs.platforms.batch.request import send as send_request
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.inputs import unreadable_inputs
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.submit.dependencies import find_dependencies
+from slipway.jobs.clusters.deployed import find_digest
+from slipway.jobs.platforms.batch.job_facts import gather
+from slipway.jobs.platforms.batch.explain import Explanation
+from slipway.jobs.platforms.batch.explain import explain as explain_facts
+from slipway.jobs.platforms.batch.runs import describe_jobs, is_known, list_jobs, list_runs, refresh
+from slipway.jobs.platforms.registry import Say
+from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.platforms.batch.pushed_images import refuse_foreign_registry, refuse_other_platform
+from slipway.jobs.recipes import Recipe
+from slipway.jobs.runs.find import Found
+from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.batch.twins import find_jobs, keep_first
+
+__all__ = ["is_known", "keep_first", "list_jobs", "list_runs", "refresh"]
+
+SERVICE = "AWS Batch"
+
+
+class NoImage(SlipwayError):
+    """Every node would fail to pull it, and be paid for meanwhile."""
+
+
+def prepare(job: Job, recipe: Recipe, target: BatchTarget) -> Prepared:
+    build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
+    refuse_foreign_registry(target)
+    waits_for = find_dependencies(job.depends_on, target)
+    digest = find_digest(target, target.image_tag)
+    known_digest = digest if isinstance(digest, str) else None
+    if known_digest:
+        refuse_other_platform(target, known_digest)
+    return Prepared(
+        job=job,
+        recipe=recipe,
+        target=target,
+        request=_request(job, recipe, target, known_digest, waits_for),
+        image=f"{target.image}:{target.image_tag}",
+        image_digest=known_digest,
+        waits_for=waits_for,
+        attempts=attempts(job, target),
+        warnings=(*_warnings(target, digest), *unreadable_inputs(job, target)),
+    )
+
+
+def repeat(prepared: Prepared, job: Job) -> Prepared:
+    target = prepared.target
+    assert isinstance(target, BatchTarget)
+    request = _request(job, prepared.recipe, target, prepared.image_digest, prepared.waits_for)
+    return replace(prepared, job=job, request=request)
+
+
+def refuse_unready(prepared: Prepared) -> None:
+    """In the yard this checkout runs in the image's place."""
+    if prepared.image_digest or aws.is_in_yard():
+        return
+    target = prepared.target
+    assert isinstance(target, BatchTarget)
+    raise NoImage(
+        f"image {prepared.image}, which '{target.name}' runs, is not in its repository",
+        hint=f"slipway build {target.image} --on {target.name}",
+    )
+
+
+def make_ready(prepared: Prepared, say: Say) -> Prepared:
+    """Its machines start with the job."""
+    return prepared
+
+
+def send(prepared: Prepared) -> str:
+    assert isinstance(prepared.request, BatchRequest)
+    return send_request(prepared.request, aws.client("batch", prepared.target.region))
+
+
+def find_job_id(name: str, target: BatchTarget) -> str | None:
+    return next((str(each["jobId"]) for each in find_jobs(name, target)), None)
+
+
+def log_streams(found: Found, node: int | None) -> list[tuple[int, str]]:
+    """Of each node every attempt's, the first attempt first."""
+    target = found.target
+    assert isinstance(target, BatchTarget)
+    nodes = range(found.run.nodes or 0) if node is None else [node]
+    details = list(describe_jobs(target, [f"{found.run.id}#{each}" for each in nodes]))
+    streams = [(_node(detail), name) for detail in details for name in _names(detail)]
+    own = [(0, name) for name in _names(found.detail)]  # of a job that has no nodes of their own
+    return list(dict.fromkeys([*streams, *(own if not streams else [])]))
+
+
+def log_locator() -> Callable[[int, str], int]:
+    """Each node has streams of its own."""
+    return lambda node, _text: node
+
+
+def cancel(found: Found, reason: str) -> None:
+    aws.client("batch", found.run.region).terminate_job(jobId=found.run.id, reason=reason)
+
+
+def explain(found: Found) -> Explanation:
+    return explain_facts(gather(found))
+
+
+def node_rows(target: BatchTarget) -> Sequence[Mapping[str, object]] | None:
+    return None
+
+
+def _request(
+    job: Job, recipe: Recipe, target: BatchTarget, digest: str | None, waits_for: Sequence[str]
+) -> BatchRequest:
+    request = build_request(job, target, module=recipe.module, image_digest=digest, waits_for=waits_for)
+    refuse_malformed("batch", "SubmitJob", request.submit)
+    return request
+
+
+def _warnings(target: BatchTarget, digest: str | Unanswered | None) -> list[str]:
+    image = f"image {target.image}:{target.image_tag}"
+    warnings = []
+    if isinstance(digest, Unanswered):
+        warnings.append(f"whether {image} is pushed is not known: {digest.action} said {digest.code}")
+    elif digest is None:
+        warnings.append(f"{image} is not pushed: slipway build {target.image} --on {target.name}")
+    if target.file_system_mount is None:
+        warnings.append(
+            f"the nodes of {target.name} share no files: what one saves is lost when the attempt ends"
+        )
+    return warnings
+
+
+def _node(detail: Any) -> int:
+    return int(str(detail["jobId"]).rpartition("#")[2])
+
+
+def _names(detail: Any) -> list[str]:
+    containers = [each.get("container") or {} for each in (*(detail.get("attempts") or ()), detail)]
+    return [str(each["logStreamName"]) for each in containers if each.get("logStreamName")]

@@ -1,0 +1,62 @@
+"""Whether a job may run the image: it is of the account's own registry, and for the cluster's machines.
+
+An image that is built for one platform does not say in its manifest for which; one for several does.
+"""
+
+from __future__ import annotations
+
+import json
+
+from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.job import DoesNotFit
+from slipway.jobs.core.targets import BatchTarget
+
+_INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+# As container images call what EC2 calls otherwise (GOARCH, OCI image specification).
+_ARCHITECTURES = {"x86_64": "amd64"}
+
+
+def refuse_foreign_registry(target: BatchTarget) -> None:
+    """What is pulled runs with the rights of the job; nobody else may decide what that is."""
+    own = f"{target.account}.dkr.ecr.{target.region}.amazonaws.com"
+    host = target.repository_uri.partition("/")[0]
+    if host not in (own, f"{own}.cn"):
+        raise DoesNotFit(
+            f"cluster '{target.name}' runs images of {host}; allowed is the account's own registry, {own}",
+            hint="copy the image there and deploy the cluster again",
+        )
+
+
+def refuse_other_platform(target: BatchTarget, digest: str) -> None:
+    """What ECR does not answer is no reason to refuse: a node would say so."""
+    answer = ask(
+        reader("ecr", target.region),
+        "BatchGetImage",
+        registryId=target.account,
+        repositoryName=target.repository_uri.partition("/")[2],
+        imageIds=[{"imageDigest": digest}],
+        acceptedMediaTypes=_INDEXES,
+    )
+    if isinstance(answer, Unanswered) or not answer.get("images"):
+        return
+    needed = instance_type(target.instance_type).architecture
+    needed = _ARCHITECTURES.get(needed, needed)
+    there = _architectures(answer["images"][0]["imageManifest"])
+    if there and needed not in there:
+        raise DoesNotFit(
+            f"image {target.image}:{target.image_tag} is for {', '.join(sorted(there))}, and "
+            f"{target.instance_type} is {needed}",
+            hint=f"change containers/images/{target.image}, deploy, and slipway build {target.image} "
+            f"--on {target.name}",
+        )
+
+
+def _architectures(manifest: str) -> set[str]:
+    """Nothing for an image of one platform."""
+    listed = json.loads(manifest).get("manifests") or ()
+    found = {str((each.get("platform") or {}).get("architecture")) for each in listed}
+    return found - {"unknown", "None"}  # attestations that BuildKit adds are for no platform

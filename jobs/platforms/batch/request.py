@@ -1,0 +1,142 @@
+"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Decided here, sent by `send`.
+
+What containers are told is decided in jobs/core/launch_environment.py, for every backend alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from slipway.jobs.core.errors import Problem
+from slipway.jobs.core.job import InvalidJob, Job, submission_name
+from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, setting_words, timeout_seconds
+from slipway.jobs.core.retries import RETRY_RULES
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import BatchTarget
+
+STATES: Mapping[str, JobState] = {
+    "SUBMITTED": JobState.WAITING,
+    "PENDING": JobState.WAITING,
+    "RUNNABLE": JobState.WAITING,
+    "STARTING": JobState.STARTING,
+    "RUNNING": JobState.RUNNING,
+    "SUCCEEDED": JobState.SUCCEEDED,
+    "FAILED": JobState.FAILED,
+}
+
+# On the Batch job, so that what ran is known without this machine.
+RECIPE_TAG = "slipway:recipe"
+NODES_TAG = "slipway:nodes"
+IMAGE_TAG = "slipway:image"
+DIGEST_TAG = "slipway:image-digest"
+TARGET_TAG = "slipway:target"
+
+MOST_BYTES = 30 * 1024  # of a SubmitJob (AWS Batch user guide, service limits)
+_LAUNCH = ("python", "-m", "slipway.containers.runtime.launch.launcher", "--module")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRequest:
+    """Everything that will be sent to AWS Batch; a dry run prints it."""
+
+    submit: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.submit["jobName"])
+
+
+def build_request(
+    job: Job,
+    target: BatchTarget,
+    *,
+    module: str,
+    image_digest: str | None = None,
+    waits_for: Sequence[str] = (),
+) -> BatchRequest:
+    """`module` is what the recipe runs; the digest is of the image that the job definition names.
+
+    `waits_for` are the ids of the jobs that `job.depends_on` names.
+    """
+    refuse_misfit(job, target)
+    name = _name(job, target)
+    container = {"command": _command(job, module), "environment": _environment(job, target, name)}
+    submit = {
+        "jobName": name,
+        "jobQueue": target.queue_arn,
+        "jobDefinition": target.job_definition_arn,
+        **({"dependsOn": [{"jobId": each} for each in waits_for]} if waits_for else {}),
+        "nodeOverrides": {
+            "numNodes": job.nodes,
+            "nodePropertyOverrides": [{"targetNodes": "0:", "containerOverrides": container}],
+        },
+        "retryStrategy": {"attempts": attempts(job, target), "evaluateOnExit": _evaluate_on_exit()},
+        "timeout": {"attemptDurationSeconds": timeout_seconds(job, target)},
+        "propagateTags": True,
+        "tags": _tags(job, target, image_digest),
+    }
+    _refuse_too_long(submit)
+    return BatchRequest(submit=submit)
+
+
+def send(request: BatchRequest, client: Any) -> str:
+    """The id of the job."""
+    return str(client.submit_job(**request.submit)["jobId"])
+
+
+def attempts(job: Job, target: BatchTarget) -> int:
+    return target.job_attempts if job.attempts is None else job.attempts
+
+
+def _name(job: Job, target: BatchTarget) -> str:
+    place = {
+        "account": target.account,
+        "region": target.region,
+        "target": target.name,
+        "image": f"{target.image}:{target.image_tag}",
+    }
+    return submission_name(job, place)
+
+
+def _command(job: Job, module: str) -> list[str]:
+    return [*_LAUNCH, module, "--", *setting_words(job)]
+
+
+def _environment(job: Job, target: BatchTarget, name: str) -> list[dict[str, str]]:
+    variables = launch_environment(job, target, name)
+    return [{"name": key, "value": value} for key, value in variables.items()]
+
+
+def _evaluate_on_exit() -> list[dict[str, str]]:
+    words = {"on_exit_code": "onExitCode", "on_status_reason": "onStatusReason", "on_reason": "onReason"}
+    return [
+        {words.get(key, key): value for key, value in asdict(rule).items() if value is not None}
+        for rule in RETRY_RULES
+    ]
+
+
+def _tags(job: Job, target: BatchTarget, image_digest: str | None) -> dict[str, str]:
+    tags = {
+        TARGET_TAG: target.name,
+        RECIPE_TAG: job.recipe,
+        NODES_TAG: str(job.nodes),
+        IMAGE_TAG: f"{target.image}:{target.image_tag}",
+    }
+    return tags | ({DIGEST_TAG: image_digest} if image_digest else {})
+
+
+def _refuse_too_long(submit: Mapping[str, Any]) -> None:
+    size = len(json.dumps(submit).encode())
+    if size > MOST_BYTES:
+        raise InvalidJob(
+            [
+                Problem(
+                    where="--set",
+                    message=f"the request has {size} bytes, and AWS Batch takes {MOST_BYTES} at most",
+                    hint="put long values into a file that the recipe reads",
+                )
+            ]
+        )

@@ -1,0 +1,78 @@
+"""Two machines that submit the same job in the same instant: both look, see none, and send it.
+
+AWS Batch has no way to take a job only if there is none of its name. So whoever has sent one looks once more,
+and where there are two every sender keeps the same one, the first, and ends the others. Whoever sent later
+looks later and sees both, so two that run are left only where Batch lists the first job later than the second
+was sent and looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from slipway.jobs import aws
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.platforms.batch.runs import TWIN_REASON
+from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
+
+_ENDED = ("SUCCEEDED", "FAILED")
+
+
+class SubmittedTwice(SlipwayError):
+    """The same job is there twice, and it could not be mended."""
+
+
+def find_jobs(name: str, target: BatchTarget) -> list[dict[str, Any]]:
+    """By name, whoever sent them, the first one first. Batch compares names without their case."""
+    filters = [{"name": "JOB_NAME", "values": [name]}]
+    batch = aws.reader("batch", target.region)
+    pages = batch.get_paginator("list_jobs").paginate(jobQueue=target.queue_arn, filters=filters)
+    found = [each for page in pages for each in page.get("jobSummaryList", []) if each.get("jobName") == name]
+    return sorted(found, key=lambda each: (each.get("createdAt", 0), each["jobId"]))
+
+
+def keep_first(
+    sent: str, name: str, target: BatchTarget, waiting: Waiting, say: Callable[[str], None]
+) -> str:
+    """The id of the job that stays: the one that was sent, unless another came before it."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        found = _look_until_listed(sent, name, target, waiting)
+    except (BotoCoreError, ClientError) as error:
+        say(f"whether another machine submitted {name} in the same instant is not known: {error}")
+        return sent
+    kept = str(found[0]["jobId"]) if found else sent
+    for each in found[1:]:
+        if each.get("status") not in _ENDED:
+            _end(str(each["jobId"]), kept, name, target)
+    if kept != sent:
+        say(f"another machine submitted {name} in the same instant, as {kept}; {sent} was ended")
+    return kept
+
+
+def _look_until_listed(
+    sent: str, name: str, target: BatchTarget, waiting: Waiting
+) -> Sequence[dict[str, Any]]:
+    """A list without our own job is older than it."""
+    for look in range(LOOKS):
+        if look:
+            waiting.pause(LOOK_PAUSE_SECONDS)
+        found = find_jobs(name, target)
+        if any(each["jobId"] == sent for each in found):
+            return found
+    return ()
+
+
+def _end(job_id: str, kept: str, name: str, target: BatchTarget) -> None:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        aws.client("batch", target.region).terminate_job(jobId=job_id, reason=f"{TWIN_REASON} {kept}")
+    except (BotoCoreError, ClientError) as error:
+        raise SubmittedTwice(
+            f"{name} was submitted twice in the same instant, and {job_id} could not be ended: {error}",
+            hint=f"slipway cancel {job_id}; {kept} is the same job",
+        ) from error

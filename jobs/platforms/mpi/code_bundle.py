@@ -1,0 +1,60 @@
+"""The code of a job as one archive: the same files make the same bytes, whoever packs them.
+
+Machines bring what is slow to install; what changes every day travels with the job.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from slipway.jobs.core.images.container_images import code_files
+from slipway.jobs.core.mpi.mpi_job import code_key
+from slipway.jobs.clusters.objects import find_object
+
+_MODE, _PROGRAM_MODE = 0o644, 0o755
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    digest: str  # of the archive before it is compressed: releases of zlib differ in their bytes
+    packed: bytes
+
+
+def own_containers() -> Path:
+    """The package that this Slipway was installed with."""
+    import slipway.containers
+
+    return Path(next(iter(containers.__path__)))
+
+
+def pack(containers: Path) -> Bundle:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path in code_files(containers):
+            _add(tar, path, f"containers/{path.relative_to(containers).as_posix()}")
+    plain = archive.getvalue()
+    return Bundle(digest=sha256(plain).hexdigest(), packed=gzip.compress(plain, mtime=0))
+
+
+def upload_if_absent(bundle: Bundle, s3: Any, owner: Mapping[str, str]) -> bool:
+    """Whether it had to be. `owner` names the bucket, and the account that must own it."""
+    if find_object(s3, "HeadObject", **owner, Key=code_key(bundle.digest)) is not None:
+        return False
+    s3.put_object(**owner, Key=code_key(bundle.digest), Body=bundle.packed, ContentType="application/gzip")
+    return True
+
+
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    """Nothing of this machine: no owner, no time, and of the mode only whether it may be run."""
+    content = path.read_bytes()
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    entry.mode = _PROGRAM_MODE if path.stat().st_mode & 0o100 else _MODE
+    tar.addfile(entry, io.BytesIO(content))

@@ -1,0 +1,143 @@
+"""Why a job of an MPI cluster is not running, or why it failed: in one sentence, from what its nodes said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.batch.reasons import EXIT_CODES, known_reason
+from slipway.jobs.platforms.batch.explain import Explanation
+from slipway.jobs.platforms.mpi.nodes import find_answers
+from slipway.jobs.platforms.mpi.runs import MAIN_NODE_LOST
+from slipway.jobs.runs.find import Found, Run
+
+_LAST_LINES = 100
+_RANK = re.compile(r"\[[0-9]+\] ")
+_RUN = "[run] "
+_LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer)")
+_NOTHING_TO_DO = ""
+_RESUME = "its group starts another; `slipway submit … --again --checkpoints …` resumes"
+_LOOK_BACK = "look at its log: slipway logs {job}"
+
+# Of Systems Manager (user guide, "Understanding command statuses"): what it means here, and what to do.
+_DETAILS: Mapping[str, tuple[str, str]] = {
+    "Cancelled": ("somebody cancelled it", "`slipway submit … --again` runs it once more"),
+    "ExecutionTimedOut": (
+        "it took longer than its timeout",
+        "submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
+    ),
+    "DeliveryTimedOut": (
+        "its main node did not take it in time",
+        "slipway status --on {target} --nodes; is the agent of Systems Manager online on the main node?",
+    ),
+    "Undeliverable": (
+        "its main node could not be reached",
+        "the machine is gone or its agent is not online; `slipway submit … --again` runs it on another",
+    ),
+    "Terminated": ("Systems Manager ended it", "`slipway submit … --again` runs it once more; it resumes"),
+}
+
+Told = tuple[str, str]
+
+
+def explain(found: Found, target: MpiTarget) -> Explanation:
+    errors = last_errors(found, target) if found.run.state is JobState.FAILED else []
+    sentence, fix = _BY_STATE[found.run.state](found.run, errors)
+    words = {"job": found.run.name, "target": target.name, "image": target.machine_image}
+    said = [
+        found.run.reason or "",
+        *(f"the log: {line}" for line in errors[-1:]),
+        *_broken(found.run, target),
+    ]
+    return Explanation(
+        sentence=f"{found.run.name} {sentence}",
+        fix=fix.format(**words),
+        evidence=tuple(dict.fromkeys(each for each in said if each)),
+    )
+
+
+def _broken(run: Run, target: MpiTarget) -> list[str]:
+    """Nodes that no waiting brings up, of which a job that has succeeded had no need."""
+    if run.state is JobState.SUCCEEDED:
+        return []
+    return [f"{each.name}: {each.why}" for each in find_answers(target) if each.lasts]
+
+
+def log_streams(found: Found, target: MpiTarget) -> list[str]:
+    """The agent names them by command, instance and step. stderr's first: it begins with what the others need
+    to be read by (mpi.py, `log_locator`)."""
+    pages = ask(
+        reader("logs", target.region),
+        "DescribeLogStreams",
+        logGroupName=target.log_group,
+        logStreamNamePrefix=found.run.id,
+    )
+    if isinstance(pages, Unanswered):
+        return []
+    names = [str(each["logStreamName"]) for each in pages["logStreams"]]
+    return sorted(names, key=lambda name: (not name.endswith("stderr"), name))
+
+
+def last_errors(found: Found, target: MpiTarget) -> list[str]:
+    """What ranks said comes last: it is the cause, where the launcher says only that one ended."""
+    lines: list[str] = []
+    for stream in log_streams(found, target):
+        answer = ask(
+            reader("logs", target.region),
+            "GetLogEvents",
+            logGroupName=target.log_group,
+            logStreamName=stream,
+            limit=_LAST_LINES,
+            startFromHead=False,
+        )
+        events = [] if isinstance(answer, Unanswered) else answer["events"]
+        lines += [line for event in events for line in str(event["message"]).splitlines()]
+    errors = [line for line in lines if "error: " in line]
+    return sorted(errors, key=lambda line: bool(_RANK.match(line)))
+
+
+def _failed(run: Run, errors: Sequence[str]) -> Told:
+    if run.status == MAIN_NODE_LOST:
+        return f"failed: {run.reason}", _RESUME
+    if run.status in _DETAILS:
+        means, fix = _DETAILS[run.status]
+        return f"failed: {means}", fix
+    lost = next((found for line in errors if line.startswith(_RUN) and (found := _LOST.search(line))), None)
+    if lost:
+        return f"failed: host {lost['host']} was lost", _RESUME
+    reason = EXIT_CODES.get(run.exit_code or 0)
+    if reason:
+        return f"failed: {reason.means} (exit code {run.exit_code})", reason.fix
+    return f"failed with exit code {run.exit_code}", _LOOK_BACK
+
+
+def _waiting(run: Run, errors: Sequence[str]) -> Told:
+    if reason := known_reason(run.reason or ""):
+        return f"waits: {reason.means}", reason.fix
+    return "waits for the agent of its main node to take it", "slipway status --on {target} --nodes"
+
+
+def _running(run: Run, errors: Sequence[str]) -> Told:
+    nodes = "its nodes" if run.nodes is None else f"{run.nodes} node{'' if run.nodes == 1 else 's'}"
+    return f"runs on {nodes}", _NOTHING_TO_DO
+
+
+def _succeeded(run: Run, errors: Sequence[str]) -> Told:
+    return "succeeded", _NOTHING_TO_DO
+
+
+def _unknown(run: Run, errors: Sequence[str]) -> Told:
+    return f"is in a state that Slipway does not know: {run.status}", _NOTHING_TO_DO
+
+
+_BY_STATE: Mapping[JobState, Callable[[Run, Sequence[str]], Told]] = {
+    JobState.WAITING: _waiting,
+    JobState.STARTING: _waiting,
+    JobState.RUNNING: _running,
+    JobState.SUCCEEDED: _succeeded,
+    JobState.FAILED: _failed,
+    JobState.UNKNOWN: _unknown,
+}

@@ -1,0 +1,39 @@
+"""Machines of an MPI cluster that did not come up, as EC2 sees it: no node is there to say so itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.core.mpi.mpi_nodes import Answer
+
+_IMPAIRED = "impaired"  # it failed a status check (EC2 user guide, "Status checks")
+_SAYS_NOTHING = "its console says nothing; look at the instance in EC2"
+
+
+def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
+    """The answers, where those of machines that failed EC2's check say why; no waiting brings them up.
+
+    Also of one that has answered: what it lacks now, a job would miss.
+    """
+    failed = _failed([each.instance_id for each in answers], region)
+    return [_failure(each, region) if each.instance_id in failed else each for each in answers]
+
+
+def _failed(instances: Sequence[str], region: str) -> set[str]:
+    if not instances:
+        return set()
+    found = ask_all(
+        reader("ec2", region), "DescribeInstanceStatus", "InstanceStatuses", InstanceIds=list(instances)
+    )
+    if isinstance(found, Unanswered):  # who may not ask, waits as long as before
+        return set()
+    return {str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == _IMPAIRED}
+
+
+def _failure(answer: Answer, region: str) -> Answer:
+    said = ask(reader("ec2", region), "GetConsoleOutput", InstanceId=answer.instance_id)
+    text = "" if isinstance(said, Unanswered) else str(said.get("Output") or "")  # botocore has decoded it
+    last = text.strip().rpartition("\n")[2] or _SAYS_NOTHING
+    return replace(answer, answered=False, why=f"it did not come up: {last}", lasts=True)

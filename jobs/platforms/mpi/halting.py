@@ -1,0 +1,92 @@
+"""Stops the machines of an MPI cluster before its bucket goes: they write there for as long as they run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from slipway.jobs.aws import client, reader
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.targets import BatchTarget, MpiTarget, Target
+from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.platforms.batch.runs import has_queue
+from slipway.jobs.platforms.mpi.nodes import Clock
+from slipway.jobs.platforms.mpi.runs import find_running
+from slipway.jobs.platforms.registry import platform_of
+
+WAIT_SECONDS = 600.0
+HELD_SECONDS = 120.0  # by a job that was cancelled: its main node looks at that every ten seconds
+_POLL_SECONDS = 2.0
+
+
+class StillRuns(SlipwayError):
+    """Nothing was deleted."""
+
+
+def refuse_running(target: Target) -> None:
+    """Refuse while a job of the cluster has not ended: its machines, its files and its queue would go."""
+    if isinstance(target, BatchTarget) and not has_queue(target):
+        return
+    left = [run for run in platform_of(target).list_runs(target) if not run.state.is_final]
+    if left:
+        name, others = left[0].name, f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise StillRuns(
+            f"{name}{others} of {target.name} {'have' if others else 'has'} not ended",
+            hint=f"wait for it: slipway logs {name} --follow; or end it: slipway cancel {name}",
+        )
+
+
+def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:
+    """Scales the group to nothing and waits until its machines are gone; `now` hears what is waited for."""
+    clock = clock or Clock(pause=time.sleep, now=time.monotonic)
+    for job in find_running(target):
+        raise StillRuns(
+            f"{job} runs on {target.name}",
+            hint=f"wait for it: slipway logs {job} --follow; or end it: slipway cancel {job}",
+        )
+    _await_none(
+        target,
+        lambda: _held(target),
+        clock,
+        HELD_SECONDS,
+        lambda held: now(f"{held} are still held by a job that ended"),
+        "are protected from scaling in, though no job of Slipway's runs",
+    )
+    scaling = client("autoscaling", target.region)
+    scaling.update_auto_scaling_group(AutoScalingGroupName=target.node_group, MinSize=0, DesiredCapacity=0)
+    _await_none(
+        target,
+        lambda: len(find_members(target.name, target.region)),
+        clock,
+        WAIT_SECONDS,
+        lambda left: now(f"{left} still run"),
+        "still run",
+    )
+
+
+def _await_none(
+    target: MpiTarget,
+    count: Callable[[], int],
+    clock: Clock,
+    seconds: float,
+    now: Callable[[int], None],
+    otherwise: str,
+) -> None:
+    ends = clock.now() + seconds
+    while left := count():
+        if clock.now() > ends:
+            raise StillRuns(
+                f"{left} machines of {target.name} {otherwise} after {seconds / 60:.0f} minutes",
+                hint=f"slipway status --on {target.name} --nodes; then run this again",
+            )
+        now(left)
+        clock.pause(_POLL_SECONDS)
+
+
+def _held(target: MpiTarget) -> int:
+    """Nodes of a job are protected from what makes the group smaller; the main node lifts that at its end, or
+    the node's own service soon after."""
+    groups = reader("autoscaling", target.region).describe_auto_scaling_groups(
+        AutoScalingGroupNames=[target.node_group]
+    )["AutoScalingGroups"]
+    return sum(bool(each.get("ProtectedFromScaleIn")) for group in groups for each in group["Instances"])

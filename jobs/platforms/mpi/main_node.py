@@ -1,0 +1,52 @@
+"""Whether the machine that leads a job is still there, which Systems Manager does not say.
+
+Of a command on a machine that is gone it says InProgress until the command's own timeout: a day, or two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, reader
+
+_GONE = ("shutting-down", "terminated", "stopping", "stopped")
+_FORGOTTEN = "InvalidInstanceID.NotFound"  # an hour or so after its end
+_MOMENT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    host: str
+    at: datetime | None  # None: EC2 does not say
+
+    @property
+    def in_words(self) -> str:
+        return f"host {self.host} was lost, which led the job"
+
+
+def find_loss(command: Mapping[str, Any], region: str) -> Loss | None:
+    """Of a command that is said to run."""
+    instance_id = next(iter(command.get("InstanceIds", ())), None)
+    if instance_id is None:
+        return None
+    answer = ask(reader("ec2", region), "DescribeInstances", InstanceIds=[instance_id])
+    if isinstance(answer, Unanswered):
+        return Loss(host=instance_id, at=None) if answer.code == _FORGOTTEN else None
+    for reservation in answer["Reservations"]:
+        for machine in reservation["Instances"]:
+            if machine["State"]["Name"] in _GONE:
+                return _loss(machine)
+    return None
+
+
+def _loss(machine: Mapping[str, Any]) -> Loss:
+    name = str(machine.get("PrivateDnsName") or "").partition(".")[0]
+    said = _MOMENT.search(str(machine.get("StateTransitionReason") or ""))
+    return Loss(
+        host=f"{name} ({machine['InstanceId']})" if name else str(machine["InstanceId"]),
+        at=datetime.fromisoformat(said[1]).replace(tzinfo=UTC) if said else None,
+    )

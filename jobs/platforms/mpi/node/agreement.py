@@ -1,0 +1,66 @@
+"""Do the hosts of a job answer, and do they have the same? Asked of all at once, before a rank starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
+from slipway.jobs.platforms.mpi.node.facts import Facts, decode_facts, differences
+from slipway.jobs.platforms.mpi.node.hosts import Said, ask_all
+from slipway.jobs.platforms.mpi.node.setting import Places
+
+
+class DeadHost(SlipwayError):
+    """The machines fail the job: another attempt, or another machine, may do."""
+
+    exit_code = RETRY_EXIT_CODE
+
+
+class UnlikeHosts(SlipwayError):
+    """Ranks would train two models as one, or wait for each other for ever."""
+
+    exit_code = 2
+
+
+def agree(where: Places, hosts: Sequence[str], mpi: str) -> Facts:
+    """What all have."""
+    facts, problems = ask_facts(where, hosts, mpi)
+    if dead := {host: why for host, why in problems.items() if host not in facts}:
+        named = "; ".join(f"host {host} does not answer: {why}" for host, why in dead.items())
+        raise DeadHost(
+            named, hint="it is not used until it answers: end the instance, and its group starts another"
+        )
+    if problems:
+        raise UnlikeHosts(
+            "; ".join(problems.values()),
+            hint="let the group start its nodes anew from one image; a job that is left: slipway cancel",
+        )
+    return facts[hosts[0]]
+
+
+def ask_facts(where: Places, hosts: Sequence[str], mpi: str) -> tuple[dict[str, Facts], dict[str, str]]:
+    """Of those that answered, and what is wrong by host."""
+    said = ask_all(where, hosts, ["facts", mpi])
+    facts = {each.host: found for each in said if (found := decode_facts(each.output)) is not None}
+    problems = {each.host: _silence(each) for each in said if each.host not in facts}
+    main = next(iter(facts), None)
+    for host, found in facts.items():
+        assert main is not None
+        wrong = [*differences(host, found, main, facts[main]), *_own_problems(host, found, mpi)]
+        if wrong:
+            problems[host] = ", ".join(wrong)
+    return facts, problems
+
+
+def _own_problems(host: str, facts: Facts, mpi: str) -> list[str]:
+    found = []
+    if facts.mpi.startswith("none"):
+        found.append(f"{host} has no {mpi} ({facts.mpi})")
+    if facts.running:
+        found.append(f"{host} still runs {facts.running}")
+    return found
+
+
+def _silence(said: Said) -> str:
+    return said.error or "it said nothing of itself"

@@ -1,0 +1,135 @@
+"""What must be the same on all nodes of a job: each prints what it has, and the main node compares."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from slipway.jobs.core.mpi.mpirun import MPIS, Topology
+from slipway.jobs.core.records import wrong_fields
+from slipway.jobs.platforms.mpi.node.processes import jobs_here
+
+_CCL = "oneccl_bindings_for_pytorch"
+_NONE = "none"
+_VERSION_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    python: str
+    torch: str
+    mpi: str  # the first line that it says of its version
+    slipway: str
+    numa_domains: int
+    cores: int
+    ccl: bool
+    running: str  # jobs of which processes are left here, between spaces
+
+
+# In the order in which a difference is told, and in a person's words.
+EQUAL: Mapping[str, str] = {
+    "python": "Python",
+    "torch": "torch",
+    "mpi": "MPI",
+    "slipway": "slipway",
+    "numa_domains": "NUMA domains",
+    "cores": "cores",
+    "ccl": "oneCCL",
+}
+
+
+def own_facts(mpi: str, root: Path = Path("/")) -> Facts:
+    topology = own_topology(root)
+    return Facts(
+        python=platform.python_version(),
+        torch=_version("torch"),
+        mpi=_mpi_version(mpi),
+        slipway=_version("slipway"),
+        numa_domains=topology.domains,
+        cores=topology.cores,
+        ccl=find_spec(_CCL) is not None,
+        running=" ".join(jobs_here()),
+    )
+
+
+def encode_facts(facts: Facts) -> str:
+    return json.dumps(asdict(facts))
+
+
+def decode_facts(text: str) -> Facts | None:
+    """The last line, as a shell's start-up files may print before it."""
+    try:
+        record = json.loads(text.strip().rpartition("\n")[2])
+    except ValueError:
+        return None
+    if not isinstance(record, dict) or wrong_fields(Facts, record):
+        return None
+    return Facts(**{name: record[name] for name in Facts.__dataclass_fields__})
+
+
+def differences(host: str, facts: Facts, main: str, of_main: Facts) -> list[str]:
+    return [
+        f"{host} has {words} {getattr(facts, name)}, and {main} has {getattr(of_main, name)}"
+        for name, words in EQUAL.items()
+        if getattr(facts, name) != getattr(of_main, name)
+    ]
+
+
+def find_program(mpi: str) -> str | None:
+    return next((found for name in MPIS[mpi].programs if (found := shutil.which(name))), None)
+
+
+def own_topology(root: Path) -> Topology:
+    """Of the processors that this process may use; a core with two threads is one."""
+    usable = os.sched_getaffinity(0)
+    domains = sum(bool(usable & processors) for processors in _domains(root))
+    cores = {_siblings(root, each) for each in usable}
+    return Topology(domains=max(1, domains), cores=max(1, len(cores)))
+
+
+def _domains(root: Path) -> Iterator[set[int]]:
+    for path in sorted((root / "sys/devices/system/node").glob("node[0-9]*/cpulist")):
+        yield set(parse_list(path.read_text()))
+
+
+def _siblings(root: Path, processor: int) -> Sequence[int]:
+    path = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
+    try:
+        return tuple(parse_list(path.read_text()))
+    except (OSError, ValueError):
+        return (processor,)
+
+
+def parse_list(text: str) -> list[int]:
+    """The kernel's `0-3,8` is 0, 1, 2, 3, 8."""
+    parts = [part.partition("-") for part in text.strip().split(",") if part]
+    return [each for first, _, last in parts for each in range(int(first), int(last or first) + 1)]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return _NONE
+
+
+def _mpi_version(mpi: str) -> str:
+    program = find_program(mpi)
+    if program is None:
+        return _NONE
+    said = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=False, timeout=_VERSION_SECONDS
+    ).stdout
+    if not re.search(MPIS[mpi].says, said):
+        return f"{_NONE}: {program} is another"
+    lines = [line.strip() for line in said.splitlines()]
+    return next((line for line in lines if any(sign.isdigit() for sign in line)), lines[0])

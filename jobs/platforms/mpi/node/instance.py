@@ -1,0 +1,50 @@
+"""Who this machine is, from the instance metadata service (IMDSv2: EC2 user guide, "Use IMDS")."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+from slipway.jobs.core.errors import SlipwayError
+
+# As the SDKs have it, so that one variable points them and us at the same place.
+_ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+_ENDPOINT = "http://169.254.169.254"
+_SECONDS = 5.0
+_TOKEN_SECONDS = 300
+
+
+class NoMetadata(SlipwayError):
+    """Without it a machine does not know which node it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    id: str
+    address: str
+
+
+def read_instance() -> Instance:
+    token = _ask("PUT", "latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)})
+    said = {"X-aws-ec2-metadata-token": token}
+    return Instance(
+        id=_ask("GET", "latest/meta-data/instance-id", said),
+        address=_ask("GET", "latest/meta-data/local-ipv4", said),
+    )
+
+
+def _ask(method: str, path: str, headers: dict[str, str]) -> str:
+    url = f"{os.environ.get(_ENDPOINT_VARIABLE, _ENDPOINT).rstrip('/')}/{path}"
+    request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310  # the metadata service
+    # Whatever proxy the environment names, this address is the machine's own.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(request, timeout=_SECONDS) as answer:
+            return str(answer.read().decode())
+    except (urllib.error.URLError, OSError) as error:
+        raise NoMetadata(
+            f"the instance metadata service did not answer {method} /{path}: {error}",
+            hint="is this an EC2 instance with IMDSv2 enabled?",
+        ) from None

@@ -1,0 +1,54 @@
+"""`slipway-node join`: this machine becomes a node that the others trust, and that has jobs' folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from slipway.jobs.aws import reader
+from slipway.jobs.core.mpi.mpi_nodes import host_name
+from slipway.jobs.platforms.mpi.node.instance import read_instance
+from slipway.jobs.platforms.mpi.node.setting import Places, Setup
+from slipway.jobs.platforms.mpi.node.trust import User, cluster_user, establish
+
+_SHARED = ("slipway", "data", "checkpoints", "logs")
+_SYSTEMD_SECONDS = 60.0  # joining is tried again
+_UNITS = ("ssh.service", "sshd.service")  # Debian's and Amazon Linux's name
+
+
+def join(where: Places, setup: Setup) -> None:
+    own = read_instance()
+    answer = reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
+    user = cluster_user()
+    establish(where, answer["SecretString"], [host_name(own.address), own.address], user)
+    _make_folders(where, setup, user)
+    reload_sshd(where)
+
+
+def reload_sshd(where: Places) -> None:
+    """It reads keys and certificates when it starts and when it is told to."""
+    if where.root == Path("/") and Path("/run/systemd/system").is_dir():
+        known = [unit for unit in _UNITS if _systemctl("cat", unit) == 0]
+        if known:
+            _systemctl("reload-or-restart", known[0])
+        return
+    with suppress(OSError, ValueError):
+        os.kill(int((where.root / "run/sshd.pid").read_text()), signal.SIGHUP)
+
+
+def _make_folders(where: Places, setup: Setup, user: User) -> None:
+    mount = setup.file_system_mount
+    for folder in (where.run, *([Path(mount) / name for name in _SHARED] if mount else [])):
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.geteuid() == 0:
+                shutil.chown(folder, user.uid, user.gid)
+
+
+def _systemctl(*words: str) -> int:
+    ran = subprocess.run(["systemctl", *words], capture_output=True, check=False, timeout=_SYSTEMD_SECONDS)
+    return ran.returncode

@@ -1,0 +1,131 @@
+"""`slipway-node`: the program of a node of an MPI cluster. A new word is a function and a row of WORDS."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.platforms.mpi.node.setting import places, read_setup
+
+_AWS_FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parsed = _parser().parse_args(arguments)
+    try:
+        return WORDS[parsed.word](parsed)
+    except SlipwayError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        if not type(error).__module__.startswith("botocore"):
+            raise
+        print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)
+        return _AWS_FAILED
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    """Join the cluster and stay in it."""
+    from slipway.jobs.platforms.mpi.node.serve import serve
+
+    serve(places())
+    return 0
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    """Run an all-reduce over all nodes, and print who answered."""
+    from slipway.jobs.core.mpi.mpi_nodes import encode_readiness
+    from slipway.jobs.platforms.mpi.members import find_members
+    from slipway.jobs.platforms.mpi.node.readiness import check
+    from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+
+    where = places()
+    setup = read_setup(where)
+    members = find_members(setup.cluster, setup.region)
+    become_cluster_user()
+    print(encode_readiness(check(where, setup, members)))
+    return 0
+
+
+def _release(parsed: argparse.Namespace) -> int:
+    """Let the group of the nodes scale in again, unless a job runs."""
+    from slipway.jobs.platforms.mpi.node.lock import CHECK, lock_cluster
+    from slipway.jobs.platforms.mpi.node.protection import release
+    from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+
+    where = places()
+    setup = read_setup(where)
+    become_cluster_user()
+    with lock_cluster(where, CHECK):
+        is_done = release(setup, lambda line: print(line, file=sys.stderr))
+    return 0 if is_done else 1
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Run the job of a request in S3, on the main node."""
+    from slipway.jobs.platforms.mpi.node.run import run_job
+
+    where = places()
+    return run_job(where, read_setup(where), parsed.key)
+
+
+def _stop(parsed: argparse.Namespace) -> int:
+    """End every process of a job on this node."""
+    from slipway.jobs.platforms.mpi.node.processes import end_processes
+
+    left = end_processes(parsed.job, parsed.grace)
+    if left:
+        print(f"error: processes {', '.join(map(str, left))} of {parsed.job} do not end", file=sys.stderr)
+    return 1 if left else 0
+
+
+def _facts(parsed: argparse.Namespace) -> int:
+    """Print what this node has, for the main node to compare."""
+    from slipway.jobs.platforms.mpi.node.facts import encode_facts, own_facts
+
+    print(encode_facts(own_facts(parsed.mpi)))
+    return 0
+
+
+def _code(parsed: argparse.Namespace) -> int:
+    """Fetch the code of a job, where nodes share no files."""
+    from slipway.jobs.aws import reader
+    from slipway.jobs.platforms.mpi.node.code import ensure_code
+
+    where = places()
+    setup = read_setup(where)
+    ensure_code(where, setup, parsed.digest, reader("s3", setup.region))
+    return 0
+
+
+WORDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "check": _check,
+    "release": _release,
+    "run": _run,
+    "stop": _stop,
+    "facts": _facts,
+    "code": _code,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    from slipway.jobs.platforms.mpi.node.mpirun import GRACE_SECONDS
+
+    parser = argparse.ArgumentParser(prog="slipway-node", description=__doc__)
+    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+    known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
+    known["run"].add_argument("key", metavar="KEY", help="of the request: jobs/<job>/request.json")
+    known["stop"].add_argument("job", metavar="JOB")
+    known["stop"].add_argument("--grace", type=float, default=GRACE_SECONDS, metavar="SECONDS")
+    known["facts"].add_argument("mpi", metavar="MPI")
+    known["code"].add_argument("digest", metavar="DIGEST")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""One mpirun over the hosts of a job: started, watched, and ended everywhere when a host is lost."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.jobs.core.mpi.mpi_nodes import Member
+from slipway.jobs.core.mpi.mpirun import OPEN_MPI, Launch, Topology, hostfile_text, mpirun_environment, mpirun_words, ranks_of
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
+from slipway.jobs.platforms.mpi.node import hosts as nodes
+from slipway.jobs.platforms.mpi.node.facts import Facts
+from slipway.jobs.platforms.mpi.node.rank import CODE_VARIABLE
+from slipway.jobs.platforms.mpi.node.setting import Places
+
+GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, as Batch gives it
+_PROBE_SECONDS = 2.0
+_PROBES = 3  # without an answer, and a host is dead
+# After a host is gone launchers end by themselves, as its beats stop; then mpirun may still wait. All of
+# this together is to stay below 30 s.
+_FAREWELL_SECONDS = 8.0
+_RENDEZVOUS_SECONDS = 120.0  # all hosts have answered a moment ago
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is to be run, on which hosts."""
+
+    job: str
+    members: Sequence[Member]  # the main node first
+    module: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    processes_per_node: int | None
+    mpi: str
+    program: str
+    facts: Facts  # of every host
+    efa_interfaces: int
+    code: Path | None  # None: what is installed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    code: int
+    dead: tuple[str, ...]  # hosts that were lost meanwhile
+
+
+class Stopped(Exception):
+    """Somebody asks us to end."""
+
+
+Say = Callable[[str], None]
+
+
+def run_everywhere(where: Places, work: Work, folder: Path, lock: int, say: Say) -> Ended:
+    """`folder` is the main node's own; `lock` stays held as long as mpirun lives, whatever becomes of us."""
+    launch = build_launch(work, folder)
+    (folder / "hostfile").write_text(hostfile_text(work.mpi, launch), encoding="ascii")
+    code_file = folder / "exit-code"
+    code_file.unlink(missing_ok=True)
+    say(opening(launch))
+    with _start(where, work, launch, folder, lock) as process:
+        code, lost = _until_end(where, work, process, say)
+    lost = lost if code else ()
+    return Ended(code=_true_code(code_file, code, lost), dead=lost)
+
+
+def _start(where: Places, work: Work, launch: Launch, folder: Path, lock: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        mpirun_words(work.mpi, launch),
+        env={**_own_environment(where, work), **mpirun_environment(work.mpi, launch)},
+        cwd=folder,
+        stdin=subprocess.PIPE,  # open and silent: some MPIs read an end of file again and again
+        start_new_session=True,
+        pass_fds=(lock,),
+    )
+
+
+def _until_end(
+    where: Places, work: Work, process: subprocess.Popen[bytes], say: Say
+) -> tuple[int, tuple[str, ...]]:
+    """mpirun's exit code, and the hosts that were lost."""
+    try:
+        dead = _watch(where, work, process)
+    except Stopped as stop:
+        say(f"{stop}: ranks have {GRACE_SECONDS:.0f} s to save and end")
+        _end_everywhere(where, work, (), GRACE_SECONDS)
+        dead = ()
+    if dead:
+        say_dead(dead, say)
+    code, silent = _end(where, work, process, dead)
+    if silent and code:  # mpirun or a launcher was faster than we
+        say_dead(silent, say)
+    return code, (*dead, *silent)
+
+
+def build_launch(work: Work, folder: Path) -> Launch:
+    topology = Topology(domains=work.facts.numa_domains, cores=work.facts.cores)
+    ranks = ranks_of(work.processes_per_node, topology)
+    return Launch(
+        program=work.program,
+        hostfile=str(folder / "hostfile"),
+        hosts=[each.name for each in work.members],
+        ranks_per_host=ranks,
+        topology=topology,
+        environment={**_variables(work, ranks), CODE_VARIABLE: str(folder / "exit-code")},
+        command=[sys.executable, "-m", "slipway.jobs.platforms.mpi.node.rank", "--module", work.module, "--", *work.arguments],
+        efa_interfaces=work.efa_interfaces,
+        has_ccl=work.facts.ccl,
+    )
+
+
+def opening(launch: Launch) -> str:
+    """`slipway logs` reads from it how many ranks a host has."""
+    count, ranks = len(launch.hosts), launch.ranks_per_host
+    return f"{count} hosts, {ranks} ranks each: {', '.join(launch.hosts)}"
+
+
+def _variables(work: Work, ranks: int) -> dict[str, str]:
+    """The dynamic half of the launch contract, as far as mpirun does not say it."""
+    passed = {name: os.environ[name] for name in nodes.PASSED_ON if name in os.environ}
+    return {
+        **passed,
+        "MASTER_ADDR": work.members[0].address,
+        "PYTHONPATH": str(work.code) if work.code else "",
+        "SLIPWAY_RENDEZVOUS_SECONDS": str(_RENDEZVOUS_SECONDS),
+        **work.environment,
+        "SLIPWAY_RUN": f"{work.job}.{secrets.token_hex(4)}",
+        "SLIPWAY_LAUNCH_SECRET": secrets.token_hex(16),
+        "SLIPWAY_PROCESSES_PER_NODE": str(ranks),
+    }
+
+
+def _own_environment(where: Places, work: Work) -> dict[str, str]:
+    ssh = str(where.ssh_program)
+    base = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    if work.mpi == OPEN_MPI:
+        # Where there is no other user, as in a user namespace of the yard, it would refuse root.
+        allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return {**base, **allowed, "OMPI_MCA_plm_rsh_agent": ssh, "PRTE_MCA_plm_ssh_agent": ssh}
+    return {**base, "HYDRA_LAUNCHER_EXEC": ssh, "I_MPI_HYDRA_BOOTSTRAP_EXEC": ssh}
+
+
+def _watch(where: Places, work: Work, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
+    """Until mpirun has ended, or a host has not answered often enough in a row: which."""
+    missed = dict.fromkeys((each.name for each in work.members), 0)
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PROBE_SECONDS)
+            return ()
+        names, addresses = [each.name for each in work.members], [each.address for each in work.members]
+        silent = nodes.unreachable(where, names, addresses)
+        missed = {host: count + 1 if host in silent else 0 for host, count in missed.items()}
+        if dead := tuple(host for host, count in missed.items() if count >= _PROBES):
+            return dead
+
+
+def say_dead(dead: Sequence[str], say: Say) -> None:
+    say(f"error: host {', '.join(dead)} does not answer any more; the job ends on all others")
+
+
+def _end(
+    where: Places, work: Work, process: subprocess.Popen[bytes], dead: Sequence[str]
+) -> tuple[int, tuple[str, ...]]:
+    """No process of the job is left on any host that answers; mpirun's exit code, and who else was silent."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_FAREWELL_SECONDS)
+    silent = _end_everywhere(where, work, dead, 0.0)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    code = process.wait()
+    return code if code >= 0 else 128 - code, silent
+
+
+def _end_everywhere(where: Places, work: Work, dead: Sequence[str], grace_seconds: float) -> tuple[str, ...]:
+    """The hosts that could not be told."""
+    alive = [each.name for each in work.members if each.name not in dead]
+    words = ["stop", work.job, "--grace", str(grace_seconds)]
+    said = nodes.ask_all(where, alive, words, grace_seconds + nodes.ANSWER_SECONDS)
+    return tuple(each.host for each in said if each.code == nodes.SSH_FAILED)
+
+
+def _true_code(path: Path, code: int, dead: Sequence[str]) -> int:
+    if dead:
+        return RETRY_EXIT_CODE
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return code

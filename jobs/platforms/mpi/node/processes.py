@@ -1,0 +1,71 @@
+"""The processes of jobs on this node: each carries its job's name in its environment, whoever started it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_VARIABLE = b"SLIPWAY_JOB="
+_LAUNCHER = b"slipway.containers.runtime.launch.launcher"  # or what wraps it
+_WRAPPER = b"slipway.jobs.platforms.mpi.node.rank"
+_PAUSE_SECONDS = 0.2
+_REAP_SECONDS = 5.0
+
+
+def jobs_here() -> list[str]:
+    return sorted({job for _, job in _marked()})
+
+
+def processes_of(job: str) -> list[int]:
+    return [pid for pid, name in _marked() if name == job]
+
+
+def end_processes(
+    job: str, grace_seconds: float, *, pause: Callable[[float], None] = time.sleep
+) -> list[int]:
+    """SIGTERM, and SIGKILL to what is left after that time; what even that did not end.
+
+    Launchers alone are asked first: they give their ranks time to save, where mpirun would kill them.
+    """
+    asked = processes_of(job)
+    launchers = [pid for pid in asked if _is_launcher(pid)]
+    _signal(launchers or asked, signal.SIGTERM)
+    _wait(job, grace_seconds, pause)
+    ends = time.monotonic() + _REAP_SECONDS
+    while (left := processes_of(job)) and time.monotonic() < ends:
+        _signal(left, signal.SIGKILL)
+        pause(_PAUSE_SECONDS)
+    return left
+
+
+def _wait(job: str, seconds: float, pause: Callable[[float], None]) -> None:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends and processes_of(job):
+        pause(_PAUSE_SECONDS)
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _marked() -> Iterator[tuple[int, str]]:
+    """Not this process, nor whoever started it: the command that ends a job may carry its name too."""
+    own = {os.getpid(), os.getppid()}
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError, ValueError):
+            for entry in path.read_bytes().split(b"\0"):
+                if entry.startswith(_VARIABLE) and int(path.parent.name) not in own:
+                    yield int(path.parent.name), entry.removeprefix(_VARIABLE).decode(errors="replace")
+
+
+def _is_launcher(pid: int) -> bool:
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return _LAUNCHER in words or _WRAPPER in words
+    return False

@@ -1,0 +1,43 @@
+"""Keeps Auto Scaling from taking away the nodes of a running job: idle and timed rules wait until it is over.
+
+Nothing here fails a job: without protection it runs as well, and who reads its log is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from slipway.jobs.aws import client
+from slipway.jobs.core.mpi.mpi_nodes import Member
+from slipway.jobs.core.names import derived_name
+from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.platforms.mpi.node.setting import Setup
+
+_MOST = 50  # instances that SetInstanceProtection takes, and that a group may have protected
+
+Say = Callable[[str], None]
+
+
+def protect(setup: Setup, members: Sequence[Member], say: Say) -> None:
+    try:
+        _send(setup, members, protected=True)
+    except Exception as error:  # noqa: BLE001 - whatever AWS or the way to it says
+        say(f"warning: nodes are not protected from scaling in: {type(error).__name__}: {error}")
+
+
+def release(setup: Setup, say: Say) -> bool:
+    """All nodes, whichever job protected them; whether it came about."""
+    try:
+        _send(setup, find_members(setup.cluster, setup.region), protected=False)
+    except Exception as error:  # noqa: BLE001 - the same
+        say(f"warning: nodes stay protected from scaling in: {type(error).__name__}: {error}")
+        return False
+    return True
+
+
+def _send(setup: Setup, members: Sequence[Member], *, protected: bool) -> None:
+    client("autoscaling", setup.region).set_instance_protection(
+        AutoScalingGroupName=derived_name("node-group", setup.cluster),
+        InstanceIds=[each.instance_id for each in members[:_MOST]],
+        ProtectedFromScaleIn=protected,
+    )

@@ -1,0 +1,77 @@
+"""Is the cluster ready? When its nodes have changed, the main node asks all for an all-reduce together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from slipway.jobs.core.mpi.mpi_nodes import Answer, Member, Readiness
+from slipway.jobs.platforms.mpi.node.agreement import ask_facts
+from slipway.jobs.platforms.mpi.node.facts import find_program
+from slipway.jobs.platforms.mpi.node.lock import CHECK, lock_cluster
+from slipway.jobs.platforms.mpi.node.mpirun import Work, run_everywhere
+from slipway.jobs.platforms.mpi.node.run import say, scratch
+from slipway.jobs.platforms.mpi.node.setting import Places, Setup
+
+_SECONDS = {
+    "SLIPWAY_RENDEZVOUS_SECONDS": "60",
+    "SLIPWAY_COLLECTIVE_SECONDS": "60",
+    "SLIPWAY_TIMEOUT_SECONDS": "120",
+}
+
+
+def check(where: Places, setup: Setup, members: Sequence[Member]) -> Readiness:
+    """As the cluster's user. A node that does not answer by itself is left out, so that the others can."""
+    with lock_cluster(where, CHECK) as lock, scratch() as folder:
+        facts, problems = ask_facts(where, [each.name for each in members], setup.mpi)
+        unlike = {host for host in problems if host in facts and not facts[host].running}
+        able = [each for each in members if each.name not in problems]
+        program = find_program(setup.mpi)
+        if able and program:
+            work = Work(
+                job=CHECK,
+                members=able,
+                module="slipway.jobs.platforms.mpi.node.allreduce",
+                arguments=(),
+                environment={"SLIPWAY_JOB": CHECK, "SLIPWAY_NODES": str(len(able)), **_SECONDS},
+                processes_per_node=1,
+                mpi=setup.mpi,
+                program=program,
+                facts=facts[able[0].name],
+                efa_interfaces=0,
+                code=None,
+            )
+            ended = run_everywhere(where, work, folder, lock, say)
+            problems |= _problems(able, ended.code, ended.dead)
+    return summarise(members, problems, setup.nodes, int(time.time()), unlike)
+
+
+def summarise(
+    members: Sequence[Member],
+    problems: Mapping[str, str],
+    wanted: int,
+    at: int,
+    lasting: Collection[str] = (),
+) -> Readiness:
+    """`lasting`: the hosts whose problem no waiting cures, like programs that they lack."""
+    answers = tuple(
+        Answer(
+            name=each.name,
+            instance_id=each.instance_id,
+            answered=each.name not in problems,
+            why=problems.get(each.name, ""),
+            lasts=each.name in lasting,
+        )
+        for each in members
+    )
+    ready = len(answers) >= wanted and all(each.answered for each in answers)
+    return Readiness(nodes=answers, ready=ready, at=at)
+
+
+def _problems(able: Sequence[Member], code: int, dead: Sequence[str]) -> dict[str, str]:
+    if code == 0:
+        return {}
+    if dead:
+        return dict.fromkeys(dead, "it was lost during the all-reduce")
+    why = f"the all-reduce of all nodes ended with exit code {code}; the main node's log says why"
+    return {each.name: why for each in able}

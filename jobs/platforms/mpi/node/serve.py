@@ -1,0 +1,102 @@
+"""`slipway-node serve`: joins, keeps the roster current, and on the main node says whether all is ready."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from slipway.jobs.aws import client
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Member, Readiness, decode_readiness, encode_readiness
+from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.platforms.mpi.node.instance import read_instance
+from slipway.jobs.platforms.mpi.node.join import join
+from slipway.jobs.platforms.mpi.node.lock import CHECK, last_holder
+from slipway.jobs.platforms.mpi.node.roster import write_roster
+from slipway.jobs.platforms.mpi.node.setting import Places, Setup, read_setup
+
+REFRESH_SECONDS = 10.0
+_JOIN_AGAIN_SECONDS = 24 * 3600.0  # certificates are valid for a week
+_LOOK_AGAIN_SECONDS = 20.0  # at a cluster that was not ready
+_ASK_SECONDS = 300.0
+
+
+class Server:
+    def __init__(self, where: Places, clock: Callable[[], float] = time.monotonic) -> None:
+        self._where = where
+        self._clock = clock
+        self._setup: Setup | None = None
+        self._joins_at = self._checks_at = float("-inf")
+        self._checked: tuple[str, ...] = ()  # instances, at the last check
+        self._has_released = False
+
+    def turn(self) -> None:
+        """One round; whatever fails is tried again in the next."""
+        now = self._clock()
+        if self._setup is None or now >= self._joins_at:
+            self._setup = read_setup(self._where)
+            join(self._where, self._setup)
+            self._joins_at = now + _JOIN_AGAIN_SECONDS
+        members = find_members(self._setup.cluster, self._setup.region)
+        write_roster(self._where, members)
+        if members and members[0].instance_id == read_instance().id:
+            self._look(self._setup, members, now)
+            self.release_left()
+
+    def _look(self, setup: Setup, members: Sequence[Member], now: float) -> None:
+        ids = tuple(each.instance_id for each in members)
+        if ids == self._checked and now < self._checks_at:
+            return
+        found = ask_check()
+        if found is None:
+            return  # a job runs, which says the same
+        client("s3", setup.region).put_object(
+            Bucket=setup.bucket, Key=READY_KEY, Body=encode_readiness(found), ContentType="application/json"
+        )
+        all_answered = all(each.answered for each in found.nodes)
+        self._checked = ids
+        self._checks_at = float("inf") if all_answered else now + _LOOK_AGAIN_SECONDS
+
+    def release_left(self) -> None:
+        """The agent of Systems Manager kills the `run` of a job that is cancelled or takes too long, and a
+        main node may be lost: their nodes would stay protected, and be paid for, for ever."""
+        last = last_holder(self._where)
+        if last is None or (last in ("", CHECK) and self._has_released):
+            return  # a job runs, or none has since
+        self._has_released = _ask("release").returncode == 0
+
+
+def ask_check() -> Readiness | None:
+    """None: a job has the cluster."""
+    ran = _ask("check")
+    return decode_readiness(ran.stdout) if ran.returncode == 0 else None
+
+
+def _ask(word: str) -> subprocess.CompletedProcess[str]:
+    """In a process that becomes the cluster's user: ours is root's."""
+    return subprocess.run(
+        [sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", word],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=_ASK_SECONDS,
+        check=False,
+    )
+
+
+def serve(where: Places) -> None:
+    server = Server(where)
+    while True:
+        try:
+            server.turn()
+        except SlipwayError as error:
+            _complain(f"{error.message}; {error.hint}")
+        except Exception as error:  # noqa: BLE001 - AWS may be out of reach for a while, and a node goes on
+            _complain(f"{type(error).__name__}: {error}")
+        time.sleep(REFRESH_SECONDS)
+
+
+def _complain(line: str) -> None:
+    print(f"error: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,121 @@
+"""What a node knows of its cluster, and where it keeps what. User data writes node.json; the rest is ours.
+
+SLIPWAY_NODE_ROOT is for machines that are only imitated: everything then lies under that folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.records import wrong_fields
+
+ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
+PORT_VARIABLE = "SLIPWAY_NODE_SSH_PORT"
+USER = "slipway"
+_SSH_PORT = 22
+
+
+class NotANode(SlipwayError):
+    """This machine was not set up as a node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    root: Path
+    ssh_port: int = _SSH_PORT
+
+    @property
+    def own(self) -> Path:
+        return self.root / "etc/slipway"
+
+    @property
+    def setup(self) -> Path:
+        return self.own / "node.json"
+
+    @property
+    def hostfile(self) -> Path:
+        """One name a line, the main node first."""
+        return self.own / "hostfile"
+
+    @property
+    def hosts(self) -> Path:
+        return self.root / "etc/hosts"
+
+    @property
+    def ssh(self) -> Path:
+        return self.root / "etc/ssh"
+
+    @property
+    def client(self) -> Path:
+        """Of ssh: who the other nodes are, and how this one proves itself."""
+        return self.ssh / "ssh_config.d/slipway.conf"
+
+    @property
+    def ssh_program(self) -> Path:
+        """ssh with that configuration and no other: what mpirun starts."""
+        return self.own / "ssh"
+
+    @property
+    def host_addresses(self) -> Path:
+        """Of the nodes, for ssh: it asks no name service."""
+        return self.own / "ssh_hosts.conf"
+
+    @property
+    def keys(self) -> Path:
+        """In memory: nothing of the cluster's trust is ever on a disk."""
+        return self.root / "dev/shm/slipway"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run/slipway"
+
+    @property
+    def lock(self) -> Path:
+        return self.run / "job.lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """node.json."""
+
+    cluster: str
+    region: str
+    secret_arn: str
+    bucket: str
+    file_system_mount: str | None
+    nodes: int  # that the cluster is declared with
+    mpi: str
+    log_group: str
+
+
+def places(environment: Mapping[str, str] = os.environ) -> Places:
+    return Places(
+        root=Path(environment.get(ROOT_VARIABLE, "/")),
+        ssh_port=int(environment.get(PORT_VARIABLE, _SSH_PORT)),
+    )
+
+
+def read_setup(where: Places) -> Setup:
+    try:
+        record = json.loads(where.setup.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotANode(
+            f"there is no {where.setup}, so this machine is no node of a cluster",
+            hint="user data of the launch template writes it: look at /var/log/cloud-init-output.log",
+        ) from None
+    except ValueError as error:
+        raise NotANode(f"{where.setup} is not JSON ({error})", hint="deploy the cluster again") from None
+    return _decode(record, where.setup)
+
+
+def _decode(record: Any, path: Path) -> Setup:
+    if not isinstance(record, dict) or (wrong := wrong_fields(Setup, record)):
+        said = ", ".join(wrong) if isinstance(record, dict) else "is no object"
+        raise NotANode(f"{path} {said}", hint="deploy the cluster again with this version of Slipway")
+    return Setup(**{name: record[name] for name in Setup.__dataclass_fields__})

@@ -1,0 +1,167 @@
+"""Why nodes of a cluster believe each other: one authority that all derive from the cluster's secret.
+
+Each node signs its own host key and a key of the cluster's user, and forgets the authority. Who is no member
+cannot read the secret, so no certificate of its is worth anything: no host key is ever taken on trust.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from slipway.jobs.platforms.mpi.node.files import PROGRAM, SECRET, write_whole
+from slipway.jobs.platforms.mpi.node.setting import USER, Places
+
+_LABEL = b"slipway cluster certificate authority\0"
+# The clocks of two nodes may differ; certificates are renewed long before their end.
+_VALID = "-5m:+7d"
+_AUTHORITY = "authority"
+_KEYGEN_SECONDS = 30.0  # it asks nobody
+_FOLDER_MODE = 0o755  # keys themselves are their owners' alone
+HOST_KEY, USER_KEY = "host/ssh_host_ed25519_key", "user/id_ed25519"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    name: str
+    uid: int
+    gid: int
+    home: str
+
+
+def cluster_user() -> User:
+    """The one that the machine image brings; where there is none, whoever this is (the yard without root)."""
+    try:
+        found = pwd.getpwnam(USER)
+    except KeyError:
+        found = None
+    if found is None or os.geteuid() not in (0, found.pw_uid) or not _can_become(found.pw_uid):
+        found = pwd.getpwuid(os.geteuid())
+    return User(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid, home=found.pw_dir)
+
+
+def authority_seed(secret: str) -> bytes:
+    return sha256(_LABEL + secret.encode()).digest()
+
+
+def private_key_text(seed: bytes, comment: str) -> str:
+    """In OpenSSH's own format, which every ssh-keygen reads."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+
+
+def public_key_text(seed: bytes) -> str:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    public = Ed25519PrivateKey.from_private_bytes(seed).public_key()
+    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+def establish(where: Places, secret: str, names: Sequence[str], user: User) -> bool:
+    """Keys and certificates of this node; whether sshd has to read them again."""
+    seed = authority_seed(secret)
+    authority = where.keys / _AUTHORITY
+    try:
+        write_whole(authority, private_key_text(seed, where.keys.name), SECRET)
+        is_new = _sign(where.keys / HOST_KEY, authority, ["-h", "-n", ",".join(names)], names[0])
+        _sign(where.keys / USER_KEY, authority, ["-n", user.name, *_NARROW], f"{user.name}@{names[0]}")
+    finally:
+        authority.unlink(missing_ok=True)
+    _give(where.keys / USER_KEY, user)
+    _write_configuration(where, public_key_text(seed), user)
+    return is_new
+
+
+# Of the user's certificate: a terminal for whoever looks at a node, and no forwarding of anything.
+_NARROW = ["-O", "clear", "-O", "permit-pty"]
+
+
+def _sign(key: Path, authority: Path, words: Sequence[str], identity: str) -> bool:
+    """A fresh key where there is none, and a certificate of now; whether the key is new."""
+    is_new = not key.exists()
+    if is_new:
+        key.parent.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
+        _keygen("-t", "ed25519", "-N", "", "-C", identity, "-f", str(key))
+    _keygen("-s", str(authority), "-I", identity, "-V", _VALID, *words, f"{key}.pub")
+    return is_new
+
+
+def _keygen(*words: str) -> None:
+    subprocess.run(
+        ["ssh-keygen", "-q", *words], check=True, stdin=subprocess.DEVNULL, timeout=_KEYGEN_SECONDS
+    )
+
+
+def _give(key: Path, user: User) -> None:
+    """Not its folder: jobs are this user's, and root would follow a link that one put there."""
+    if os.geteuid() == 0:
+        os.chown(key, user.uid, user.gid, follow_symlinks=False)
+
+
+def _write_configuration(where: Places, authority: str, user: User) -> None:
+    write_whole(where.own / "known_hosts", f"@cert-authority * {authority}\n")
+    write_whole(where.own / "user_authority.pub", f"{authority}\n")
+    write_whole(where.client, _client_text(where, user))
+    program = f'#!/bin/sh\nexec ssh -F {shlex.quote(str(where.client))} "$@"\n'
+    write_whole(where.ssh_program, program, PROGRAM)
+    write_whole(where.ssh / "sshd_config.d/slipway.conf", server_text(where, user))
+
+
+def _client_text(where: Places, user: User) -> str:
+    key = where.keys / USER_KEY
+    lines = [
+        f"Include {where.host_addresses}",
+        "Host ip-*",
+        f"  User {user.name}",
+        f"  Port {where.ssh_port}",
+        f"  IdentityFile {key}",
+        f"  CertificateFile {key}-cert.pub",
+        "  IdentitiesOnly yes",
+        f"  UserKnownHostsFile {where.own / 'known_hosts'}",
+        "  GlobalKnownHostsFile none",
+        "  HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com",
+        "  StrictHostKeyChecking yes",
+        "  BatchMode yes",
+        "  ConnectTimeout 5",
+        "  ServerAliveInterval 5",
+        "  ServerAliveCountMax 2",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def server_text(where: Places, user: User) -> str:
+    key = where.keys / HOST_KEY
+    lines = [
+        f"HostKey {key}",
+        f"HostCertificate {key}-cert.pub",
+        f"TrustedUserCAKeys {where.own / 'user_authority.pub'}",
+        f"AllowUsers {user.name}",
+        "AuthorizedKeysFile none",
+        "AuthenticationMethods publickey",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "PermitRootLogin prohibit-password",
+        # Every host of a large cluster may be asked at one moment.
+        "MaxStartups 200:30:400",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _can_become(uid: int) -> bool:
+    """In a user namespace of the yard only some users exist: others have no number there."""
+    try:
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+        ranges = [tuple(map(int, line.split())) for line in lines]
+    except (OSError, ValueError):
+        return True
+    return any(first <= uid < first + count for first, _, count in ranges)

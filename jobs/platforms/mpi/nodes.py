@@ -1,0 +1,109 @@
+"""The machines of an MPI cluster, seen from a laptop: who runs, who answered, how to have enough of them.
+
+Its group may have scaled to nothing since the last job; submitting one says so, and starts what is missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slipway.jobs import aws
+from slipway.jobs.aws import reader
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.job import DoesNotFit
+from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
+from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.clusters.objects import find_object
+from slipway.jobs.platforms.mpi.failures import with_failures
+from slipway.jobs.platforms.registry import Say
+
+WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes
+_POLL_SECONDS = 5.0
+
+
+class NotEnoughNodes(SlipwayError):
+    """Nothing was submitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    pause: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+
+
+def find_answers(target: MpiTarget) -> list[Answer]:
+    """Of the machines that run now, the main node first."""
+    answer = find_object(
+        reader("s3", target.region),
+        "GetObject",
+        Bucket=target.bucket,
+        Key=READY_KEY,
+        ExpectedBucketOwner=target.account,
+    )
+    readiness = decode_readiness(answer["Body"].read().decode()) if answer else None
+    answers = answers_of(find_members(target.name, target.region), readiness)
+    return with_failures(answers, target.region)
+
+
+def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = None) -> str:
+    """The instance of the main node, once as many have answered as a job asks for."""
+    clock = clock or Clock()
+    ends, said = clock.now() + WAIT_SECONDS, ""
+    answers = find_answers(target)
+    if not _are_enough(answers, nodes):
+        _start_missing(target, nodes, len(answers), say)
+    while not _are_enough(answers, nodes):
+        if lasting := [each for each in answers[:nodes] if each.lasts]:
+            raise NotEnoughNodes(
+                f"{shortage(target, answers, nodes)}; waiting does not mend that, so nothing was submitted",
+                hint=f"mend {lasting[0].name}, or end its instance {lasting[0].instance_id}: "
+                "its group starts another",
+            )
+        if clock.now() > ends:
+            raise NotEnoughNodes(
+                f"{shortage(target, answers, nodes)} after {WAIT_SECONDS / 60:.0f} minutes",
+                hint=f"slipway status --on {target.name} --nodes; end a machine that does not come up, and "
+                "its group starts another",
+            )
+        if (state := shortage(target, answers, nodes)) != said:
+            say(said := state)
+        clock.pause(_POLL_SECONDS)
+        answers = find_answers(target)
+    return answers[0].instance_id
+
+
+def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
+    """How many there are, and why the others do not count: one line."""
+    ready = sum(each.answered for each in answers[:nodes])
+    silent = [f"{each.name}: {each.why}" for each in answers[:nodes] if not each.answered]
+    if len(answers) < nodes:
+        silent.append(f"{nodes - len(answers)} not running")
+    return f"{ready} of {nodes} nodes of {target.name} are ready ({'; '.join(silent)})"
+
+
+def _are_enough(answers: Sequence[Answer], nodes: int) -> bool:
+    """Those that a job gets: the first as many."""
+    return len(answers) >= nodes and all(each.answered for each in answers[:nodes])
+
+
+def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> None:
+    scaling = reader("autoscaling", target.region)
+    groups = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[target.node_group])
+    if not groups["AutoScalingGroups"]:
+        raise NotEnoughNodes(
+            f"the group {target.node_group} of cluster '{target.name}' is gone", hint="cdk deploy --all"
+        )
+    group = groups["AutoScalingGroups"][0]
+    if group["MaxSize"] < nodes:
+        raise DoesNotFit(
+            f"the job asks for {nodes} nodes, and the group {target.node_group} may have {group['MaxSize']}",
+            hint="ask for fewer, or raise max_nodes in infra/clusters.py and deploy",
+        )
+    if group["DesiredCapacity"] < nodes:
+        say(f"{target.name} has {running} of {nodes} nodes; its group is told to start the others")
+        aws.client("autoscaling", target.region).set_desired_capacity(
+            AutoScalingGroupName=target.node_group, DesiredCapacity=nodes, HonorCooldown=False
+        )

@@ -1,0 +1,192 @@
+"""What commands ask of an MPI cluster, through Systems Manager. The requests: jobs/platforms/mpi/request.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+
+from slipway.jobs import aws
+from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
+from slipway.jobs.platforms.mpi.request import send as send_request
+from slipway.jobs.platforms.mpi.code_bundle import own_containers, pack, upload_if_absent
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.inputs import unreadable_inputs
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.batch.explain import Explanation
+from slipway.jobs.platforms.mpi import explain as mpi_explain
+from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
+from slipway.jobs.platforms.mpi.runs import find_running, is_known, list_jobs, list_runs, refresh
+from slipway.jobs.platforms.registry import Say
+from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.recipes import Recipe
+from slipway.jobs.runs.find import Found
+from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
+from slipway.jobs.platforms.service_models import refuse_malformed
+
+__all__ = ["is_known", "list_jobs", "list_runs", "refresh"]
+
+SERVICE = "Systems Manager"
+_LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
+_DIGEST_SHOWN = 16
+# As jobs/platforms/mpi/node/mpirun.py begins a job's log, and containers/runtime/observe/log_pump.py marks ranks and launchers.
+_RANKS_EACH = re.compile(r"\[run\] [0-9]+ hosts, (?P<ranks>[1-9][0-9]{0,3}) ranks each: ")
+_MARK = re.compile(r"\[(?:node )?(?P<rank>[0-9]{1,6})\] ")
+
+
+class CodeChanged(SlipwayError):
+    """Nothing was submitted."""
+
+
+class Busy(SlipwayError):
+    """The cluster runs one job at a time."""
+
+
+def prepare(job: Job, recipe: Recipe, target: MpiTarget) -> Prepared:
+    code = pack(own_containers()).digest
+    request = _request(job, recipe, target, code, None)
+    answers = find_answers(target)
+    if answers:
+        request = _request(job, recipe, target, code, answers[0].instance_id)
+    is_short = len(answers) < job.nodes or not all(each.answered for each in answers[: job.nodes])
+    then = "refuses" if any(each.lasts for each in answers[: job.nodes]) else "waits for them"
+    missing = (f"{shortage(target, answers, job.nodes)}; submitting {then}",) if is_short else ()
+    return Prepared(
+        job=job,
+        recipe=recipe,
+        target=target,
+        request=request,
+        image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        image_digest=f"sha256:{code}",
+        waits_for=(),
+        attempts=attempts(job, target),
+        warnings=(*missing, *unreadable_inputs(job, target)),
+    )
+
+
+def repeat(prepared: Prepared, job: Job) -> Prepared:
+    target, request = _own(prepared)
+    main = next(iter(request.send_command["InstanceIds"]), None)
+    return replace(prepared, job=job, request=_request(job, prepared.recipe, target, request.digest, main))
+
+
+def refuse_unready(prepared: Prepared) -> None:
+    """Machines that are missing are waited for, when it is certain that the job has to be sent."""
+
+
+def make_ready(prepared: Prepared, say: Say) -> Prepared:
+    """One job at a time; as many nodes as it asks for; and its code where they find it."""
+    target, request = _own(prepared)
+    _refuse_busy(prepared.name, target)
+    _upload(target, request.digest, say)  # before any waiting: who waits goes on writing code
+    main = await_nodes(target, prepared.job.nodes, say)
+    return replace(prepared, request=_request(prepared.job, prepared.recipe, target, request.digest, main))
+
+
+def send(prepared: Prepared) -> str:
+    target, request = _own(prepared)
+    aws.client("s3", target.region).put_object(**request.put)
+    return send_request(request, aws.client("ssm", target.region))
+
+
+def find_job_id(name: str, target: MpiTarget) -> str | None:
+    return next((job.id for job in list_jobs(target) if job.name == name), None)
+
+
+def keep_first(sent: str, name: str, target: MpiTarget, waiting: Waiting, say: Say) -> str:
+    """Two machines that submit the same job in one instant keep the first; nodes refuse the second."""
+    for look in range(LOOKS):
+        if look:
+            waiting.pause(LOOK_PAUSE_SECONDS)
+        ids = [job.id for job in list_jobs(target) if job.name == name]
+        if sent in ids:
+            break
+    else:
+        return sent
+    if ids[0] != sent:
+        aws.client("ssm", target.region).cancel_command(CommandId=sent)
+        say(f"another machine submitted {name} in the same instant, as {ids[0]}; {sent} was ended")
+    return ids[0]
+
+
+def log_streams(found: Found, node: int | None) -> list[tuple[int, str]]:
+    """The main node has them all; which node said a line, the line says itself."""
+    return [(0, name) for name in mpi_explain.log_streams(found, _target(found))]
+
+
+def log_locator() -> Callable[[int, str], int]:
+    ranks_each = [1]
+
+    def locate(node: int, text: str) -> int:
+        if begins := _RANKS_EACH.match(text):
+            ranks_each[0] = int(begins["ranks"])
+        mark = _MARK.match(text)
+        return int(mark["rank"]) // ranks_each[0] if mark else node
+
+    return locate
+
+
+def cancel(found: Found, reason: str) -> None:
+    """No more of it is started; then every process on every node is asked to end, and has 30 s to save."""
+    target = _target(found)
+    ssm = aws.client("ssm", target.region)
+    ssm.cancel_command(CommandId=found.run.id)
+    # By their tag: of instances that are named a single one without an agent refuses the command for all.
+    ssm.send_command(
+        DocumentName=target.stop_document,
+        Targets=[{"Key": f"tag:{CLUSTER_TAG}", "Values": [target.name]}],
+        MaxConcurrency="100%",
+        MaxErrors="100%",
+        Parameters={"Job": [found.run.name]},
+        Comment=reason[:_LONGEST_COMMENT],
+    )
+
+
+def explain(found: Found) -> Explanation:
+    return mpi_explain.explain(found, _target(found))
+
+
+def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:
+    answers = find_answers(target)
+    return [{**asdict(each), "main": index == 0} for index, each in enumerate(answers)]
+
+
+def _request(job: Job, recipe: Recipe, target: MpiTarget, code: str, main: str | None) -> MpiRequest:
+    request = build_request(job, target, module=recipe.module, code=code, main_node=main)
+    refuse_malformed("ssm", "SendCommand", request.send_command)
+    return request
+
+
+def _upload(target: MpiTarget, digest: str, say: Say) -> None:
+    bundle = pack(own_containers())
+    if bundle.digest != digest:
+        raise CodeChanged(
+            "containers/ has changed since the job was decided, and its name says what it runs",
+            hint="run the same command again",
+        )
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
+        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
+
+
+def _refuse_busy(name: str, target: MpiTarget) -> None:
+    """The nodes refuse too, and surely; here it costs nobody a machine."""
+    for other in find_running(target):
+        if other != name:
+            raise Busy(
+                f"cluster '{target.name}' runs {other}, and one job at a time",
+                hint=f"wait for it: slipway logs {other} --follow; or end it: slipway cancel {other}",
+            )
+
+
+def _own(prepared: Prepared) -> tuple[MpiTarget, MpiRequest]:
+    assert isinstance(prepared.target, MpiTarget)
+    assert isinstance(prepared.request, MpiRequest)
+    return prepared.target, prepared.request
+
+
+def _target(found: Found) -> MpiTarget:
+    assert isinstance(found.target, MpiTarget)
+    return found.target

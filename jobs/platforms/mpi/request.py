@@ -1,0 +1,139 @@
+"""A cluster of MPI machines: a job becomes one object in S3 and one SendCommand to the main node.
+
+Decided here is all that is known before the nodes are: what runs, with which settings and variables, where
+its data lie. Hosts, ranks and the words of mpirun are decided on the main node: jobs/platforms/mpi/node/run.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.jobs.core.mpi import mpi_job
+from slipway.jobs.core.job import DoesNotFit, Job, submission_name
+from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, setting_words, timeout_seconds
+from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob, request_key
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import MpiTarget
+
+# Of a command invocation (Systems Manager API reference, GetCommandInvocation, Status).
+STATES: Mapping[str, JobState] = {
+    "Pending": JobState.WAITING,
+    "Delayed": JobState.WAITING,
+    "InProgress": JobState.RUNNING,
+    "Cancelling": JobState.RUNNING,
+    "Success": JobState.SUCCEEDED,
+    "Failed": JobState.FAILED,
+    "Cancelled": JobState.FAILED,
+    "TimedOut": JobState.FAILED,
+}
+
+LONGEST_SECONDS = 172_800  # that a command may run (Systems Manager user guide, executionTimeout)
+# In which the agent of the main node has to take the command, or it never starts.
+DELIVERY_SECONDS = 600
+# Of one attempt beyond the job's own time: hosts are checked, code is fetched, ranks save and end.
+MARGIN_SECONDS = 300
+_NODE_NAMES_ONLY = "SLIPWAY_PROCESSES_PER_NODE"  # the nodes count their NUMA domains first
+_DIGEST_SHOWN = 16
+# containers/runtime/launch/notices.py asks an instance whether it is taken back only where it is one of Spot.
+_MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {"SLIPWAY_MARKET": "spot"}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiRequest:
+    """Everything that will be sent but the code itself; a dry run prints it."""
+
+    digest: str  # of the code, which is uploaded where the nodes find it if nothing is there
+    put: Mapping[str, Any]  # of the request object
+    send_command: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.send_command["Comment"])
+
+
+def build_request(
+    job: Job, target: MpiTarget, *, module: str, code: str, main_node: str | None = None
+) -> MpiRequest:
+    """`code` is the digest of the bundle; `main_node` the instance that runs mpirun, None in a dry run of a
+    cluster that has no node yet."""
+    refuse_misfit(job, target)
+    _refuse_what_the_cluster_cannot(job, target)
+    decided = _decide(job, target, module, code)
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    key = request_key(decided.name)
+    return MpiRequest(
+        digest=code,
+        put={**owner, "Key": key, "Body": mpi_job.encode(decided), "ContentType": "application/json"},
+        send_command={
+            "DocumentName": target.run_document,
+            "InstanceIds": [main_node] if main_node else [],
+            "Parameters": {"RequestKey": [key], "TimeoutSeconds": [str(_command_seconds(job, target))]},
+            "Comment": decided.name,
+            "TimeoutSeconds": DELIVERY_SECONDS,
+            "CloudWatchOutputConfig": {
+                "CloudWatchLogGroupName": target.log_group,
+                "CloudWatchOutputEnabled": True,
+            },
+        },
+    )
+
+
+def send(request: MpiRequest, ssm: Any) -> str:
+    """The id of the command, which is the job's."""
+    return str(ssm.send_command(**request.send_command)["Command"]["CommandId"])
+
+
+def attempts(job: Job, target: MpiTarget) -> int:
+    return 1 if job.attempts is None else job.attempts
+
+
+def _decide(job: Job, target: MpiTarget, module: str, code: str) -> MpiJob:
+    name = _name(job, target, code)
+    environment = {**launch_environment(job, target, name), **_MARKETS[target.is_spot]}
+    return MpiJob(
+        name=name,
+        recipe=job.recipe,
+        nodes=job.nodes,
+        module=module,
+        arguments=tuple(setting_words(job)),
+        environment={key: value for key, value in environment.items() if key != _NODE_NAMES_ONLY},
+        processes_per_node=job.processes_per_node,
+        code=code,
+        mpi=target.mpi,
+        efa_interfaces=target.efa_interfaces,
+        attempts=attempts(job, target),
+        timeout_seconds=timeout_seconds(job, target),
+    )
+
+
+def _name(job: Job, target: MpiTarget, code: str) -> str:
+    place = {
+        "account": target.account,
+        "region": target.region,
+        "target": target.name,
+        "image": f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+    }
+    return submission_name(job, place)
+
+
+def _command_seconds(job: Job, target: MpiTarget) -> int:
+    count = attempts(job, target)
+    each = timeout_seconds(job, target) + MARGIN_SECONDS
+    return min(LONGEST_SECONDS, count * each + (count - 1) * REPLACED_SECONDS)
+
+
+def _refuse_what_the_cluster_cannot(job: Job, target: MpiTarget) -> None:
+    if job.depends_on:
+        raise DoesNotFit(
+            f"--depends-on: cluster '{target.name}' runs one job at a time and keeps none waiting",
+            hint="submit it when the other has succeeded: slipway logs JOB --follow waits for that",
+        )
+    seconds = attempts(job, target) * timeout_seconds(job, target)
+    if seconds > LONGEST_SECONDS:
+        raise DoesNotFit(
+            f"job '{job.name}' may take {seconds} s in all its attempts, and Systems Manager ends a command "
+            f"after {LONGEST_SECONDS}",
+            hint="ask for a shorter --timeout-hours or fewer --attempts; a job resumes from its checkpoints",
+        )

@@ -1,0 +1,211 @@
+"""The jobs of an MPI cluster as Systems Manager and the cluster's bucket know them, read into one form.
+
+A command is kept for 30 days. What it does not say (recipe, nodes) stands in the request that it names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.platforms.mpi.request import STATES
+from slipway.jobs.core.mpi import mpi_job
+from slipway.jobs.core.cost import cost
+from slipway.jobs.core.mpi.mpi_job import NAME, DamagedRequest, MpiJob, request_key
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.mpi.main_node import Loss, find_loss
+from slipway.jobs.platforms.registry import Listed
+from slipway.jobs.runs.find import Attempt, Found, Run, catalogued
+
+MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
+_DIGEST_SHOWN = 16
+_DELAYED = "Delayed"
+_PLAIN = ("Success", "Failed", "InProgress", "Pending", _DELAYED)  # they say no more than the state does
+_RANK = re.compile(r"\[[0-9]+\] ")
+_LOST = " was lost"  # as jobs/platforms/mpi/node/run.py ends a log
+
+
+def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
+    """The first one first."""
+    filters = [{"key": "DocumentName", "value": target.run_document}]
+    pages = reader("ssm", target.region).get_paginator("list_commands").paginate(Filters=filters)
+    found = [each for page in pages for each in page["Commands"]]
+    return sorted(found, key=lambda each: (each["RequestedDateTime"], each["CommandId"]))
+
+
+def find_running(target: MpiTarget) -> list[str]:
+    """The names of the jobs that run or are about to."""
+    return [
+        str(each.get("Comment") or each["CommandId"])
+        for each in find_commands(target)
+        if _is_unfinished(each) and find_loss(each, target.region) is None
+    ]
+
+
+def list_jobs(target: MpiTarget) -> list[Listed]:
+    """Of those with one name the first was kept."""
+    seen: set[str] = set()
+    listed = []
+    for each in find_commands(target):
+        name = str(each.get("Comment", ""))
+        listed.append(Listed(id=str(each["CommandId"]), name=name, is_twin=name in seen))
+        seen.add(name)
+    return listed
+
+
+def list_runs(target: MpiTarget) -> list[Run]:
+    return [_found(each, target).run for each in find_commands(target)]
+
+
+def refresh(job_id: str, target: MpiTarget) -> Found | None:
+    command = _find_command(job_id, target)
+    return _found(command, target) if command else None
+
+
+def is_known(job_id: str, target: MpiTarget) -> bool:
+    return _find_command(job_id, target) is not None
+
+
+def read_run(
+    command: Mapping[str, Any],
+    invocation: Mapping[str, Any],
+    job: MpiJob | None,
+    target: MpiTarget,
+    now: datetime | None = None,
+    *,
+    loss: Loss | None = None,
+) -> Run:
+    state, details, stopped = _standing(command, invocation, loss)
+    started = _moment(invocation.get("ExecutionStartDateTime"))
+    until = stopped if state.is_final else (now or datetime.now(UTC))
+    seconds = (until - started).total_seconds() if started and until else 0.0 if not started else None
+    nodes, kind = job.nodes if job else None, catalogued(target)
+    code = invocation.get("ResponseCode", -1)
+    exit_code = code if state.is_final and code >= 0 else None
+    return Run(
+        id=str(command["CommandId"]),
+        name=str(command.get("Comment", "")),
+        target=target.name,
+        region=target.region,
+        state=state,
+        status=details,
+        reason=loss.in_words if loss else _reason(state, details, invocation),
+        recipe=job.recipe if job else None,
+        nodes=nodes,
+        instance_type=target.instance_type,
+        created_at=_moment(command.get("RequestedDateTime")),
+        started_at=started,
+        stopped_at=stopped,
+        attempts=_attempts(started, stopped, exit_code),
+        exit_code=exit_code,
+        image=f"{target.machine_image}:{job.code[:_DIGEST_SHOWN]}" if job else None,
+        image_digest=f"sha256:{job.code}" if job else None,
+        hours=None if seconds is None else round(seconds / 3600, 4),
+        cost=cost(nodes, seconds, kind.price if kind else None),
+        depends_on=(),
+    )
+
+
+def _standing(
+    command: Mapping[str, Any], invocation: Mapping[str, Any], loss: Loss | None
+) -> tuple[JobState, str, datetime | None]:
+    """The state, more exactly in a word, and when it ended."""
+    if loss:
+        return JobState.FAILED, MAIN_NODE_LOST, loss.at
+    status = str(invocation.get("Status") or command.get("Status", "unknown"))
+    details = _spaceless(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
+    state = translate(STATES, status)
+    return state, details, _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
+
+
+def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
+    ssm = reader("ssm", target.region)
+    try:
+        found = ssm.list_commands(CommandId=job_id)["Commands"]
+    except ssm.exceptions.InvalidCommandId:  # of one that is forgotten by now
+        return None
+    return next((each for each in found if each["DocumentName"] == target.run_document), None)
+
+
+def _found(command: Mapping[str, Any], target: MpiTarget) -> Found:
+    invocation: Mapping[str, Any] = {}
+    if instances := command.get("InstanceIds"):
+        answer = ask(
+            reader("ssm", target.region),
+            "GetCommandInvocation",
+            CommandId=command["CommandId"],
+            InstanceId=instances[0],
+        )
+        invocation = {} if isinstance(answer, Unanswered) else answer
+    job = _request(str(command.get("Comment", "")), target)
+    detail = {**command, "Invocation": invocation}
+    if job is not None:  # what the recipe was told is in no answer of Systems Manager
+        detail["RecipeArguments"] = list(job.arguments)
+    unfinished = _is_unfinished({**command, **invocation})
+    loss = find_loss(command, target.region) if unfinished else None
+    return Found(run=read_run(command, invocation, job, target, loss=loss), target=target, detail=detail)
+
+
+def _is_unfinished(said: Mapping[str, Any]) -> bool:
+    return translate(STATES, str(said.get("Status"))) in (JobState.WAITING, JobState.RUNNING)
+
+
+def _request(name: str, target: MpiTarget) -> MpiJob | None:
+    """None for a command that somebody sent by hand, or whose request was deleted."""
+    if not re.fullmatch(NAME, name):
+        return None
+    key = request_key(name)
+    s3 = reader("s3", target.region)
+    answer = ask(s3, "GetObject", Bucket=target.bucket, Key=key, ExpectedBucketOwner=target.account)
+    if isinstance(answer, Unanswered):
+        return None
+    try:
+        return mpi_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
+    except (DamagedRequest, NewerRecord):
+        return None
+
+
+def _spaceless(details: object) -> str:
+    """The API reference writes "Delivery Timed Out", and the service DeliveryTimedOut."""
+    return str(details).replace(" ", "")
+
+
+def _attempts(
+    started: datetime | None, stopped: datetime | None, exit_code: int | None
+) -> tuple[Attempt, ...]:
+    if stopped is None:
+        return ()
+    return (Attempt(started_at=started, stopped_at=stopped, exit_code=exit_code, reason=None),)
+
+
+def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str | None:
+    """What the node said last of it, as far as the invocation holds that."""
+    if state is JobState.WAITING and details == _DELAYED:
+        return str(invocation.get("StandardErrorContent", "")) or None
+    if state is not JobState.FAILED:
+        return None
+    if details not in _PLAIN:
+        return details
+    lines = str(invocation.get("StandardErrorContent", "")).splitlines()
+    errors = [line for line in lines if "error: " in line]
+    of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
+    lost = [line for line in errors if _LOST in line]  # and a lost host explains what ranks say
+    return next((line.partition("error: ")[2] for line in reversed(lost or of_ranks or errors)), None)
+
+
+def _moment(value: object) -> datetime | None:
+    """Commands have a time, invocations a text that is empty until then."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if not isinstance(value, str) or not value:
+        return None
+    try:
+        read = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)

@@ -1,0 +1,39 @@
+"""All that is decided about one submission, whatever the platform; a dry run prints it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipway.jobs.platforms.batch.request import BatchRequest
+from slipway.jobs.platforms.mpi.request import MpiRequest
+from slipway.jobs.core.cost import Cost, cost
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.launch_environment import timeout_seconds
+from slipway.jobs.core.targets import Target
+from slipway.jobs.recipes import Recipe
+
+Request = BatchRequest | MpiRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    job: Job
+    recipe: Recipe
+    target: Target
+    request: Request
+    image: str  # what the job runs in, as a person says it
+    image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say, or it has none
+    waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
+    attempts: int
+    warnings: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+    @property
+    def ceiling(self) -> Cost:
+        """If every attempt took all of its time."""
+        seconds = timeout_seconds(self.job, self.target) * self.attempts
+        return cost(self.job.nodes, seconds, instance_type(self.target.instance_type).price)

@@ -1,0 +1,140 @@
+"""Sends a request that must not be carried out twice: again only when it certainly was not the first time.
+
+Throttled: it was refused, so it is sent again after a pause. No answer, or 5xx: nobody knows, so the platform
+is asked what it has. Everything else is final. botocore itself never repeats (jobs/aws.py, `client`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.throttling import is_throttled, throttled
+
+DEADLINE_SECONDS = 120.0
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 20.0
+# What AWS lists may lag behind what it took.
+LOOKS = 3
+LOOK_PAUSE_SECONDS = 2.0
+
+_SERVER_ERROR = 500
+
+
+class NotSubmitted(SlipwayError):
+    """Certainly not: the platform would not take it in time."""
+
+
+class Unsettled(SlipwayError):
+    """Perhaps: the answer was lost, and the platform does not list the job."""
+
+
+class Outcome(Enum):
+    THROTTLED = auto()
+    UNCERTAIN = auto()
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The clock and the chance, so that tests need neither."""
+
+    pause: Callable[[float], None]
+    now: Callable[[], float]
+    share: Callable[[], float]  # of the pause that is due, from 0 to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What is sent: it gives the id of the job."""
+
+    name: str
+    service: str
+    send: Callable[[], str]
+
+
+def send_once(
+    call: Call,
+    *,
+    find: Callable[[], str | None],
+    refused: Callable[[], None],
+    waiting: Waiting,
+    say: Callable[[str], None] = lambda _: None,
+) -> str:
+    """The id of the job. `find` asks the platform for it by name; `refused` is told when there is none."""
+    deadline = waiting.now() + DEADLINE_SECONDS
+    due, is_uncertain = FIRST_PAUSE_SECONDS, False
+    while True:
+        answer = _try(call)
+        if isinstance(answer, str):
+            return answer
+        outcome = outcome_of(answer)
+        if outcome is Outcome.UNCERTAIN:
+            is_uncertain = True
+            if found := _look(call, find, answer, waiting):
+                return found
+        is_late = waiting.now() + due > deadline
+        if (outcome is Outcome.REFUSED or is_late) and not is_uncertain:
+            refused()
+        if outcome is Outcome.REFUSED:
+            raise answer
+        if is_late:
+            raise _given_up(call, answer, is_uncertain) from answer
+        if outcome is Outcome.THROTTLED:
+            say(throttled(f"the submission of {call.name}", deadline - waiting.now()))
+        waiting.pause(due * waiting.share())
+        due = min(due * 2, LONGEST_PAUSE_SECONDS)
+
+
+def outcome_of(error: Exception) -> Outcome:
+    from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, HTTPClientError | ResponseParserError | IncompleteReadError):
+        return Outcome.UNCERTAIN
+    if not isinstance(error, ClientError):
+        return Outcome.REFUSED  # before it left this machine: no credentials, no connection
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if is_throttled(error.response):
+        return Outcome.THROTTLED
+    return Outcome.UNCERTAIN if status >= _SERVER_ERROR else Outcome.REFUSED
+
+
+def _try(call: Call) -> str | Exception:
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    try:
+        return call.send()
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
+        failed: Exception = error
+        return failed
+
+
+def _look(call: Call, find: Callable[[], str | None], answer: Exception, waiting: Waiting) -> str | None:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    for look in range(LOOKS):
+        if look:
+            waiting.pause(LOOK_PAUSE_SECONDS)
+        try:
+            found = find()
+        except (BotoCoreError, ClientError):
+            raise _given_up(call, answer, is_uncertain=True) from answer
+        if found:
+            return found
+    return None
+
+
+def _given_up(call: Call, error: Exception, is_uncertain: bool) -> SlipwayError:
+    if is_uncertain:
+        return Unsettled(
+            f"it is not known whether {call.service} took job '{call.name}': {error}",
+            hint="run the same command again: it looks for the job before it sends anything",
+        )
+    return NotSubmitted(
+        f"{call.service} did not take job '{call.name}' within {DEADLINE_SECONDS:.0f} s: {error}",
+        hint="nothing was submitted; run the same command again later",
+    )

@@ -1,0 +1,142 @@
+"""The jobs that the platform knows: found by id, name or prefix, and read into one form with their cost.
+
+Whatever the platform leaves out is None here, and a word of its that we do not know is shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.jobs import aws
+from slipway.jobs.aws import own_region
+from slipway.jobs.core.cost import Cost
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import Target
+from slipway.jobs.clusters.deployed import find_target_by_name, find_targets
+from slipway.jobs.submit.journal import submitted_entries
+from slipway.jobs.platforms.registry import Listed, platform_of
+
+_SHOWN_CANDIDATES = 5
+
+
+class UnknownJob(SlipwayError):
+    """No job that is still listed, or more than one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    started_at: datetime | None
+    stopped_at: datetime | None
+    exit_code: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    id: str
+    name: str
+    target: str
+    region: str
+    state: JobState
+    status: str  # the platform's own word
+    reason: str | None
+    recipe: str | None
+    nodes: int | None
+    instance_type: str
+    created_at: datetime | None
+    started_at: datetime | None
+    stopped_at: datetime | None
+    attempts: tuple[Attempt, ...]  # those that ended
+    exit_code: int | None
+    image: str | None
+    image_digest: str | None
+    hours: float | None  # of all attempts, from the start of the job; nodes are billed a little longer
+    cost: Cost
+    depends_on: tuple[str, ...]  # ids of the jobs that have to succeed first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    run: Run
+    target: Target
+    detail: Mapping[str, Any]  # as the platform gave it
+
+
+def targets_to_search(on: str | None, region: str | None) -> list[Target]:
+    """The named one; else all of your own region; else all where clusters are declared."""
+    if on:
+        return [find_target_by_name(on, region)]
+    own = region or own_region()
+    found = find_targets(own)[0] if own else []
+    return found or ([] if region else find_targets(None)[0])
+
+
+def list_runs(targets: Sequence[Target]) -> list[Run]:
+    """The newest first."""
+    found = [run for target in targets for run in platform_of(target).list_runs(target)]
+    oldest = datetime.min.replace(tzinfo=UTC)
+    return sorted(found, key=lambda run: run.created_at or oldest, reverse=True)
+
+
+def find_run(text: str, targets: Sequence[Target]) -> Found:
+    """By its whole id, its whole name, or the beginning of either where only one job begins so."""
+    every = [
+        (each, target)
+        for target in targets
+        for each in platform_of(target).list_jobs(target)
+        if each.id == text or not each.is_twin
+    ]
+    exact = [pair for pair in every if text in (pair[0].id, pair[0].name)]
+    begin = [
+        pair for pair in every if text and (pair[0].id.startswith(text) or pair[0].name.startswith(text))
+    ]
+    chosen = exact or begin
+    if not chosen and (forgotten := _forgotten(text)):
+        raise forgotten
+    if len(chosen) != 1:
+        raise _not_one(text, [listed for listed, _ in chosen], [listed for listed, _ in every])
+    listed, target = chosen[0]
+    return refresh(listed.id, target)
+
+
+def refresh(job_id: str, target: Target) -> Found:
+    platform = platform_of(target)
+    found = platform.refresh(job_id, target)
+    if found is None:
+        raise UnknownJob(f"{platform.SERVICE} does not know job {job_id} any more", hint="slipway runs")
+    return found
+
+
+def catalogued(target: Target) -> InstanceType | None:
+    """A target may name a type that this laptop's catalogue has not."""
+    return next((known for known in instance_types() if known.name == target.instance_type), None)
+
+
+def _words(listed: Listed) -> tuple[str, str]:
+    return listed.id, listed.name
+
+
+def _not_one(text: str, chosen: Sequence[Listed], every: Sequence[Listed]) -> UnknownJob:
+    names = [f"{each.name} ({each.id})" for each in (chosen or every)[:_SHOWN_CANDIDATES]]
+    if chosen:
+        return UnknownJob(f"{len(chosen)} jobs begin with '{text}'", hint=f"say which: {', '.join(names)} …")
+    if names:
+        return UnknownJob(f"no job is called '{text}' or begins so", hint=f"there are {', '.join(names)} …")
+    return UnknownJob(f"no job is called '{text}': there is none", hint="slipway submit")
+
+
+def _forgotten(text: str) -> UnknownJob | None:
+    """A job whose cluster was destroyed: nobody lists it any more, and this machine's journal knows it."""
+    for entry in submitted_entries(aws.endpoint()):
+        if entry.job_id and text and text in (entry.name, entry.job_id):
+            return UnknownJob(
+                f"{entry.name} was submitted to {entry.target} as {entry.job_id}, and no deployed cluster "
+                "lists it: a job ends with its queue when its cluster is destroyed",
+                hint=f"AWS Batch knows it for some days: aws batch describe-jobs --jobs {entry.job_id}",
+            )
+    return None

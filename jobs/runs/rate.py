@@ -1,0 +1,174 @@
+"""How fast a run of ours was, from the lines that its first rank prints, and what it was a run of.
+
+The first steps of every attempt are not counted: compilers, caches and data loaders are still warming up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.runs.curve import Point, points
+from slipway.jobs.estimate.evidence.calibrations import Asked
+from slipway.jobs.estimate.estimates import Place
+from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.prices import ON_DEMAND, Rate, find_rate
+from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.runs.logs import Wanted, follow_lines
+from slipway.jobs.runs.find import Found
+from slipway.jobs.estimate_inputs.workloads import recipe_workload
+
+WARM_UP_STEPS = 10  # of every attempt
+_PROCESSES = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells them
+LEAST_STEPS = 20  # after that: fewer say little
+
+
+class TooShort(SlipwayError):
+    """Nothing can be learned from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRate:
+    found: Found
+    workload: Workload
+    sequences_per_second: float
+    steps: int  # that were counted
+    processes_per_node: int | None  # None: nobody said
+    curve: tuple[Point, ...]  # all of them, warm-up too
+
+    @property
+    def asked(self) -> Asked:
+        """As it ran: with processes on fewer devices than a node has, or with several on its processors."""
+        run, layout = self.found.run, self.workload.layout
+        cluster = cluster_of(instance_type(run.instance_type), run.nodes or 1)
+        processes = self.processes_per_node or cluster.devices_per_node
+        if processes < cluster.devices_per_node:
+            cluster = replace(cluster, devices_per_node=processes)
+        elif processes % cluster.devices_per_node == 0:
+            layout = replace(layout, micro_batch=layout.micro_batch * processes // cluster.devices_per_node)
+        return Asked(
+            instance=run.instance_type,
+            model_name=self.workload.model_name,
+            model=self.workload.model,
+            cluster=cluster,
+            layout=layout,
+        )
+
+    def measurement(self, date: str) -> Measurement:
+        asked, run = self.asked, self.found.run
+        micro_batch, batch, tensor, pipeline, sharding = asked.configuration
+        return Measurement(
+            name=run.name,
+            instance=run.instance_type,
+            model=self.workload.model_name,
+            nodes=asked.cluster.nodes,
+            sequences_per_second=round(self.sequences_per_second, 4),
+            micro_batch=micro_batch,
+            global_batch=batch,
+            tensor=tensor,
+            pipeline=pipeline,
+            sharding=sharding,
+            gradient_bytes=asked.layout.gradient_bytes,
+            peak_tflops=asked.cluster.peak_flops / 1e12,
+            utilisation=None,
+            network_efficiency=None,
+            date=date,
+            source=f"slipway calibrate, {self.steps} steps of {run.id}",
+        )
+
+    def place(self, rates: Sequence[Rate]) -> Place:
+        run, instance = self.found.run, instance_type(self.found.run.instance_type)
+        rate = find_rate(rates, instance.name, run.region, ON_DEMAND)
+        return Place(name=run.target, instance=instance, rate=rate, region=run.region)
+
+
+def read_run(found: Found) -> RunRate:
+    """Refuses a run that was too short, or is of no recipe that an estimate knows."""
+    run = found.run
+    if run.recipe is None or run.nodes is None:
+        raise SlipwayError(
+            f"job '{run.name}' does not say of which recipe and how many nodes it is",
+            hint="jobs that slipway submitted do: slipway runs",
+        )
+    workload = recipe_workload(run.recipe, settings_of(found.detail))
+    curve = points([line.text for line in follow_lines(found, Wanted(rank=0), to_end=False)])
+    rate, steps = steady_rate(curve)
+    if steps < LEAST_STEPS:
+        raise TooShort(
+            f"job '{run.name}' has told of {steps} steps after the first {WARM_UP_STEPS} of each attempt; "
+            f"at least {LEAST_STEPS} are needed",
+            hint=f"run it for {LEAST_STEPS + WARM_UP_STEPS} steps or more, or wait: it is {run.state}",
+        )
+    return RunRate(
+        found=found,
+        workload=workload,
+        sequences_per_second=rate,
+        steps=steps,
+        processes_per_node=processes_of(found.detail),
+        curve=tuple(curve),
+    )
+
+
+def steady_rate(curve: Sequence[Point]) -> tuple[float, int]:
+    """Sequences over seconds of all steps that count, and how many those are. All steps are as large."""
+    counted = [(steps, rate) for steps, rate in _counted(curve) if rate > 0]
+    steps = sum(each for each, _ in counted)
+    seconds_of_one_sequence = sum(each / rate for each, rate in counted)
+    return (steps / seconds_of_one_sequence if steps else 0.0), steps
+
+
+def _counted(curve: Sequence[Point]) -> Iterator[tuple[int, float]]:
+    """A printed rate is the mean since the line before; the first line of an attempt starts its warm-up."""
+    begun, before = 0, 0
+    attempt: int | None = None
+    for point in curve:
+        if point.attempt != attempt:
+            attempt, begun = point.attempt, before
+        elif before - begun >= WARM_UP_STEPS:
+            yield point.step - before, point.sequences_per_second
+        before = point.step
+
+
+def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:
+    """What the recipe was told: `--set key=value` of the first command that has any."""
+    for words in _commands(detail):
+        pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--set"]
+        if pairs:
+            return dict(pair.partition("=")[::2] for pair in pairs)
+    return {}
+
+
+def processes_of(detail: Mapping[str, Any]) -> int | None:
+    """What the launchers were told."""
+    for name, value in _variables(detail):
+        if name == _PROCESSES and value.isdecimal() and int(value):
+            return int(value)
+    return None
+
+
+def _variables(value: object) -> Iterator[tuple[str, str]]:
+    """Environment variables as AWS lists them: {name, value}."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
+            yield value["name"], value["value"]
+        for each in value.values():
+            yield from _variables(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _variables(each)
+
+
+def _commands(value: object) -> Iterator[list[str]]:
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _commands(each)
+    elif isinstance(value, list):
+        if value and all(isinstance(each, str) for each in value):
+            yield value
+        else:
+            for each in value:
+                yield from _commands(each)

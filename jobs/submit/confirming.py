@@ -1,0 +1,27 @@
+"""A job that may cost more than was agreed to is not sent; at a terminal commands/submit.py asks first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from slipway.jobs import aws
+from slipway.jobs.core.cost import AGREED_UNSAID, UNKNOWN, Agreed, Cost
+from slipway.jobs.core.errors import SlipwayError
+
+Confirm = Callable[[str, Cost], None]  # a job's name and ceiling; raises where it must not be sent
+
+
+class Unconfirmed(SlipwayError):
+    """It may cost more than anybody agreed to."""
+
+
+def refuse_unconfirmed(name: str, ceiling: Cost, agreed: Agreed = AGREED_UNSAID) -> None:
+    """Nothing in the yard costs money."""
+    if aws.is_in_yard() or agreed.covers(ceiling):
+        return
+    enough = UNKNOWN if ceiling.usd is None else math.ceil(ceiling.usd)
+    raise Unconfirmed(
+        f"{name} may cost {ceiling.words}, and {agreed.usd:g} USD are agreed to",
+        hint=f"--confirm-cost {enough}, or fewer --nodes, --timeout-hours or --attempts",
+    )

@@ -1,0 +1,1 @@
+"""Build and launch training clusters on AWS."""

@@ -1,0 +1,86 @@
+"""Shards and units hold the whole text once, begin where documents do, and cut none without need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipway.containers.data.sources import pieces
+from slipway.containers.data.tokens.cuts import last_cut
+from slipway.containers.data.sources.pieces import plan_shards
+from slipway.containers.data.sources.sources import FetchSource, SourceFile, local_source
+from slipway.containers.data.sources.units import units_of
+
+PARTS = ["a", "é", "文", "😀", " ", "\n", "\n\n", "\r\n\r\n", "word. "]
+Files = dict[str, bytes]
+
+
+def source_of(files: Files) -> FetchSource:
+    listed = tuple(SourceFile(name, len(text)) for name, text in sorted(files.items()))
+    return FetchSource(listed, lambda file, start, stop: files[file.name][start:stop])
+
+
+def texts() -> st.SearchStrategy[bytes]:
+    return st.lists(st.sampled_from(PARTS), min_size=1, max_size=60).map(
+        lambda parts: "".join(parts).encode()
+    )
+
+
+@pytest.fixture
+def _short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "SEARCH_BYTES", (8, 16))
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts=st.lists(texts(), min_size=1, max_size=4), shards=st.integers(1, 9), unit=st.integers(8, 64))
+def test_shards_and_units_hold_the_text_once(texts: list[bytes], shards: int, unit: int) -> None:
+    files = {f"{number:02}": text for number, text in enumerate(texts)}
+    source = source_of(files)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "SEARCH_BYTES", (8, 16))
+        planned = plan_shards(source, shards)
+    assert len(planned) == shards
+    seen = [text for shard in planned for found in units_of(source, shard, unit) for text in found]
+    assert b"".join(text.data for text in seen) == b"".join(texts)
+    for text in seen:
+        text.data.decode("utf-8")  # no character is cut
+        assert files[text.name][text.start :].startswith(text.data)
+    for shard in planned:
+        assert all(sum(len(t.data) for t in found) <= unit for found in units_of(source, shard, unit))
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=40), shards=st.integers(1, 12))
+def test_shards_begin_where_documents_do(sizes: list[int], shards: int) -> None:
+    documents = [b"x" * size + b"\n\n" for size in sizes]
+    text = b"".join(documents)
+    begins = {sum(sizes[:number]) + 2 * number for number in range(len(sizes) + 1)}
+    for number, shard in enumerate(plan_shards(source_of({"t": text}), shards)):
+        for piece in shard:
+            assert piece.start in begins
+            nominal = len(text) * number // shards
+            assert piece.start == min(begin for begin in begins if begin >= nominal)
+
+
+def test_tagged_articles_are_cut_at_their_tags_only() -> None:
+    article = b'<doc id="1">\nTitle\n\nText.\n\n</doc>\n'
+    source = source_of({"wiki_00": article * 10})
+    planned = plan_shards(source, 4)
+    assert {piece.start % len(article) for shard in planned for piece in shard} == {0}
+    assert last_cut(article * 3 + article[:20], 2) == 3 * len(article)
+
+
+@pytest.mark.usefixtures("_short_search")
+def test_an_endless_line_is_shared_out_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "line").write_bytes("wörter ohne ende ".encode() * 1000)
+    planned = plan_shards(local_source(tmp_path / "line"), 4)
+    lengths = [sum(piece.stop - piece.start for piece in shard) for shard in planned]
+    assert max(lengths) - min(lengths) < 20
+
+
+def test_more_shards_than_documents_leave_some_empty() -> None:
+    planned = plan_shards(source_of({"t": b"one\n\ntwo\n\n"}), 5)
+    assert sorted(len(shard) for shard in planned) == [0, 0, 0, 1, 1]

@@ -1,0 +1,69 @@
+"""Cased tokens are those of the tokenizers library, whatever the text."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("tokenizers")
+
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipway.containers.data.text.cased import CasedPieces
+from slipway.containers.data.tokens.sentences import chunks_of
+from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
+from tests.containers.data.tokens.test_tokens import EXAMPLES, LETTERS, interesting
+
+ENTRIES = ("Un", "##aff", "##able", "É", "##É", "Par", "##is", *LETTERS, *LETTERS.upper())
+VOCABULARY = Vocabulary(
+    entries=tuple(dict.fromkeys([*SPECIAL, *ENTRIES, *("##" + each for each in LETTERS + LETTERS.upper())]))
+)
+
+
+def their_words(text: str) -> list[str]:
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    clean = BertNormalizer(lowercase=False).normalize_str(text)
+    return [word for word, _ in BertPreTokenizer().pre_tokenize_str(clean)]
+
+
+def their_ids(text: str) -> list[int]:
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    tokenizer = tokenizers.Tokenizer(WordPiece(VOCABULARY.numbers, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    return ids
+
+
+OURS = CasedPieces(VOCABULARY)
+
+
+def our_ids(text: str) -> list[int]:
+    return [
+        number for chunk in chunks_of(text.encode().replace(b"\n", b" ")) for number in OURS.ids_of(chunk)
+    ]
+
+
+@pytest.mark.parametrize("text", [*EXAMPLES, "Unaffable PARIS in Été"])
+def test_words_and_tokens_are_the_librarys(text: str) -> None:
+    assert list(OURS.words_of(text)) == their_words(text)
+    assert our_ids(text) == their_ids(text)
+
+
+def test_nearly_every_code_point_is_treated_as_the_library_does() -> None:
+    """The rest are a few that Unicode has moved between categories since the library's tables were made."""
+    texts = [f"a{character}E" for character in interesting()]
+    others = [text for text in texts if list(OURS.words_of(text)) != their_words(text)]
+    assert len(others) <= 4
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(st.sampled_from([*LETTERS, *LETTERS.upper(), " ", "\t", "É", "\u0301"]), max_size=60))
+def test_tokens_of_odd_characters_are_the_librarys(text: str) -> None:
+    assert our_ids(text) == their_ids(text)

@@ -1,0 +1,192 @@
+"""What a failing disk or a rival attempt does to checkpoints: nothing to those that were saved."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
+from slipway.containers.runtime.collective import Collective
+from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease, this_process
+from tests.containers.runtime.saving import FAILED, in_processes, quiet, resumed, save, saved, training
+
+
+def steps(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_rank_that_cannot_write_fails_the_save_on_all_and_leaves_the_older_one(tmp_path: Path) -> None:
+    def body(collective: Collective) -> int:
+        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+            save(checkpoints, 1, collective.rank)
+            if collective.rank == 1:
+                _limit_files(1000)
+            try:
+                save(checkpoints, 2, collective.rank)
+            except SaveFailed as refused:
+                return 50 if "rank 1" in str(refused) else FAILED
+        return 0
+
+    assert in_processes(2, body) == [50, 50]
+    assert steps(tmp_path) == ["step-0000000001"]
+
+
+def _limit_files(most_bytes: int) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small disk here: {mounted.stderr.decode().strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_leaves_the_older_checkpoint_and_one_clear_line(tmp_path: Path) -> None:
+    """F15, BI: the disk fills while saving, training goes on, and saves again when there is room."""
+    folder = tmp_path / "small"
+    with small_disk(folder), Checkpoints(folder, training(), say=quiet) as checkpoints:
+        save(checkpoints, 1)
+        filler = folder / "filler"
+        with suppress(OSError):
+            filler.write_bytes(bytes(1 << 20))
+        with pytest.raises(SaveFailed, match="No space left on device") as refused:
+            save(checkpoints, 2, count=20_000)
+        assert "\n" not in str(refused.value)
+        assert steps(folder) == ["LEASE.json", "filler", "step-0000000001"]
+        filler.unlink()
+        save(checkpoints, 2)
+        found = checkpoints.resume("required")
+        assert found is not None
+        assert found.step == 2
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["fsync", "rename", "write"])
+def test_a_failing_disk_leaves_the_older_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    """F16"""
+    saved(tmp_path, 1)
+
+    def failing(*arguments: object, **options: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+        with monkeypatch.context() as broken:
+            broken.setattr(os, call, failing)
+            with pytest.raises(SaveFailed, match=os.strerror(code)):
+                save(checkpoints, 2)
+        found = checkpoints.resume("required")
+        assert found is not None
+        assert found.step == 1
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SaveFailed, match="cannot be used: Not a directory"):
+        Checkpoints(tmp_path / "file" / "below", training()).__enter__()
+
+
+def test_a_stale_attempt_cannot_publish(tmp_path: Path) -> None:
+    """F11, F12: the cut-off attempt still runs when its successor has taken over."""
+    with Checkpoints(tmp_path, training(1), say=quiet) as stale:
+        save(stale, 1)
+        with Checkpoints(tmp_path, training(2), say=quiet) as fresh:
+            with pytest.raises(Fenced, match="attempt 2"):
+                save(stale, 2)
+            assert steps(tmp_path) == ["LEASE.json", "step-0000000001"]
+            save(fresh, 3)
+    found = resumed(tmp_path)
+    assert found is not None
+    assert found.step == 3
+
+
+def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process stopped right after its check, and continued after a takeover, publishes nothing."""
+    with Checkpoints(tmp_path, training(1), say=quiet) as stale:
+        real = Lease.check
+
+        def check_then_sleep_long(lease: Lease) -> None:
+            real(lease)
+            with Checkpoints(tmp_path, training(2), say=quiet):
+                pass
+
+        monkeypatch.setattr(Lease, "check", check_then_sleep_long)
+        with pytest.raises(SaveFailed):
+            save(stale, 2)
+    assert not [name for name in steps(tmp_path) if name.startswith("step")]
+
+
+def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
+    with Checkpoints(tmp_path, training(3), say=quiet), pytest.raises(Fenced, match="this is attempt 2"):
+        Checkpoints(tmp_path, training(2), say=quiet).__enter__()
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_two_jobs_on_one_folder_are_refused(tmp_path: Path, attempt: int) -> None:
+    """BI-127"""
+    with (
+        Checkpoints(tmp_path, training(1), say=quiet, lease_seconds=0.5),
+        pytest.raises(FolderInUse, match="run r1, attempt 1"),
+    ):
+        Checkpoints(tmp_path, training(attempt, run="r2"), say=quiet).__enter__()
+
+
+def test_the_lease_of_a_dead_process_is_taken_at_once(tmp_path: Path) -> None:
+    def body(collective: Collective) -> int:
+        Checkpoints(tmp_path, training(1), say=quiet).__enter__()
+        return 0
+
+    assert in_processes(1, body) == [0]
+    assert (tmp_path / "LEASE.json").exists()
+    saved(tmp_path, 1)
+
+
+def test_the_lease_of_a_dead_host_is_taken_when_nobody_renews_it(tmp_path: Path) -> None:
+    gone = {
+        "run": "r0",
+        "attempt": 4,
+        "nonce": "x",
+        "seconds": 0.2,
+        "host": "elsewhere",
+        "processes": "pid:[1]",
+        "pid": 1,
+    }
+    (tmp_path / "LEASE.json").write_text(json.dumps(gone))
+    saved(tmp_path, 1)
+    assert resumed(tmp_path) is not None
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b"[" * 5000])
+def test_a_lease_that_nobody_can_read_is_taken_when_nobody_renews_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "LEASE.json").write_bytes(content)
+    saved(tmp_path, 1, lease_seconds=0.2)
+    assert steps(tmp_path) == ["step-0000000001"]
+
+
+def test_a_release_does_not_take_the_lease_of_the_next_holder(tmp_path: Path) -> None:
+    older = Lease(tmp_path, this_process("r1", 1))
+    newer = Lease(tmp_path, this_process("r1", 2))
+    older.release()
+    newer.check()
+    newer.release()
+    assert steps(tmp_path) == []

@@ -1,0 +1,149 @@
+"""The tensor file is the safetensors format, read without trust."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipway.containers.runtime.checkpoint import tensor_file
+from slipway.containers.runtime.disk import Digest
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.checkpoint.tensor_file import DamagedTensorFile, TensorData, read_tensors, write_tensors
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> TensorData:
+    dtype = draw(st.sampled_from(sorted(tensor_file.ITEM_BYTES)))
+    shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
+    count = 1
+    for side in shape:
+        count *= side
+    size = count * tensor_file.ITEM_BYTES[dtype]
+    return TensorData(
+        dtype=dtype, shape=shape, data=memoryview(draw(st.binary(min_size=size, max_size=size)))
+    )
+
+
+def digest(content: bytes) -> Digest:
+    return Digest(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def read(path: Path, content: bytes) -> dict[str, TensorData]:
+    path.write_bytes(content)
+    return read_tensors(path, digest(content))
+
+
+def framed(header: object, body: bytes = b"") -> bytes:
+    encoded = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(encoded).to_bytes(8, "little") + encoded + body
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(
+    lambda name: name != "__metadata__"
+)
+
+
+@given(saved=st.dictionaries(NAMES, tensors(), max_size=6))
+def test_tensors_come_back_as_they_were_saved(
+    tmp_path_factory: pytest.TempPathFactory, saved: dict[str, TensorData]
+) -> None:
+    path = tmp_path_factory.mktemp("tensors") / "file"
+    written = write_tensors(path, saved)
+    assert written == digest(path.read_bytes())
+    assert read_tensors(path, written) == saved
+
+
+def test_other_programs_read_the_file_and_we_read_theirs(tmp_path: Path) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    numpy = pytest.importorskip("numpy")
+    arrays = {
+        "w": numpy.arange(12, dtype="f4").reshape(3, 4),
+        "n": numpy.array(7, dtype="i8"),
+        "e": numpy.zeros((0, 3)),
+    }
+    theirs = tmp_path / "theirs"
+    library.save_file(arrays, theirs)
+    content = theirs.read_bytes()
+    ours = tmp_path / "ours"
+    write_tensors(ours, read_tensors(theirs, digest(content)))
+    again = library.load_file(ours)
+    assert {name: array.tolist() for name, array in again.items()} == {
+        name: array.tolist() for name, array in arrays.items()
+    }
+
+
+ONE = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
+HOSTILE = {
+    "empty": b"",
+    "short": b"\x01\x00",
+    "header of 100 GB": (100 * 10**9).to_bytes(8, "little") + b"{}",
+    "header longer than the file": (64).to_bytes(8, "little") + b"{}",
+    "no JSON": framed(b"\xff{"),
+    "deep JSON": framed(b"[" * 100_000),
+    "no object": framed([]),
+    "a name twice": framed(
+        b'{"a":' + json.dumps(ONE).encode() + b',"a":' + json.dumps(ONE).encode() + b"}", b"xx"
+    ),
+    "overlapping": framed({"a": ONE, "b": {**ONE, "data_offsets": [1, 3]}}, b"xxx"),
+    "the same bytes twice": framed({"a": ONE, "b": ONE}, b"xx"),
+    "a gap": framed({"a": ONE, "b": {**ONE, "data_offsets": [3, 5]}}, b"xxxxx"),
+    "bytes that belong to none": framed({"a": ONE}, b"xxx"),
+    "out of range": framed({"a": {**ONE, "data_offsets": [0, 2]}}, b"x"),
+    "backwards": framed({"a": {**ONE, "shape": [0], "data_offsets": [2, 0]}}, b"xx"),
+    "negative": framed({"a": {**ONE, "shape": [-2], "data_offsets": [0, -2]}}),
+    "huge": framed({"a": {**ONE, "shape": [2**63, 2**63], "data_offsets": [0, 2**126]}}),
+    "true for one": framed({"a": {**ONE, "shape": [True], "data_offsets": [0, 1]}}, b"x"),
+    "fractions": framed({"a": {**ONE, "shape": [2.0]}}, b"xx"),
+    "unknown dtype": framed({"a": {**ONE, "dtype": "OBJECT"}}, b"xx"),
+    "dtype of another kind": framed({"a": {**ONE, "dtype": ["U8"]}}, b"xx"),
+    "another field": framed({"a": {**ONE, "code": "x"}}, b"xx"),
+    "three offsets": framed({"a": {**ONE, "data_offsets": [0, 2, 2]}}, b"xx"),
+    "a shape that does not fit": framed({"a": {**ONE, "shape": [3]}}, b"xx"),
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_file_that_lies_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    """BI-158"""
+    with pytest.raises(DamagedTensorFile) as refused:
+        read(tmp_path / "file", content)
+    assert str(refused.value).isprintable()
+
+
+@given(content=st.binary(max_size=200))
+def test_any_bytes_are_tensors_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("bytes") / "file"
+    try:
+        found = read(path, framed(content) if len(content) % 2 else content)
+    except DamagedTensorFile:
+        return
+    assert all(isinstance(tensor, TensorData) for tensor in found.values())
+
+
+def test_other_bytes_than_were_saved_are_not_given_out(tmp_path: Path) -> None:
+    content = framed({"a": ONE}, b"xx")
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(DamagedTensorFile, match="sha256"):
+        read_tensors(tmp_path / "file", digest(content[:-1] + b"y"))
+
+
+def test_a_pickle_is_refused_and_never_run(tmp_path: Path) -> None:
+    """F22, BI-155: protocol 0 of os.mkdir, as a checkpoint of another program would hold it."""
+    target = tmp_path / "made by the pickle"
+    evil = f"cos\nmkdir\n(V{target}\ntR.".encode()
+    with pytest.raises(DamagedTensorFile):
+        read(tmp_path / "rank-00000.safetensors", evil)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"), [("F32", (2,), 4), ("F33", (1,), 4), ("U8", (3,), 2), ("U8", (-1,), 0)]
+)
+def test_tensors_that_are_none_cannot_be_made(dtype: str, shape: tuple[int, ...], size: int) -> None:
+    with pytest.raises(Refusal):
+        TensorData(dtype=dtype, shape=shape, data=memoryview(bytes(size)))

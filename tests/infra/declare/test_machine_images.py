@@ -1,0 +1,113 @@
+"""Machine images are looked at by the same gate as clusters: every mistake, at once, with its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.infra import clusters
+from slipway.infra.declare.checks import machine_images as checks
+from slipway.infra.declare.checks.machine_images import machine_image_problems
+from slipway.infra.clusters import MACHINE_IMAGES
+from slipway.infra.declare.component_files import component_names
+from slipway.infra.declare.declared import load
+from slipway.jobs.core.errors import InvalidConfig
+from slipway.jobs.core.images.ami_locks import TO_BE_FILLED, machine_image_names
+
+GAUDI = next(image for image in MACHINE_IMAGES if image.name == "gaudi-ecs")
+LOCK = Path(checks.CONTAINERS) / "images" / "gaudi-ecs" / "lock.toml"
+
+
+def said(**changes: Any) -> str:
+    return "\n".join(map(str, machine_image_problems((replace(GAUDI, **changes),))))
+
+
+def test_what_is_declared_is_sound() -> None:
+    assert machine_image_problems(MACHINE_IMAGES) == ()
+
+
+def test_every_lock_is_baked_and_every_component_is_used() -> None:
+    assert {image.name for image in MACHINE_IMAGES} == set(machine_image_names(checks.CONTAINERS))
+    assert {name for image in MACHINE_IMAGES for name in image.components} == set(component_names())
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"name": "gaudi-ecz"}, "which is no folder of containers/images with a lock"),
+        ({"name": "cpu"}, "no Dockerfile"),
+        ({"runs_on": "dl1.24xlarg"}, "runs_on: is 'dl1.24xlarg', which is no instance type"),
+        ({"instance_type": "hpc7g.16xlarge"}, "build on the architecture that it runs on"),
+        ({"zone": "us-west-2a"}, "not an Availability Zone of us-east-1"),
+        ({"parent": "ubuntu"}, "parent: is 'ubuntu', not an AMI such as"),
+        ({"parent_moves_because": None}, "whose value changes with every release"),
+        ({"parent_moves_because": " "}, "whose value changes with every release"),
+        ({"parent": "ami-0123456789abcdef0"}, "says why the parent may move, and the parent stays"),
+        ({"components": (*GAUDI.components, "habanalab")}, "did you mean habanalabs?"),
+        ({"components": (*GAUDI.components, "efa")}, "has efa 2 times"),
+        ({"components": GAUDI.components[:-1]}, "locks SignedEcsAgentFingerprint, and no component"),
+        ({"components": (*GAUDI.components, "open-mpi")}, "has no value for HostOpenMpi, which infra/comp"),
+        ({"keep_images": 0}, "keep_images: is 0"),
+        ({"root_volume_gib": "60"}, "root_volume_gib: is '60', not a whole number"),
+        ({"parent_moves_because": "AKIA" + "A" * 16}, "holds an AWS access key (hidden)"),
+    ],
+)
+def test_a_mistake_is_said_with_the_image_and_the_setting(changes: dict[str, Any], expected: str) -> None:
+    assert expected in said(**changes)
+
+
+def test_every_mistake_is_said_at_once() -> None:
+    found = said(zone="x", keep_images=0, parent="ubuntu", components=("efa", "efa"))
+    assert all(each in found for each in ("zone", "keep_images", "parent", "components"))
+
+
+def test_images_of_a_region_are_built_in_one_network() -> None:
+    other = replace(MACHINE_IMAGES[0], zone="us-east-1b")
+    (problem,) = machine_image_problems((GAUDI, other))
+    assert "give all machine images of a region one zone" in problem.hint
+
+
+def test_an_image_is_declared_once() -> None:
+    assert "every machine image has its own" in str(machine_image_problems((GAUDI, GAUDI)))
+
+
+def test_clusters_and_machine_images_are_refused_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "MACHINE_IMAGES", (replace(GAUDI, keep_images=0),))
+    with pytest.raises(InvalidConfig) as raised:
+        load({"dl1.max_nodes": "0"})
+    assert [problem.where for problem in raised.value.problems] == [
+        "dl1.max_nodes of the context",
+        "machine image 'gaudi-ecs': keep_images",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('synapseai = "1.18.0"', 'synapseai = "1.22.0"', "synapseai 1.22.0 no longer supports Habana Gaudi"),
+        ("snapshot = ", f'snapshot = "{TO_BE_FILLED}"\n# ', "has no snapshot yet: the first bake on AWS"),
+    ],
+)
+def test_a_lock_that_cannot_work_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, expected: str
+) -> None:
+    path = tmp_path / "images" / "gaudi-ecs" / "lock.toml"
+    path.parent.mkdir(parents=True)
+    text = LOCK.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    monkeypatch.setattr(checks, "CONTAINERS", tmp_path)
+    assert expected in said()
+
+
+def test_a_driver_too_new_for_its_runtime_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    neuron = next(image for image in MACHINE_IMAGES if image.name == "neuron-slurm")
+    text = (checks.CONTAINERS / "images" / "neuron-slurm" / "lock.toml").read_text(encoding="utf-8")
+    path = tmp_path / "images" / "neuron-slurm" / "lock.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text.replace('neuron-driver = "2.26.10.0"', 'neuron-driver = "2.29.0"'), encoding="utf-8")
+    monkeypatch.setattr(checks, "CONTAINERS", tmp_path)
+    assert "neuron-driver 2.29.0 needs neuron-runtime 2.33 or later" in str(machine_image_problems((neuron,)))

@@ -1,0 +1,281 @@
+"""Declarations: what is wrong is found all at once, and each message says what is allowed and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slipway.infra.declare.checks.clusters import all_problems, problems_of
+from slipway.infra.declare.checks.field_types import field_types
+from slipway.infra.declare.checks.secret_values import shown
+from slipway.infra.clusters import CLUSTERS
+from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem, Market, Mpi, MpiCluster
+from slipway.infra.declare.overrides import apply
+from slipway.jobs.core.errors import InvalidConfig
+
+SOUND = BatchCluster(
+    name="dl1",
+    instance_type="dl1.24xlarge",
+    max_nodes=16,
+    region="us-east-1",
+    zone="us-east-1a",
+    budget_usd_per_month=5000,
+    alert_email="team@example.org",
+)
+
+
+SOUND_MPI = MpiCluster(
+    name="c6i",
+    instance_type="c6i.16xlarge",
+    max_nodes=4,
+    region="us-east-1",
+    zone="us-east-1a",
+    budget_usd_per_month=1000,
+    alert_email="team@example.org",
+)
+
+
+def said_of(**changes: Any) -> str:
+    """All that is said of a sound cluster after the changes; Any, for values of a wrong type."""
+    return "\n".join(map(str, problems_of(replace(SOUND, **changes))))
+
+
+def said_of_machines(**changes: Any) -> str:
+    return "\n".join(map(str, problems_of(replace(SOUND_MPI, **changes))))
+
+
+def test_the_clusters_we_ship_are_sound() -> None:
+    apply({}, CLUSTERS)
+
+
+def test_a_sound_cluster_has_no_problem() -> None:
+    assert problems_of(SOUND) == ()
+
+
+def test_every_mistake_of_every_cluster_is_reported_at_once_in_one_line_each() -> None:
+    first = replace(SOUND, max_nodes=0, job_attempts=11, zone="us-west-2a")
+    second = replace(SOUND, name="other", alert_email="nobody", vpc_cidr="10.0.0.0/8")
+    with pytest.raises(InvalidConfig) as refusal:
+        apply({}, (first, second))
+    lines = refusal.value.message.splitlines()
+    assert sorted(line.partition(":")[0] for line in lines) == [
+        "dl1.job_attempts",
+        "dl1.max_nodes",
+        "dl1.zone",
+        "other.alert_email",
+        "other.vpc_cidr",
+    ]
+
+
+def test_one_mistake_is_reported_once() -> None:
+    assert len(problems_of(replace(SOUND, instance_type="dl1.24xlage"))) == 1
+    assert len(problems_of(replace(SOUND, region="no"))) == 1
+
+
+def test_two_clusters_of_one_name_are_refused() -> None:
+    (problem,) = all_problems([SOUND, SOUND])
+    assert "is the name of 2 clusters" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "dl1-network"}, "the network of another cluster may be called so"),
+        ({"market": Market.TARGETED_RESERVATION}, "reservation_id: is missing"),
+        ({"market": Market.CAPACITY_BLOCK}, "reservation_id: is missing"),
+        ({"reservation_id": "cr-0123456789abcdef0"}, "market on-demand takes no reservation"),
+        (
+            {"market": Market.OPEN_RESERVATION, "reservation_id": "cr-0123456789abcdef0"},
+            "market open-reservation takes no reservation",
+        ),
+        (
+            {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-1"},
+            "not a capacity reservation such as cr-",
+        ),
+        ({"zone": "use1-az1"}, "the ID of a zone"),
+        ({"zone": "us-west-2-lax-1a"}, "a Local Zone"),
+        ({"zone": "us-east-1-wl1-bos-wlz-1"}, "a Wavelength Zone"),
+        ({"zone": "us-east-1a\n"}, "not an Availability Zone of us-east-1; write us-east-1 and one letter"),
+        ({"vpc_cidr": "8.8.0.0/16"}, "not private"),
+        ({"vpc_cidr": "10.20.0.0/25"}, "16 nodes need 100 addresses in half of it; use a /24"),
+        (
+            {"instance_type": "p5.48xlarge", "max_nodes": 1000},
+            "no VPC is large enough: lower max_nodes or efa_interfaces",
+        ),
+        ({"vpc_cidr": "10.20.1.0/16"}, "not an IPv4 network"),
+        ({"vpc_cidr": "fd00::/56"}, "not an IPv4 network"),
+        ({"peer_cidrs": ("10.20.128.0/17",)}, "overlaps the peer network 10.20.128.0/17"),
+        ({"peer_cidrs": ("10.99.0.0/33",)}, "peer_cidrs: is '10.99.0.0/33', not an IPv4 network"),
+        ({"peer_cidrs": ["10.99.0.0/16"]}, "not a tuple of texts"),
+        ({"efa_interfaces": -1}, "takes 0 to 4"),
+        ({"file_system": FileSystem.FSX_LUSTRE, "fsx_capacity_gib": 1300}, "use 2400"),
+        ({"file_system": FileSystem.FSX_LUSTRE, "fsx_mbps_per_tib": 77}, "allowed are 125, 250, 500, 1000"),
+        ({"fsx_capacity_gib": 2400}, "has no effect: the file system is efs"),
+        ({"log_retention_days": 364}, "the nearest is 365"),
+        ({"ami_parameter": "gaudi"}, "not a full SSM parameter name"),
+        ({"image": "../gaudi"}, "not the name of a folder of containers/images"),
+        ({"image": "gaudy"}, "no folder of containers/images with a Dockerfile; did you mean gaudi?"),
+        (
+            {"instance_type": "c6i.32xlarge", "region": "il-central-1", "zone": "il-central-1a"},
+            "egress: is endpoints in il-central-1, whose S3 prefix list is not known",
+        ),
+        ({"alert_email": "a@b.c,d@e.f"}, "not one e-mail address"),
+        ({"account": "12345"}, "not an account of twelve digits"),
+        ({"market": "spot"}, "is 'spot', not Market.ON_DEMAND or"),
+        ({"keep_data": "false"}, "is 'false', not True or False"),
+        ({"runnable_timeout_minutes": 1}, "a whole number from 10 to 1440 minutes"),
+        ({"root_volume_gib": 8}, "a whole number from 50 to 16384 GiB"),
+        ({"budget_usd_per_month": 0}, "a whole number from 1"),
+        ({"tags": {"owner": 7}}, "not a mapping of text to text"),
+        ({"tags": {"slipway:cluster": "x"}}, "not for users"),
+        ({"tags": {"AWS:team": "x"}}, "not for users"),
+        ({"tags": {"owner\n": "x"}}, r"with '\n'"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_is_allowed(changes: dict[str, Any], said: str) -> None:
+    assert said in said_of(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"efa_interfaces": 0},
+        {"efa_interfaces": 4},
+        {"max_nodes": 1},
+        {"max_nodes": 1000},
+        {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"},
+        {"file_system": FileSystem.FSX_LUSTRE, "fsx_capacity_gib": 4800, "fsx_mbps_per_tib": 1000},
+        {"vpc_cidr": "10.20.0.0/24"},
+        {"vpc_cidr": "172.31.0.0/26", "max_nodes": 2},
+        {"peer_cidrs": ("10.21.0.0/16", "192.168.0.0/16")},
+        {"tags": {"Größe 東京": "größe 東京", "empty": "", "punctuation": "_.:/=+-@"}},
+        {"ami_parameter": "/aws/service/ecs/optimized-ami/amazon-linux-2023/neuron/recommended/image_id"},
+        {"instance_type": "p3.16xlarge", "region": "eu-west-1", "zone": "eu-west-1c"},  # offering not known
+    ],
+)
+def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
+    assert said_of(**changes) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"instance_type": "dl1.24xlarge"}, "machines of this kind drive no Habana Gaudi"),
+        ({"market": Market.CAPACITY_BLOCK}, "AWS sells these for types with accelerators only"),
+        ({"market": Market.TARGETED_RESERVATION}, "reservation_id: is missing"),
+        ({"max_nodes": 51}, "from 1 to 50; EC2 Auto Scaling protects 50 nodes of a group from scaling in"),
+        ({"job_timeout_hours": 49}, "from 1 to 48 hours; Systems Manager ends a command then"),
+        ({"idle_minutes": 5}, "from 10 to 1440 minutes"),
+        ({"machine_image": "cpu-mpy"}, "and no Dockerfile; did you mean cpu-mpi?"),
+        (
+            {"machine_image": "gaudi"},
+            "which is no folder of containers/images with a lock.toml and no Docker",
+        ),
+        (
+            {"ami_parameter": "/slipway/amis/gaudi-ecs/id"},
+            "ami_parameter: is /slipway/amis/gaudi-ecs/id, and machine_image is cpu-mpi; write /slipway/amis",
+        ),
+        ({"mpi": Mpi.MPICH}, "mpi: is mpich, and cpu-mpi holds open-mpi"),
+        ({"file_system": FileSystem.FSX_LUSTRE}, "is fsx-lustre, and cpu-mpi holds no Lustre client"),
+        (
+            {"machine_image": "neuron-slurm", "ami_parameter": "/slipway/amis/neuron-slurm/id"},
+            "mpi: is open-mpi, and neuron-slurm holds no MPI",
+        ),
+        ({"mpi": "open-mpi"}, "not Mpi.OPEN_MPI or Mpi.INTEL_MPI or Mpi.MPICH"),
+        ({"start_at": "0 8 * *"}, "not five fields such as 0 8 * * MON-FRI"),
+        ({"start_at": "0 8 * * MON; reboot"}, "not five fields"),
+        ({"start_at": "0 24 * * *"}, "is '0 24 * * *', where 24 is not from 0 to 23"),
+        ({"stop_at": "0 8 0 * *"}, "where 0 is not from 1 to 31"),
+        ({"time_zone": "Europe/Berlin"}, "has no effect: neither start_at nor stop_at is set"),
+        ({"ssh_cidrs": ("10.0.0.1/8",)}, "is '10.0.0.1/8', not an IPv4 network"),
+        ({"ssh_cidrs": "10.0.0.0/8"}, "not a tuple of texts"),
+        ({"ssh_cidrs": ("10.0.0.0/8", "192.168.0.0/16")}, "opens port 22 to 16842752 addresses"),
+        ({"vpc_cidr": "10.30.0.0/28"}, "4 nodes need 28 addresses in half of it; use a /26"),
+    ],
+)
+def test_a_wrong_setting_of_machines_is_refused_with_what_is_allowed(
+    changes: dict[str, Any], said: str
+) -> None:
+    assert said in said_of_machines(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"instance_type": "c6i.32xlarge", "efa_interfaces": 1},
+        {"instance_type": "c6i.metal"},
+        {"market": Market.SPOT},
+        {"market": Market.TARGETED_RESERVATION, "reservation_id": "cr-0123456789abcdef0"},
+        {"ssh_cidrs": ("10.0.0.0/8",)},
+        {"ssh_cidrs": ("10.0.0.0/9", "10.128.0.0/9", "10.1.0.0/16")},
+        {"idle_minutes": None},
+        {"mpi": Mpi.INTEL_MPI, "ami_parameter": "/mine/ami"},
+        {"start_at": "*/30 8-18 * * MON-FRI", "stop_at": "0 20 * * 7", "time_zone": "Europe/Berlin"},
+    ],
+)
+def test_what_machines_may_be_is_accepted(changes: dict[str, Any]) -> None:
+    assert said_of_machines(**changes) == ""
+
+
+def test_each_kind_has_settings_of_its_own() -> None:
+    with pytest.raises(InvalidConfig, match=r"c6i\.image of the context: is no setting"):
+        apply({"c6i.image": "gaudi"}, (SOUND, SOUND_MPI))
+    with pytest.raises(InvalidConfig, match=r"dl1\.idle_minutes of the context: is no setting"):
+        apply({"dl1.idle_minutes": "30"}, (SOUND, SOUND_MPI))
+    with pytest.raises(InvalidConfig, match=r"write c6i\.idle_minutes$"):
+        apply({"idle_minutes": "30"}, (SOUND, SOUND_MPI))
+    changed = apply({"c6i.ssh_cidrs": "10.9.0.0/16,10.8.0.0/16", "c6i.idle_minutes": "none"}, (SOUND_MPI,))
+    assert changed == (replace(SOUND_MPI, ssh_cidrs=("10.9.0.0/16", "10.8.0.0/16"), idle_minutes=None),)
+
+
+def test_a_mistake_in_the_name_is_told_under_a_heading_that_cannot_break_the_line() -> None:
+    (problem,) = problems_of(replace(SOUND, name="dl1\nok: all is well"))
+    assert "\n" not in str(problem)
+    assert r"dl1\nok" in str(problem)
+
+
+@pytest.mark.parametrize(
+    "secret", ["AKIA" + "A" * 16, "hf_" + "a" * 34, "x AWS_SECRET_ACCESS_KEY=y", "ghp_" + "a" * 36]
+)
+def test_a_secret_is_refused_and_never_printed(secret: str) -> None:
+    for changes in ({"alert_email": secret}, {"tags": {"note": secret}}, {"peer_cidrs": (secret,)}):
+        said = said_of(**changes)
+        assert "hidden" in said
+        assert secret not in said
+
+
+def test_a_secret_of_a_wrong_type_is_not_printed_either() -> None:
+    secret = "AKIA" + "B" * 16
+    assert secret not in said_of(tags={"note": [secret]})
+    assert secret not in shown([secret])
+
+
+anything = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text()) | st.binary()
+)
+
+
+@pytest.mark.parametrize("sound", [SOUND, SOUND_MPI], ids=lambda sound: sound.kind)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_whatever_stands_in_an_entry_it_is_judged_and_never_a_crash(
+    sound: Cluster, data: st.DataObject
+) -> None:
+    optional = {each.name: anything for each in fields(sound)}
+    values: dict[str, Any] = data.draw(st.fixed_dictionaries({}, optional=optional))
+    for problem in all_problems([replace(sound, **values), SOUND]):
+        assert str(problem).isprintable()
+        assert problem.message
+
+
+@given(
+    name=st.sampled_from(sorted(set(field_types(BatchCluster)) - {"tags", "peer_cidrs"})),
+    value=st.floats() | st.binary(),
+)
+def test_no_setting_takes_a_number_with_a_fraction_or_bytes(name: str, value: object) -> None:
+    assert f"{name}: is " in said_of(**{name: value})

@@ -1,0 +1,75 @@
+"""What a bake gets of this checkout: the same bytes for the same files, and a wheel that pip installs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from slipway.infra.patterns.images import payload
+from slipway.infra.patterns.images.payload import payload_of, project_wheel
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small one of our own: nobody edits it meanwhile."""
+    files = {
+        "pyproject.toml": '[project]\nname = "slipway"\nversion = "1"\nscripts = {run = "slipway.jobs.commands.cli:main"}\n',
+        "scripts/locks/uv.txt": "uv==1\n",
+        "containers/images/small/requirements.txt": "torch==1\n",
+        "containers/__init__.py": "",
+        "jobs/commands/cli.py": "def main(): ...\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.setattr(payload, "ROOT", tmp_path)
+    monkeypatch.setattr(payload, "project_wheel", project_wheel.__wrapped__)
+    return tmp_path
+
+
+def test_the_same_files_make_the_same_bytes_whenever_they_were_written(checkout: Path) -> None:
+    first = payload_of("small")
+    os.utime(checkout / "jobs" / "cli.py", (1, 1))
+    (checkout / "jobs" / "cli.pyc").write_bytes(b"left by a tool")
+    assert payload_of("small") == first
+
+
+def test_other_code_or_another_lock_makes_another_payload(checkout: Path) -> None:
+    first = payload_of("small")
+    (checkout / "jobs" / "cli.py").write_text("def main(): pass\n", encoding="utf-8")
+    second = payload_of("small")
+    (checkout / "scripts" / "locks" / "uv.txt").write_text("uv==2\n", encoding="utf-8")
+    assert len({first.digest, second.digest, payload_of("small").digest}) == 3
+
+
+def test_it_holds_the_locks_and_the_wheel_and_nothing_else() -> None:
+    with ZipFile(BytesIO(payload_of("cpu-mpi").content)) as archive:
+        names = archive.namelist()
+        locked = archive.read("requirements.txt")
+    assert names == ["requirements.txt", "uv.txt", project_wheel()[0]]
+    assert locked == (ROOT / "containers" / "images" / "cpu-mpi" / "requirements.txt").read_bytes()
+
+
+def test_the_wheel_holds_code_and_data_and_leaves_out_what_tools_leave_behind() -> None:
+    with ZipFile(BytesIO(project_wheel()[1])) as archive:
+        names = set(archive.namelist())
+    assert {"jobs/platforms/mpi/node/main.py", "jobs/catalogue/instances.csv", "containers/data/tokens/native/core.h"} <= names
+    assert not [name for name in names if "__pycache__" in name or name.startswith(("tests/", "infra/"))]
+
+
+def test_pip_installs_the_wheel_and_its_commands(tmp_path: Path) -> None:
+    name, content = project_wheel()
+    (tmp_path / name).write_bytes(content)
+    target = tmp_path / "installed"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*command, str(target), str(tmp_path / name)], check=True, capture_output=True)
+    assert (target / "bin" / "slipway-node").is_file()
+    assert (target / "jobs" / "node" / "main.py").is_file()

@@ -1,0 +1,143 @@
+"""The nodes of c6i: equal, near each other, one thread a core, and not taken away under a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slipway.infra.declare.types import Market
+from slipway.jobs.core.errors import SlipwayError
+from tests.infra.mpi_cluster import GROUP, group, launch, statements, told
+from tests.infra.synthesis import MPI_CLUSTER, as_text, mpi_templates_of, of_type, only, synthesize_mpi
+
+RESERVATION = "cr-0123456789abcdef0"
+POLICY = "AWS::AutoScaling::ScalingPolicy"
+SCHEDULED = "AWS::AutoScaling::ScheduledAction"
+
+
+def test_all_nodes_run_or_none_does_in_one_subnet_and_one_cluster_placement_group() -> None:
+    found = group(max_nodes=8)
+    assert (found["MinSize"], found["MaxSize"], found["DesiredCapacity"]) == ("0", "8", "8")
+    assert len(found["VPCZoneIdentifier"]) == 1
+    (placement,) = of_type(mpi_templates_of().mpi, "AWS::EC2::PlacementGroup")
+    assert found["PlacementGroup"] == {"Ref": placement}
+
+
+def test_a_cluster_that_never_stops_by_itself_is_of_a_fixed_size() -> None:
+    found = group(idle_minutes=None)
+    assert (found["MinSize"], found["MaxSize"], found["DesiredCapacity"]) == ("4", "4", "4")
+    assert not of_type(mpi_templates_of(idle_minutes=None).mpi, POLICY)
+
+
+def test_nodes_that_all_idle_for_the_declared_time_stop() -> None:
+    template = mpi_templates_of(idle_minutes=30).mpi
+    (policy_name,) = of_type(template, POLICY)
+    policy, alarm = only(template, POLICY), only(template, "AWS::CloudWatch::Alarm")
+    assert (policy["AdjustmentType"], policy["ScalingAdjustment"]) == ("ExactCapacity", 0)
+    assert alarm["AlarmActions"] == [{"Ref": policy_name}]
+    assert alarm["Period"] * alarm["EvaluationPeriods"] == 30 * 60
+    assert (alarm["Statistic"], alarm["Threshold"]) == ("Minimum", 1), "one node at work keeps all of them"
+    assert alarm["TreatMissingData"] == "notBreaching", "a cluster that is down is not stopped again"
+
+
+def test_the_alarm_reads_what_the_nodes_report() -> None:
+    alarm = only(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
+    report = told()["idle_report"]
+    assert (report["namespace"], report["metric"]) == (alarm["Namespace"], alarm["MetricName"])
+    assert alarm["Dimensions"] == [{"Name": report["dimension"], "Value": "c6i"}]
+    assert report["every_minutes"] * 60 == alarm["Period"]
+    assert report["work"] == "process"
+
+
+def test_nodes_start_and_stop_by_the_clock_where_it_is_declared() -> None:
+    clock = {"start_at": "0 8 * * MON-FRI", "stop_at": "30 19 * * *", "time_zone": "Europe/Berlin"}
+    actions = of_type(mpi_templates_of(**clock).mpi, SCHEDULED).values()
+    found = {each["Recurrence"]: (each["DesiredCapacity"], each["TimeZone"]) for each in actions}
+    assert found == {"0 8 * * MON-FRI": (4, "Europe/Berlin"), "30 19 * * *": (0, "Europe/Berlin")}
+    assert not of_type(mpi_templates_of().mpi, SCHEDULED)
+
+
+def test_no_deployment_takes_a_node_away_and_a_new_template_reaches_new_nodes() -> None:
+    template = mpi_templates_of().mpi
+    (name,) = of_type(template, GROUP)
+    (launch_template,) = of_type(template, "AWS::EC2::LaunchTemplate")
+    assert "UpdatePolicy" not in template["Resources"][name]
+    assert group()["LaunchTemplate"] == {
+        "LaunchTemplateId": {"Ref": launch_template},
+        "Version": {"Fn::GetAtt": [launch_template, "LatestVersionNumber"]},
+    }
+
+
+def test_a_running_job_may_keep_its_nodes_from_being_taken_and_no_others() -> None:
+    statement = statements()["ProtectJobs"]
+    assert statement["Action"] == "autoscaling:SetInstanceProtection"
+    assert as_text(statement["Resource"]).endswith(f":autoScalingGroupName/{group()['AutoScalingGroupName']}")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "efa", "cores"),
+    [("c6i.16xlarge", 0, 32), ("c6i.32xlarge", 1, 64), ("c6in.32xlarge", 2, 64), ("c6i.24xlarge", 0, 48)],
+)
+def test_a_node_has_the_efa_of_its_size_and_one_thread_on_every_core(
+    type_name: str, efa: int, cores: int
+) -> None:
+    data = launch(instance_type=type_name)
+    assert data["InstanceType"] == type_name
+    assert data["CpuOptions"] == {"CoreCount": cores, "ThreadsPerCore": 1}
+    sorts = [each["InterfaceType"] for each in data["NetworkInterfaces"]]
+    assert sorts == (["efa"] * efa if efa else ["interface"])
+    assert told(instance_type=type_name)["smt"] == "on"
+
+
+def test_bare_metal_is_asked_for_no_cpu_options_and_does_it_at_boot() -> None:
+    assert "CpuOptions" not in launch(instance_type="c6i.metal")
+    assert told(instance_type="c6i.metal")["smt"] == "off"
+
+
+def test_a_type_with_one_thread_a_core_is_left_as_it_is() -> None:
+    changes = {"instance_type": "hpc6id.32xlarge", "region": "us-east-2", "zone": "us-east-2b"}
+    assert "CpuOptions" not in launch(**changes)
+    assert told(**changes)["smt"] == "on"
+
+
+def test_efa_on_a_size_without_it_is_refused_even_without_the_declarations_check() -> None:
+    with pytest.raises(SlipwayError, match=r"efa_interfaces is 1, but c6i\.16xlarge has no EFA"):
+        mpi_templates_of(instance_type="c6i.16xlarge", efa_interfaces=1)
+
+
+def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key_and_no_public_address() -> None:
+    data = launch(root_volume_gib=77)
+    assert data["MetadataOptions"] == {
+        "HttpEndpoint": "enabled",
+        "HttpPutResponseHopLimit": 1,
+        "HttpTokens": "required",
+    }
+    (disk,) = data["BlockDeviceMappings"]
+    assert (disk["Ebs"]["Encrypted"], disk["Ebs"]["VolumeSize"]) == (True, 77)
+    assert "KeyName" not in data
+    assert data["NetworkInterfaces"][0]["AssociatePublicIpAddress"] is False
+
+
+def test_nodes_are_bought_as_declared() -> None:
+    assert launch()["CapacityReservationSpecification"] == {"CapacityReservationPreference": "none"}
+    assert launch(market=Market.SPOT)["InstanceMarketOptions"] == {"MarketType": "spot"}
+    reserved = launch(market=Market.TARGETED_RESERVATION, reservation_id=RESERVATION)
+    assert reserved["CapacityReservationSpecification"] == {
+        "CapacityReservationTarget": {"CapacityReservationId": RESERVATION}
+    }
+
+
+def test_a_spot_node_is_not_exchanged_under_a_job_before_ec2_takes_it() -> None:
+    assert group(market=Market.SPOT)["CapacityRebalance"] is False
+
+
+def test_every_node_carries_the_cluster_and_the_users_tags_to_be_found_and_billed_by() -> None:
+    template = synthesize_mpi(replace(MPI_CLUSTER, tags={"team": "nlp"})).mpi
+    tags = {each["Key"]: each for each in only(template, GROUP)["Tags"]}
+    assert {key: each["Value"] for key, each in tags.items()} == {
+        "Name": "c6i",
+        "slipway:cluster": "c6i",
+        "team": "nlp",
+    }
+    assert all(each["PropagateAtLaunch"] for each in tags.values())

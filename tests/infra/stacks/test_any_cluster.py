@@ -1,0 +1,108 @@
+"""What holds for the clusters that we ship holds for every sound declaration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from slipway.infra.declare.checks.clusters import problems_of
+from slipway.infra.declare.types import BatchCluster, Egress, FileSystem, Market, Mpi, MpiCluster
+from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
+from slipway.infra.verify.rules import RULES
+from slipway.jobs.catalogue.instances import instance_types
+from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, only, synthesize, synthesize_mpi
+
+RESERVED = (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> BatchCluster:
+    facts = draw(st.sampled_from(instance_types()))
+    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
+    market = draw(st.sampled_from([each for each in Market if each is not Market.SPOT]))
+    sort = draw(st.sampled_from(FileSystem))
+    lustre = sort is FileSystem.FSX_LUSTRE
+    return replace(
+        CLUSTER,
+        name=draw(st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,8}){0,2}", fullmatch=True)),
+        instance_type=facts.name,
+        region=region,
+        zone=f"{region}{draw(st.sampled_from('abc'))}",
+        account=draw(st.sampled_from([None, "123456789012"])),
+        max_nodes=draw(st.integers(1, 64)),
+        efa_interfaces=draw(st.none() | st.integers(0, facts.efa_interfaces)),
+        market=market,
+        reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
+        egress=draw(st.sampled_from(Egress)),
+        file_system=sort,
+        fsx_capacity_gib=draw(st.sampled_from([1200, 2400, 7200])) if lustre else 1200,
+        fsx_mbps_per_tib=draw(st.sampled_from([125, 250, 500, 1000])) if lustre else 125,
+        job_attempts=draw(st.integers(1, 10)),
+        runnable_timeout_minutes=draw(st.integers(10, 1440)),
+        job_timeout_hours=draw(st.integers(1, 8760)),
+        log_retention_days=draw(st.sampled_from([1, 30, 365, 3653])),
+        keep_data=draw(st.booleans()),
+        tags=draw(st.dictionaries(st.sampled_from(["team", "größe"]), st.text("ab 東", max_size=9))),
+    )
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> MpiCluster:
+    facts = draw(st.sampled_from([each for each in instance_types() if each.accelerator is None]))
+    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
+    market = draw(st.sampled_from([each for each in Market if each is not Market.CAPACITY_BLOCK]))
+    mpi = draw(st.sampled_from(Mpi))
+    return replace(
+        MPI_CLUSTER,
+        instance_type=facts.name,
+        region=region,
+        zone=f"{region}b",
+        max_nodes=draw(st.integers(1, 50)),
+        efa_interfaces=draw(st.none() | st.integers(0, facts.efa_interfaces)),
+        market=market,
+        reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
+        egress=draw(st.sampled_from(Egress)),
+        file_system=draw(st.sampled_from([FileSystem.NONE, FileSystem.EFS])),
+        mpi=mpi,
+        ami_parameter=MPI_CLUSTER.ami_parameter if mpi is Mpi.OPEN_MPI else "/mine/ami",
+        ssh_cidrs=draw(st.sampled_from([(), ("10.0.0.0/8",), ("10.1.0.0/16", "192.168.0.0/24")])),
+        idle_minutes=draw(st.none() | st.integers(10, 1440)),
+        start_at=draw(st.sampled_from([None, "0 8 * * MON-FRI"])),
+        stop_at=draw(st.sampled_from([None, "0 20 * * *"])),
+        keep_data=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(cluster=machines())
+def test_every_sound_declaration_of_machines_becomes_templates_that_pass_every_rule(
+    cluster: MpiCluster,
+) -> None:
+    assert problems_of(cluster) == ()
+    templates = synthesize_mpi(cluster)
+    for template in templates.all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name
+    group = only(templates.mpi, "AWS::AutoScaling::AutoScalingGroup")
+    assert group["MaxSize"] == str(cluster.max_nodes)
+    assert only(templates.mpi, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["InstanceType"] == (
+        cluster.instance_type
+    )
+
+
+@settings(
+    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
+)
+@given(cluster=clusters())
+def test_every_sound_declaration_becomes_templates_that_pass_every_rule(cluster: BatchCluster) -> None:
+    assume(not problems_of(cluster))
+    templates = synthesize(cluster)
+    for template in templates.all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name
+    pool = only(templates.batch, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
+    assert pool["InstanceTypes"] == [cluster.instance_type]
+    assert pool["MaxvCpus"] >= cluster.max_nodes
+    assert len(of_type(templates.batch, "AWS::SSM::Parameter")) == 1

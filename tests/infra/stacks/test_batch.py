@@ -1,0 +1,254 @@
+"""The DL1 cluster on AWS Batch: what a job and its owner were promised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slipway.infra.declare.types import FileSystem, Market
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.targets import BatchTarget, decode_target
+from tests.infra.synthesis import CLUSTER, Properties, as_text, of_type, only, synthesize, templates_of
+
+RESERVATION = "cr-0123456789abcdef0"
+
+
+def job(**changes: Any) -> Properties:
+    return only(templates_of(**changes).batch, "AWS::Batch::JobDefinition")
+
+
+def container(**changes: Any) -> Properties:
+    (node_range,) = job(**changes)["NodeProperties"]["NodeRangeProperties"]
+    found: Properties = node_range["Container"]
+    return found
+
+
+def pool(**changes: Any) -> Properties:
+    return only(templates_of(**changes).batch, "AWS::Batch::ComputeEnvironment")
+
+
+def launch(**changes: Any) -> Properties:
+    data: Properties = only(templates_of(**changes).batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    return data
+
+
+def test_a_job_may_ask_for_any_number_of_nodes() -> None:
+    nodes = job()["NodeProperties"]
+    assert (nodes["MainNode"], nodes["NumNodes"]) == (0, 16)
+    assert [each["TargetNodes"] for each in nodes["NodeRangeProperties"]] == ["0:"]
+
+
+def test_a_job_gets_the_whole_node_and_no_more_memory_than_registers() -> None:
+    amounts = {each["Type"]: int(each["Value"]) for each in container()["ResourceRequirements"]}
+    assert amounts == {"VCPU": 96, "MEMORY": 754974}
+    assert amounts["MEMORY"] <= 0.96 * 768 * 1024
+
+
+def test_memory_stays_under_what_was_measured_to_register() -> None:
+    amounts = {
+        each["Type"]: int(each["Value"])
+        for each in container(instance_type="trn1.32xlarge")["ResourceRequirements"]
+    }
+    assert amounts["MEMORY"] <= 507_821
+
+
+def test_a_gpu_job_asks_for_every_gpu() -> None:
+    amounts = {
+        each["Type"]: each["Value"]
+        for each in container(instance_type="p4d.24xlarge")["ResourceRequirements"]
+    }
+    assert amounts["GPU"] == "8"
+
+
+def test_a_trainium_job_is_given_every_device() -> None:
+    devices = [
+        each["HostPath"] for each in container(instance_type="trn1.32xlarge")["LinuxParameters"]["Devices"]
+    ]
+    assert [device for device in devices if "neuron" in device] == [
+        f"/dev/neuron{index}" for index in range(16)
+    ]
+
+
+def test_a_container_pins_memory_and_shares_much_of_it_without_privileges() -> None:
+    found = container()
+    limits = {each["Name"]: (each["SoftLimit"], each["HardLimit"]) for each in found["Ulimits"]}
+    assert limits == {"memlock": (-1, -1), "nofile": (65536, 65536)}
+    assert found["LinuxParameters"]["SharedMemorySize"] == 64000
+    assert found["LinuxParameters"]["InitProcessEnabled"] is True
+    assert found["Privileged"] is False
+
+
+def test_gaudi_uses_the_network_cards_directly() -> None:
+    environment = {each["Name"]: each["Value"] for each in container()["Environment"]}
+    assert environment["HABANA_VISIBLE_DEVICES"] == "all"
+    assert environment["HCCL_SOCKET_IFNAME"] == "eth0"
+    assert environment["FI_EFA_USE_DEVICE_RDMA"] == environment["RDMAV_FORK_SAFE"] == "1"
+    assert "HCCL_OVER_OFI" not in environment
+
+
+def test_nodes_without_efa_are_not_told_to_use_it() -> None:
+    names = {each["Name"] for each in container(efa_interfaces=0)["Environment"]}
+    assert not {"FI_EFA_USE_DEVICE_RDMA", "RDMAV_FORK_SAFE", "FI_PROVIDER"} & names
+
+
+def test_only_exit_85_and_a_lost_machine_are_tried_again() -> None:
+    retry = job(job_attempts=5)["RetryStrategy"]
+    assert retry["Attempts"] == 5
+    assert retry["EvaluateOnExit"] == [
+        {"Action": "RETRY", "OnExitCode": "85"},
+        {"Action": "RETRY", "OnStatusReason": "Host EC2*"},
+        {"Action": "EXIT", "OnReason": "*"},
+    ]
+
+
+def test_a_job_ends_after_the_declared_hours() -> None:
+    assert job(job_timeout_hours=3)["Timeout"] == {"AttemptDurationSeconds": 3 * 3600}
+
+
+def test_a_job_that_cannot_start_is_cancelled_for_every_reason_after_the_declared_time() -> None:
+    queue = only(templates_of(runnable_timeout_minutes=20).batch, "AWS::Batch::JobQueue")
+    limits = queue["JobStateTimeLimitActions"]
+    assert {each["Reason"] for each in limits} == {
+        "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+        "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+        "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+    }
+    assert {(each["Action"], each["State"], each["MaxTimeSeconds"]) for each in limits} == {
+        ("CANCEL", "RUNNABLE", 1200)
+    }
+
+
+def test_the_compute_environment_starts_from_nothing_and_takes_every_node() -> None:
+    resources = pool()["ComputeResources"]
+    assert (resources["MinvCpus"], resources["MaxvCpus"]) == (0, 16 * 96)
+    assert resources["InstanceTypes"] == ["dl1.24xlarge"]
+    assert (resources["Type"], resources["AllocationStrategy"]) == ("EC2", "BEST_FIT_PROGRESSIVE")
+
+
+def test_the_compute_environment_can_be_updated_in_place() -> None:
+    found = pool()
+    assert found["ReplaceComputeEnvironment"] is False
+    assert found["UpdatePolicy"]["TerminateJobsOnUpdate"] is False
+    assert not {"ComputeEnvironmentName", "ServiceRole"} & set(found)
+    assert not {"SecurityGroupIds", "Ec2KeyPair", "ImageId"} & set(found["ComputeResources"])
+
+
+def test_a_changed_launch_template_reaches_new_nodes() -> None:
+    (template,) = of_type(templates_of().batch, "AWS::EC2::LaunchTemplate")
+    assert pool()["ComputeResources"]["LaunchTemplate"] == {
+        "LaunchTemplateId": {"Ref": template},
+        "Version": {"Fn::GetAtt": [template, "LatestVersionNumber"]},
+    }
+
+
+def test_the_machine_image_comes_from_the_declared_parameter() -> None:
+    name = "/team/amis/gaudi"
+    template = templates_of(ami_parameter=name).batch
+    assert template["Parameters"]["NodeImage"]["Default"] == name
+    assert template["Parameters"]["NodeImage"]["Type"] == "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
+    (configuration,) = pool(ami_parameter=name)["ComputeResources"]["Ec2Configuration"]
+    assert configuration["ImageIdOverride"] == {"Ref": "NodeImage"}
+
+
+def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key() -> None:
+    data = launch(root_volume_gib=300)
+    assert data["MetadataOptions"] == {
+        "HttpEndpoint": "enabled",
+        "HttpPutResponseHopLimit": 1,
+        "HttpTokens": "required",
+    }
+    (disk,) = data["BlockDeviceMappings"]
+    assert disk["Ebs"] == {
+        "DeleteOnTermination": True,
+        "Encrypted": True,
+        "VolumeSize": 300,
+        "VolumeType": "gp3",
+    }
+    assert not {"KeyName", "SecurityGroupIds"} & set(data)
+
+
+def test_on_demand_leaves_reservations_of_others_alone() -> None:
+    assert launch()["CapacityReservationSpecification"] == {"CapacityReservationPreference": "none"}
+
+
+def test_an_open_reservation_is_used_where_one_matches() -> None:
+    data = launch(market=Market.OPEN_RESERVATION)
+    assert data["CapacityReservationSpecification"] == {"CapacityReservationPreference": "open"}
+
+
+def test_a_targeted_reservation_is_named_and_keeps_the_placement_group() -> None:
+    changes = {"market": Market.TARGETED_RESERVATION, "reservation_id": RESERVATION}
+    specification = launch(**changes)["CapacityReservationSpecification"]
+    assert specification == {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
+    assert "InstanceMarketOptions" not in launch(**changes)
+    assert "PlacementGroup" in pool(**changes)["ComputeResources"]
+
+
+def test_a_capacity_block_is_named_as_such_and_has_no_placement_group() -> None:
+    changes = {
+        "instance_type": "p4d.24xlarge",
+        "market": Market.CAPACITY_BLOCK,
+        "reservation_id": RESERVATION,
+    }
+    data = launch(**changes)
+    assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    specification = data["CapacityReservationSpecification"]
+    assert specification == {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
+    assert "PlacementGroup" not in pool(**changes)["ComputeResources"]
+
+
+def test_spot_is_refused_even_without_the_declarations_check() -> None:
+    with pytest.raises(SlipwayError, match="does not run multi-node jobs on Spot"):
+        templates_of(market=Market.SPOT)
+
+
+def test_node_execution_and_job_have_a_role_each() -> None:
+    found = container()
+    profile = only(templates_of().batch, "AWS::IAM::InstanceProfile")
+    roles = {str(found["JobRoleArn"]), str(found["ExecutionRoleArn"]), str(profile["Roles"][0])}
+    assert len(roles) == 3
+    assert len(of_type(templates_of().batch, "AWS::IAM::Role")) == 3
+
+
+def test_a_job_may_not_touch_what_images_are_built_from() -> None:
+    policies = of_type(templates_of().batch, "AWS::IAM::ManagedPolicy")
+    (policy,) = [each for name, each in policies.items() if name.startswith("AccessJob")]
+    objects = [
+        as_text(resource)
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Sid"] in ("ReadObjects", "WriteObjects")
+        for resource in statement["Resource"]
+    ]
+    assert set(objects) == {"<…>/datasets/*", "<…>/jobs/*"}
+
+
+@pytest.mark.parametrize("sort", FileSystem)
+def test_the_target_tells_jobs_what_was_deployed(sort: FileSystem) -> None:
+    parameter = only(templates_of(file_system=sort).batch, "AWS::SSM::Parameter")
+    assert parameter["Name"] == "/slipway/targets/dl1"
+    target = decode_target(as_text(parameter["Value"]), parameter="/slipway/targets/dl1")
+    assert isinstance(target, BatchTarget)
+    assert (target.name, target.region, target.zone) == ("dl1", "us-east-1", "us-east-1b")
+    assert (target.instance_type, target.max_nodes, target.build_project) == (
+        "dl1.24xlarge",
+        16,
+        "dl1-images",
+    )
+    shares = sort is not FileSystem.NONE
+    assert (target.file_system_id, target.file_system_mount) == (
+        ("<…>", "/mnt/shared") if shares else (None, None)
+    )
+    assert as_text(container(file_system=sort)["Image"]) == f"{target.repository_uri}:{target.image_tag}"
+
+
+@pytest.mark.parametrize("sort", FileSystem)
+def test_a_container_sees_the_folders_that_its_node_mounts(sort: FileSystem) -> None:
+    mounts = [each["ContainerPath"] for each in container(file_system=sort)["MountPoints"]]
+    hosts = [each["Host"]["SourcePath"] for each in container(file_system=sort)["Volumes"]]
+    assert mounts == hosts == (["/scratch"] if sort is FileSystem.NONE else ["/scratch", "/mnt/shared"])
+
+
+def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:
+    assert json.dumps(synthesize(CLUSTER).all()) == json.dumps(synthesize(CLUSTER).all())

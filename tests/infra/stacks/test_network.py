@@ -1,0 +1,136 @@
+"""The network: one zone, nobody from outside, S3 without a detour, and a record of who talked to whom."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+
+from slipway.infra.declare.types import Egress
+from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
+from slipway.infra.patterns.network.vpc import subnet_cidrs
+from slipway.jobs.core.errors import SlipwayError
+from tests.infra.synthesis import as_text, of_type, only, templates_of
+
+NEEDED_BY_NODES = {
+    "ecr.api",
+    "ecr.dkr",
+    "ecs",
+    "ecs-agent",
+    "ecs-telemetry",
+    "logs",
+    "monitoring",
+    "ssm",
+    "ssmmessages",
+    "ec2messages",
+    "secretsmanager",
+    "sts",
+}
+
+
+def endpoints(kind: str, **changes: Any) -> dict[str, dict[str, Any]]:
+    found = of_type(templates_of(**changes).network, "AWS::EC2::VPCEndpoint").values()
+    prefix = "com.amazonaws.us-east-1."
+    return {
+        each["ServiceName"].removeprefix(prefix): dict(each)
+        for each in found
+        if each["VpcEndpointType"] == kind
+    }
+
+
+@pytest.mark.parametrize("egress", Egress)
+def test_s3_is_reached_through_its_gateway_endpoint_from_every_subnet(egress: Egress) -> None:
+    template = templates_of(egress=egress).network
+    gateway = endpoints("Gateway", egress=egress)["s3"]
+    tables = set(of_type(template, "AWS::EC2::RouteTable"))
+    assert {each["Ref"] for each in gateway["RouteTableIds"]} == tables
+
+
+def test_the_gateway_lets_through_to_buckets_of_this_account_and_to_image_layers_only() -> None:
+    own, layers = endpoints("Gateway")["s3"]["PolicyDocument"]["Statement"]
+    assert own["Condition"] == {"StringEquals": {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}}}
+    assert not any("*" in action for action in own["Action"])
+    assert as_text(layers["Resource"]) == "arn:<…>:s3:::prod-us-east-1-starport-layer-bucket/*"
+    assert layers["Action"] == "s3:GetObject"
+
+
+def test_without_nat_nothing_leads_to_the_internet() -> None:
+    template = templates_of().network
+    for resource_type in ("InternetGateway", "NatGateway", "EIP", "Route"):
+        assert not of_type(template, f"AWS::EC2::{resource_type}")
+    assert set(endpoints("Interface")) == NEEDED_BY_NODES
+    assert all(each["PrivateDnsEnabled"] for each in endpoints("Interface").values())
+
+
+def test_endpoints_answer_the_private_subnet_on_https_and_nobody_else() -> None:
+    template = templates_of().network
+    subnet = only(template, "AWS::EC2::Subnet")
+    (rule,) = only(template, "AWS::EC2::SecurityGroup")["SecurityGroupIngress"]
+    assert (rule["CidrIp"], rule["FromPort"], rule["ToPort"]) == (subnet["CidrBlock"], 443, 443)
+
+
+def test_with_nat_there_are_no_interface_endpoints_and_nodes_go_out_by_https_only() -> None:
+    templates = templates_of(egress=Egress.NAT)
+    assert not endpoints("Interface", egress=Egress.NAT)
+    assert len(of_type(templates.network, "AWS::EC2::NatGateway")) == 1
+    (rule,) = only(templates.batch, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
+    assert (rule["CidrIp"], rule["FromPort"], rule["ToPort"]) == ("0.0.0.0/0", 443, 443)
+
+
+def test_without_nat_nodes_reach_s3_and_the_endpoints_only() -> None:
+    template = templates_of().batch
+    (rule,) = only(template, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
+    assert rule["DestinationPrefixListId"] == S3_PREFIX_LISTS["us-east-1"]
+    assert "CidrIp" not in rule
+    to_groups = of_type(template, "AWS::EC2::SecurityGroupEgress").values()
+    assert {each.get("FromPort") for each in to_groups} == {None, 443, 2049}
+
+
+@pytest.mark.parametrize("egress", Egress)
+def test_every_subnet_is_in_the_declared_zone_and_gives_no_public_address(egress: Egress) -> None:
+    subnets = of_type(templates_of(egress=egress).network, "AWS::EC2::Subnet").values()
+    assert {each["AvailabilityZone"] for each in subnets} == {"us-east-1b"}
+    assert not any(each["MapPublicIpOnLaunch"] for each in subnets)
+
+
+def test_all_traffic_is_recorded_in_an_encrypted_log_that_ends() -> None:
+    template = templates_of(log_retention_days=90).network
+    flow_log = only(template, "AWS::EC2::FlowLog")
+    assert (flow_log["TrafficType"], flow_log["ResourceType"]) == ("ALL", "VPC")
+    group = only(template, "AWS::Logs::LogGroup")
+    assert group["RetentionInDays"] == 90
+    (key,) = of_type(template, "AWS::KMS::Key")
+    assert group["KmsKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
+
+
+def test_the_log_key_serves_logs_of_this_account_only_and_rotates() -> None:
+    key = only(templates_of().network, "AWS::KMS::Key")
+    assert key["EnableKeyRotation"] is True
+    services = [each for each in key["KeyPolicy"]["Statement"] if "Service" in each["Principal"]]
+    assert len(services) == 3
+    for statement in services:
+        assert "AWS::AccountId" in str(statement["Condition"])
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/16", "10.3.0.0/20", "192.168.4.0/27"])
+@pytest.mark.parametrize("egress", Egress)
+def test_subnets_lie_in_the_vpc_apart_from_each_other(cidr: str, egress: Egress) -> None:
+    private, public = subnet_cidrs(cidr, egress)
+    assert IPv4Network(private).subnet_of(IPv4Network(cidr))
+    assert (public is not None) == (egress is Egress.NAT)
+    if public is not None:
+        assert IPv4Network(public).subnet_of(IPv4Network(cidr))
+        assert not IPv4Network(public).overlaps(IPv4Network(private))
+
+
+def test_a_vpc_without_room_for_a_public_subnet_is_refused_with_nat() -> None:
+    assert subnet_cidrs("10.0.0.0/28", Egress.ENDPOINTS) == ("10.0.0.0/28", None)
+    with pytest.raises(SlipwayError, match=r"vpc_cidr is 10\.0\.0\.0/28, too small"):
+        subnet_cidrs("10.0.0.0/28", Egress.NAT)
+
+
+def test_a_region_whose_s3_addresses_are_unknown_is_refused_with_what_to_do() -> None:
+    with pytest.raises(SlipwayError, match="S3 prefix list is not known") as caught:
+        templates_of(region="me-central-1", zone="me-central-1a", instance_type="p5en.48xlarge")
+    assert "Egress.NAT" in caught.value.hint

@@ -1,0 +1,146 @@
+"""What outlives a cluster: private, encrypted with one key, and kept unless its owner says otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slipway.infra.declare.types import FileSystem
+from tests.infra.synthesis import Properties, deletion_policies, of_type, only, templates_of
+
+KEPT = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::ECR::Repository", "AWS::EFS::FileSystem")
+
+
+def data_bucket(**changes: Any) -> Properties:
+    buckets = of_type(templates_of(**changes).storage, "AWS::S3::Bucket")
+    (found,) = [each for name, each in buckets.items() if "AccessLogs" not in name]
+    return found
+
+
+def mount_rules(**changes: Any) -> set[tuple[str, int, int]]:
+    """Which ports are open, and in which direction, to a group that is not the nodes' own."""
+    template = templates_of(**changes).batch
+    return {
+        (direction, rule["FromPort"], rule["ToPort"])
+        for direction in ("Ingress", "Egress")
+        for name, rule in of_type(template, f"AWS::EC2::SecurityGroup{direction}").items()
+        if name.startswith("MountRules")
+    }
+
+
+@pytest.mark.parametrize("resource_type", KEPT)
+def test_data_stays_when_the_stack_goes(resource_type: str) -> None:
+    assert deletion_policies(templates_of().storage, resource_type) == {"Retain"}
+
+
+@pytest.mark.parametrize("resource_type", KEPT)
+def test_data_goes_with_the_stack_where_its_owner_says_so(resource_type: str) -> None:
+    assert deletion_policies(templates_of(keep_data=False).storage, resource_type) == {"Delete"}
+
+
+def test_a_repository_that_goes_takes_its_images_along() -> None:
+    assert only(templates_of(keep_data=False).storage, "AWS::ECR::Repository")["EmptyOnDelete"] is True
+    assert not only(templates_of().storage, "AWS::ECR::Repository").get("EmptyOnDelete")
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_logs_follow_the_data(keep: bool) -> None:
+    templates = templates_of(keep_data=keep)
+    expected = {"Retain"} if keep else {"Delete"}
+    for template in (templates.network, templates.observability):
+        assert deletion_policies(template, "AWS::Logs::LogGroup") == expected
+
+
+def test_the_bucket_is_encrypted_versioned_and_its_accesses_are_logged() -> None:
+    bucket = data_bucket()
+    (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert rule["BucketKeyEnabled"] is True
+    assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert bucket["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    assert "DestinationBucketName" in bucket["LoggingConfiguration"]
+
+
+def test_a_bucket_that_goes_with_its_stack_leaves_no_log_bucket_behind() -> None:
+    assert len(of_type(templates_of(keep_data=False).storage, "AWS::S3::Bucket")) == 1
+    assert "LoggingConfiguration" not in data_bucket(keep_data=False)
+
+
+def test_no_bucket_answers_without_tls_1_2_or_to_the_public() -> None:
+    template = templates_of().storage
+    policies = of_type(template, "AWS::S3::BucketPolicy").values()
+    assert len(policies) == len(of_type(template, "AWS::S3::Bucket")) == 2
+    for policy in policies:
+        denied = [
+            each["Condition"] for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"
+        ]
+        assert {"Bool": {"aws:SecureTransport": "false"}} in denied
+        assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in denied
+    for bucket in of_type(template, "AWS::S3::Bucket").values():
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+
+
+def test_abandoned_uploads_and_replaced_checkpoints_do_not_cost_for_ever() -> None:
+    rules = data_bucket()["LifecycleConfiguration"]["Rules"]
+    assert any("AbortIncompleteMultipartUpload" in rule for rule in rules)
+    assert any("NoncurrentVersionExpiration" in rule for rule in rules)
+    assert not any("ExpirationInDays" in rule and "Prefix" not in rule for rule in rules)
+
+
+def test_an_image_tag_never_changes_and_every_image_is_scanned() -> None:
+    repository = only(templates_of().storage, "AWS::ECR::Repository")
+    assert repository["ImageTagMutability"] == "IMMUTABLE"
+    assert repository["ImageScanningConfiguration"] == {"ScanOnPush": True}
+    assert repository["EncryptionConfiguration"]["EncryptionType"] == "KMS"
+
+
+def test_one_key_that_rotates_encrypts_everything() -> None:
+    template = templates_of().storage
+    (key,) = of_type(template, "AWS::KMS::Key")
+    assert only(template, "AWS::KMS::Key")["EnableKeyRotation"] is True
+    arn = {"Fn::GetAtt": [key, "Arn"]}
+    assert only(template, "AWS::EFS::FileSystem")["KmsKeyId"] == arn
+    assert only(template, "AWS::ECR::Repository")["EncryptionConfiguration"]["KmsKey"] == arn
+
+
+def test_efs_is_mounted_in_one_zone_with_tls_by_this_account_only() -> None:
+    template = templates_of().storage
+    files = only(template, "AWS::EFS::FileSystem")
+    assert files["Encrypted"] is True
+    (statement,) = files["FileSystemPolicy"]["Statement"]
+    assert statement["Condition"]["Bool"]["aws:SecureTransport"] == "true"
+    assert statement["Condition"]["StringEquals"] == {"aws:PrincipalAccount": {"Ref": "AWS::AccountId"}}
+    assert len(of_type(template, "AWS::EFS::MountTarget")) == 1
+
+
+def test_nodes_reach_efs_on_its_port_only() -> None:
+    assert mount_rules() == {("Egress", 2049, 2049), ("Ingress", 2049, 2049)}
+
+
+def test_lustre_has_the_declared_size_and_speed_and_keeps_its_data() -> None:
+    template = templates_of(
+        file_system=FileSystem.FSX_LUSTRE, fsx_capacity_gib=4800, fsx_mbps_per_tib=500
+    ).storage
+    files = only(template, "AWS::FSx::FileSystem")
+    lustre = files["LustreConfiguration"]
+    assert files["StorageCapacity"] == 4800
+    assert (lustre["DeploymentType"], lustre["PerUnitStorageThroughput"]) == ("PERSISTENT_2", 500)
+    assert lustre["AutomaticBackupRetentionDays"] == 7
+    assert "KmsKeyId" in files
+    assert deletion_policies(template, "AWS::FSx::FileSystem") == {"Retain"}
+
+
+def test_nodes_and_lustre_reach_each_other_on_lustres_ports_only() -> None:
+    ports = {(988, 988), (1018, 1023)}
+    expected = {(direction, *pair) for direction in ("Egress", "Ingress") for pair in ports}
+    assert mount_rules(file_system=FileSystem.FSX_LUSTRE) == expected
+    own = of_type(templates_of(file_system=FileSystem.FSX_LUSTRE).storage, "AWS::EC2::SecurityGroupIngress")
+    assert {(each["FromPort"], each["ToPort"]) for each in own.values()} == ports
+
+
+def test_without_a_file_system_there_is_none_and_no_rule_for_it() -> None:
+    template = templates_of(file_system=FileSystem.NONE).storage
+    assert not of_type(template, "AWS::EFS::FileSystem")
+    assert not of_type(template, "AWS::FSx::FileSystem")
+    assert mount_rules(file_system=FileSystem.NONE) == set()

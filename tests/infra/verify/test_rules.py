@@ -1,0 +1,103 @@
+"""Each of our own rules finds what it is for, and nothing where all is well."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipway.infra.declare.types import Egress, FileSystem, Market
+from slipway.infra.verify.rules import RULES
+from tests.infra.verify.rule_templates import BAD, GOOD, Path, changed
+from tests.infra.synthesis import mpi_templates_of, templates_of
+
+VARIANTS: tuple[dict[str, object], ...] = (
+    {},
+    {"egress": Egress.NAT},
+    {"file_system": FileSystem.NONE},
+    {"file_system": FileSystem.FSX_LUSTRE},
+    {"market": Market.OPEN_RESERVATION},
+    {
+        "market": Market.CAPACITY_BLOCK,
+        "reservation_id": "cr-0123456789abcdef0",
+        "instance_type": "p4d.24xlarge",
+    },
+    {"keep_data": False},
+    {"efa_interfaces": 0},
+)
+
+
+MPI_VARIANTS: tuple[dict[str, object], ...] = (
+    {},
+    {"instance_type": "c6i.16xlarge"},
+    {"instance_type": "c6i.metal"},
+    {"instance_type": "c6in.32xlarge"},
+    {"market": Market.SPOT},
+    {"market": Market.TARGETED_RESERVATION, "reservation_id": "cr-0123456789abcdef0"},
+    {"egress": Egress.NAT},
+    {"file_system": FileSystem.NONE},
+    {"ssh_cidrs": ("10.0.0.0/8",)},
+    {"idle_minutes": None},
+    {"start_at": "0 8 * * MON-FRI", "stop_at": "0 20 * * *"},
+    {"keep_data": False},
+)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_passes_a_template_where_all_is_well(name: str) -> None:
+    assert list(RULES[name](GOOD)) == []
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_passes_an_empty_template(name: str) -> None:
+    assert list(RULES[name]({})) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "resource_type", "path", "value"), BAD, ids=[f"{each[0]}-{each[2][-1]}" for each in BAD]
+)
+def test_a_rule_finds_what_it_is_for_and_says_where_and_what(
+    name: str, resource_type: str, path: Path, value: object
+) -> None:
+    template = changed(resource_type, path, value)
+    findings = list(RULES[name](template))
+    assert findings
+    for finding in findings:
+        assert finding.where in template["Resources"]
+        assert len(finding.message) > 15
+
+
+def test_every_rule_has_a_template_that_it_does_not_pass() -> None:
+    assert {each[0] for each in BAD} == set(RULES)
+
+
+def test_a_secret_is_never_printed() -> None:
+    secret = "AKIA" + "A" * 16
+    container = ("NodeProperties", "NodeRangeProperties", 0, "Container", "Environment", 0, "Value")
+    template = changed("AWS::Batch::JobDefinition", container, secret)
+    assert secret not in str(list(RULES["batch-no-secrets"](template)))
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_every_sort_of_cluster_passes_every_rule(changes: dict[str, object]) -> None:
+    for template in templates_of(**changes).all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [
+        [{"Fn::GetAtt": ["Image", "RepositoryUri"]}, ":0123"],
+        [{"Ref": "AWS::AccountId"}, ".dkr.ecr.us-east-1.amazonaws.com/own:0123"],
+    ],
+)
+def test_an_image_of_this_template_or_of_the_same_account_is_ours(registry: list[object]) -> None:
+    container = ("NodeProperties", "NodeRangeProperties", 0, "Container", "Image")
+    template = changed("AWS::Batch::JobDefinition", container, {"Fn::Join": ["", registry]})
+    assert list(RULES["batch-image-is-ours"](template)) == []
+
+
+@pytest.mark.parametrize("changes", MPI_VARIANTS, ids=str)
+def test_every_sort_of_mpi_cluster_passes_every_rule(changes: dict[str, object]) -> None:
+    for template in mpi_templates_of(**changes).all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name

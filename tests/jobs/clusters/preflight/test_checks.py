@@ -1,0 +1,248 @@
+"""The checks of preflight, one by one: what fails says why and how to mend it; no answer is never an ok."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.core.images.container_locks import Lock
+from slipway.jobs.core.targets import DamagedTarget
+from slipway.jobs.clusters.declared import declared_cluster
+from slipway.jobs.clusters.preflight.checks import CHECKS
+from slipway.jobs.clusters.preflight.facts import Facts, MachineImage, Quota, Reservation
+from slipway.jobs.clusters.preflight.verdicts import Outcome, Verdict
+from tests.jobs.core.test_targets import TARGET
+
+CLUSTER = replace(declared_cluster("dl1"), alert_email="team@slipway.test", max_nodes=16)
+DENIED = Unanswered(
+    action="ec2:DescribeSomething", code="UnauthorizedOperation", message="You are not authorized"
+)
+RESERVED = replace(CLUSTER, market="targeted-reservation", reservation_id="cr-0123456789abcdef0")
+RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
+
+BAKE = "cdk deploy slipway-bakery-gaudi-ecs, then slipway bake gaudi-ecs --wait --region us-east-1"
+READY = Facts(
+    account="123456789012",
+    region_status="opt-in-not-required",
+    zones=("us-east-1a", "us-east-1b"),
+    quota=Quota(code="L-X", name="Running On-Demand DL instances", vcpus=1536.0),
+    parameter="ami-1",
+    machine_image=MachineImage(id="ami-1", architecture="x86_64", state="available"),
+    manifest={"synapseai": "1.18.0"},
+    reservation=RESERVATION,
+    bootstrap_version="21",
+    target=replace(TARGET, image_tag="abc"),
+    pushed=True,
+    lock=Lock(image={"synapseai": "1.18.0"}, host={"synapseai": "1.18.0"}),
+    machine_lock_digest="abc",
+    image_tag="abc",
+)
+
+
+def verdict(check: str, cluster: Any = CLUSTER, **facts: Any) -> Verdict:
+    return CHECKS[check](cluster, replace(READY, **facts))
+
+
+def test_where_everything_is_ready_every_check_is_ok() -> None:
+    for cluster in (CLUSTER, RESERVED):
+        outcomes = {name: check(cluster, READY).outcome for name, check in CHECKS.items()}
+        assert set(outcomes.values()) == {Outcome.OK}, outcomes
+
+
+def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
+    asked: dict[str, Any] = {
+        each.name: DENIED for each in fields(Facts) if each.name not in ("lock", "image_tag")
+    }
+    facts = replace(READY, **asked)
+    local = {"budget", "alert e-mail"}
+    verdicts = {name: check(RESERVED, facts) for name, check in CHECKS.items() if name not in local}
+    account = verdicts.pop("credentials and account")
+    assert account.outcome is Outcome.FAILED
+    assert {name for name, each in verdicts.items() if each.outcome is not Outcome.UNKNOWN} == set()
+    assert all(each.fix == "allow ec2:DescribeSomething to your role" for each in verdicts.values())
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "found", "fix"),
+    [
+        ("region enabled", {"region_status": "not-opted-in"}, "is not enabled", "aws account enable-region"),
+        (
+            "type offered in the zone",
+            {"zones": ("us-east-1c", "us-east-1d")},
+            "not offered in us-east-1a today, but in us-east-1c, us-east-1d",
+            "-c dl1.zone=us-east-1c",
+        ),
+        ("type offered in the zone", {"zones": ()}, "in no zone of us-east-1", "try region us-west-2"),
+        (
+            "vCPU quota",
+            {"quota": Quota(code="L-6E", name="Running On-Demand DL instances", vcpus=0.0)},
+            "16 nodes × 96 vCPUs = 1536 vCPUs, but the quota 'Running On-Demand DL instances' is 0",
+            "--quota-code L-6E --desired-value 1536 --region us-east-1",
+        ),
+        ("vCPU quota", {"quota": Quota(code="L", name="Q", vcpus=1535.0)}, "is 1535", "--desired-value 1536"),
+        (
+            "CDK bootstrap",
+            {"bootstrap_version": None},
+            "not bootstrapped",
+            "cdk bootstrap aws://123456789012/us-east-1",
+        ),
+        ("CDK bootstrap", {"bootstrap_version": "5"}, "is version 5; needed is 6", "cdk bootstrap"),
+        ("CDK bootstrap", {"bootstrap_version": "foreign"}, "is version foreign", "cdk bootstrap"),
+        ("machine image", {"parameter": None}, "there is no SSM parameter /slipway", BAKE),
+        ("machine image", {"machine_image": None}, "ami-1, which /slipway", BAKE),
+        (
+            "machine image",
+            {"machine_image": MachineImage(id="ami-1", architecture="x86_64", state="pending")},
+            "is pending",
+            BAKE,
+        ),
+        (
+            "machine image",
+            {"machine_image": MachineImage(id="ami-1", architecture="arm64", state="available")},
+            "ami-1 is for arm64, and dl1.24xlarge is x86_64",
+            "a machine image for x86_64",
+        ),
+        (
+            "locked versions",
+            {"manifest": {"synapseai": "1.18.0", "lock_digest": "def"}},
+            "it was baked from lock def, and containers/images/gaudi-ecs here is abc",
+            BAKE,
+        ),
+        ("locked versions", {"manifest": None}, "does not say what was baked", BAKE),
+        (
+            "locked versions",
+            {"manifest": {"synapseai": "1.19.1"}},
+            "synapseai is 1.19.1, locked is 1.18.0",
+            BAKE,
+        ),
+        (
+            "locked versions",
+            {"manifest": {}},
+            "synapseai is missing, locked is 1.18.0",
+            BAKE,
+        ),
+        (
+            "locked versions",
+            {"lock": Lock(image={"synapseai": "1.22.0"}, host={"synapseai": "1.22.0"})},
+            "synapseai 1.22.0 no longer supports Habana Gaudi HL-205; the last that does is 1.21",
+            "lower it in containers/images/gaudi/lock.toml",
+        ),
+        (
+            "container image",
+            {"pushed": False},
+            "abc, which the job definition names, is not pushed",
+            "slipway build gaudi --on dl1",
+        ),
+        (
+            "container image",
+            {"image_tag": "def"},
+            "names gaudi:abc, and containers/ here is def",
+            "cdk deploy",
+        ),
+        (
+            "container image",
+            {"target": DamagedTarget("the SSM parameter p is not JSON", hint="deploy again")},
+            "is not JSON",
+            "deploy again",
+        ),
+    ],
+)
+def test_what_fails_says_why_and_what_to_do(check: str, facts: dict[str, Any], found: str, fix: str) -> None:
+    failed = verdict(check, **facts)
+    assert failed.outcome is Outcome.FAILED
+    assert found in failed.found
+    assert fix in failed.fix
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"reservation": None}, "there is no cr-0123456789abcdef0 in us-east-1"),
+        ({"reservation": replace(RESERVATION, state="expired")}, "is expired"),
+        (
+            {"reservation": replace(RESERVATION, zone="us-east-1b")},
+            "is in us-east-1b, and the cluster in us-east-1a",
+        ),
+        ({"reservation": replace(RESERVATION, instance_type="p5.48xlarge")}, "is of p5.48xlarge"),
+        ({"reservation": replace(RESERVATION, total=8)}, "is of 8 instances, and max_nodes is 16"),
+    ],
+)
+def test_a_reservation_that_cannot_serve_is_refused(changes: dict[str, Any], found: str) -> None:
+    failed = verdict("capacity reservation", RESERVED, **changes)
+    assert failed.outcome is Outcome.FAILED
+    assert found in failed.found
+    assert failed.fix
+
+
+def test_credentials_of_another_account_than_declared_are_refused() -> None:
+    failed = verdict("credentials and account", replace(CLUSTER, account="999999999999"))
+    assert failed.outcome is Outcome.FAILED
+    assert "of 123456789012, and dl1 is declared for 999999999999" in failed.found
+
+
+def test_a_quota_of_exactly_what_is_needed_suffices() -> None:
+    assert verdict("vCPU quota", quota=Quota(code="L", name="Q", vcpus=1536.0)).outcome is Outcome.OK
+
+
+def test_a_quota_that_nobody_lists_is_unknown() -> None:
+    assert verdict("vCPU quota", quota=None).outcome is Outcome.UNKNOWN
+
+
+def test_an_image_of_a_cluster_that_is_not_deployed_is_unknown() -> None:
+    unknown = verdict("container image", target=None, pushed=None)
+    assert unknown.outcome is Outcome.UNKNOWN
+    assert "is not deployed" in unknown.found
+
+
+def test_an_example_address_is_refused_for_alarms() -> None:
+    failed = verdict("alert e-mail", replace(CLUSTER, alert_email="you@example.com"))
+    assert failed.outcome is Outcome.FAILED
+    assert "you@example.com, which nobody reads" in failed.found
+
+
+def test_a_budget_below_one_hour_of_all_nodes_is_refused() -> None:
+    assert verdict("budget", replace(CLUSTER, budget_usd_per_month=209)).outcome is Outcome.FAILED
+    assert verdict("budget", replace(CLUSTER, budget_usd_per_month=210)).outcome is Outcome.OK
+
+
+def test_a_budget_is_not_judged_without_a_price() -> None:
+    assert verdict("budget", replace(CLUSTER, instance_type="p5e.48xlarge")).outcome is Outcome.UNKNOWN
+
+
+def test_what_was_baked_from_this_lock_is_ok() -> None:
+    manifest = {"synapseai": "1.18.0", "lock_digest": "abc"}
+    assert verdict("locked versions", manifest=manifest).outcome is Outcome.OK
+
+
+def test_a_machine_image_of_your_own_is_pointed_at_by_hand() -> None:
+    own = replace(CLUSTER, ami_parameter="/our/ami")
+    assert "aws ssm put-parameter" in verdict("machine image", own, parameter=None).fix
+
+
+def test_a_stand_in_of_the_yard_is_not_passed_off_as_a_baked_image() -> None:
+    found = verdict("locked versions", manifest={"synapseai": "1.18.0", "stand_in": True}).found
+    assert "a stand-in of the yard" in found
+
+
+def test_machines_need_no_image_and_are_judged_like_the_rest() -> None:
+    machines = replace(declared_cluster("c6i"), alert_email="team@slipway.test")
+    lock = Lock(image={}, host={"open-mpi": "4.1"})
+    told: dict[str, Any] = {
+        "target": None,
+        "pushed": None,
+        "image_tag": None,
+        "lock": lock,
+        "manifest": {"open-mpi": "4.1"},
+    }
+    verdicts = {name: check(machines, replace(READY, **told)) for name, check in CHECKS.items()}
+    assert {each.outcome for each in verdicts.values()} == {Outcome.OK}, verdicts
+    assert "needs none" in verdicts["container image"].found
+    assert "4 nodes × 64 vCPUs = 256" in verdicts["vCPU quota"].found
+    assert "91.9 hours of 4 nodes" in verdicts["budget"].found
+    other = verdict("locked versions", machines, lock=lock, manifest={"open-mpi": "5.0"})
+    assert other.outcome is Outcome.FAILED
+    assert "open-mpi is 5.0, locked is 4.1" in other.found
+    assert "containers/images/cpu-mpi/lock.toml" in other.fix or "slipway bake cpu-mpi" in other.fix

@@ -1,0 +1,88 @@
+"""What commands learn of the declarations, from a process of infra's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.core.errors import InvalidConfig, SlipwayError
+from slipway.jobs.clusters.declared import declared_cluster, declared_clusters, find_checkout
+
+ROOT = Path(__file__).parents[3]
+
+
+def write_infra(folder: Path, declared: str) -> None:
+    (folder / "infra").mkdir()
+    (folder / "infra" / "__init__.py").touch()
+    (folder / "infra" / "clusters.py").touch()
+    (folder / "infra" / "declared.py").write_text(declared)
+
+
+def test_the_clusters_of_this_checkout_are_read_with_overrides() -> None:
+    dl1, c6i = declared_clusters(["dl1.max_nodes=3", "dl1.zone=us-east-1b"])
+    assert (dl1.name, dl1.kind, dl1.max_nodes, dl1.zone) == ("dl1", "batch", 3, "us-east-1b")
+    assert (c6i.name, c6i.kind, c6i.max_nodes) == ("c6i", "mpi", 4)
+
+
+def test_a_cluster_says_whose_lock_its_machine_image_is_held_against() -> None:
+    dl1, c6i = declared_clusters()
+    assert (dl1.image, dl1.locked_by) == ("gaudi", "gaudi")
+    assert (c6i.image, c6i.locked_by) == (None, "cpu-mpi")
+
+
+def test_every_problem_comes_over_with_its_place_and_fix() -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        declared_clusters(["dl1.max_nodes=0", "dl1.regoin=us-east-1"])
+    assert [problem.where for problem in refusal.value.problems] == [
+        "dl1.regoin of the context",
+        "dl1.max_nodes of the context",
+    ]
+    assert "did you mean region?" in refusal.value.message
+
+
+def test_an_override_that_looks_like_an_option_stays_an_override() -> None:
+    with pytest.raises(InvalidConfig, match=r"dl1\.zone"):
+        declared_clusters(["dl1.zone=--help"])
+    assert declared_clusters(["--help"])  # a key of nobody's
+
+
+def test_a_checkout_is_found_from_any_folder_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_infra(tmp_path, "")
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "deep" / "er")
+    assert find_checkout() == tmp_path
+
+
+def test_outside_of_one_the_package_s_own_checkout_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_checkout() == ROOT
+
+
+def test_declarations_that_do_not_load_are_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_infra(tmp_path, "import nowhere")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SlipwayError, match="No module named 'nowhere'") as refusal:
+        declared_clusters()
+    assert "\n" not in refusal.value.message
+    assert f"python -m slipway.infra.declare.declared` in {tmp_path}" in refusal.value.hint
+
+
+def test_an_infra_of_another_version_is_told_by_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_infra(tmp_path, """print('{"clusters": [{"kind": "batch", "name": "dl1", "max_nodes": "4"}]}')""")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SlipwayError, match="has max_nodes = '4', not a whole number") as refusal:
+        declared_clusters()
+    assert "install slipway from the checkout" in refusal.value.hint
+
+
+def test_an_unknown_cluster_is_refused_with_those_declared() -> None:
+    with pytest.raises(SlipwayError, match="no cluster 'p4d' is declared") as refusal:
+        declared_cluster("p4d")
+    assert refusal.value.hint == "declared are dl1, c6i"

@@ -1,0 +1,173 @@
+"""Calibration as data: where the numbers come from, which row an estimate stands on, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.estimate import CannotEstimate, Layout, throughput
+from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement, merged
+from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.evidence.measurements import Measurement, decode_measurements, encode_measurements, our_measurements
+from slipway.jobs.estimate.work.models import MODELS
+from slipway.jobs.estimate.evidence.published import TABLES, calibrate, efficiency_of, rate_of
+from slipway.jobs.estimate.work.workloads import at_length, find_workload
+
+OURS = our_measurements()
+
+
+def asked(
+    instance: str = "dl1.24xlarge", model: str = "bert-large", nodes: int = 1, layout: Layout | None = None
+) -> Asked:
+    return Asked(
+        instance=instance,
+        model_name=model,
+        model=MODELS[model],
+        cluster=cluster_of(instance_type(instance), nodes),
+        layout=layout or TABLES["dl1/bert-large"].layout,
+    )
+
+
+def run_of(nodes: int, rate: float, **changed: object) -> Measurement:
+    row = replace(OURS[0], name="my-run", nodes=nodes, sequences_per_second=rate, source="slipway calibrate")
+    return replace(row, utilisation=None, network_efficiency=None, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_published_row_stands_in_the_file_with_the_numbers_that_it_gives(table: object) -> None:
+    table = TABLES[getattr(table, "name")]  # noqa: B009 - narrows the type
+    rows = [row for row in OURS if row.name == table.name]
+    assert [row.nodes for row in rows] == [row.nodes for row in table.rows]
+    assert [row.source for row in rows] == [table.source] * len(rows)
+    for row, published in zip(rows, table.rows, strict=True):
+        assert row.sequences_per_second == pytest.approx(rate_of(table, published), rel=1e-6)
+        assert row.peak_tflops * 1e12 == pytest.approx(table.cluster(row.nodes).peak_flops)
+    expected = calibrate(table)
+    assert rows[0].utilisation == pytest.approx(expected.utilisation, rel=1e-6)
+    assert rows[0].network_efficiency == pytest.approx(expected.network_efficiency, rel=1e-6)
+    assert all(row.utilisation is None for row in rows[1:])
+
+
+def test_the_prior_of_a_class_is_rounded_from_its_tables() -> None:
+    assert efficiency_of(TABLES["dl1/bert-1.5b"]) == pytest.approx(0.08, abs=0.01)
+    assert efficiency_of(TABLES["trn1/pythia-6.9b"]) == pytest.approx(0.25, abs=0.05)
+
+
+def test_what_was_measured_so_is_called_measured_and_brings_its_row() -> None:
+    known = find_calibration(OURS, asked(nodes=8))
+    assert (known.word, known.predicted_word) == ("measured", "calibrated")
+    assert known.measured is not None
+    assert known.measured.sequences_per_second == 9977.54
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        asked(nodes=16),
+        asked(nodes=8, layout=replace(TABLES["dl1/bert-large"].layout, micro_batch=32)),
+        asked(nodes=8, layout=replace(TABLES["dl1/bert-large"].layout, sharding="zero1")),
+        asked(nodes=8, layout=replace(TABLES["dl1/bert-large"].layout, global_batch=32768)),
+    ],
+    ids=["more nodes", "another micro-batch", "sharded", "another batch"],
+)
+def test_the_same_model_on_the_same_family_otherwise_is_calibrated(changed: Asked) -> None:
+    known = find_calibration(OURS, changed)
+    assert (known.word, known.measured) == ("calibrated", None)
+    assert known.calibration.utilisation == pytest.approx(OURS[0].utilisation)
+
+
+def test_another_model_of_the_family_predicts_by_the_one_that_is_most_like_it() -> None:
+    layout = Layout(micro_batch=1)
+    known = find_calibration(OURS, asked(instance="trn1.32xlarge", model="gpt-j-6b", layout=layout))
+    assert known.word == "predicted"
+    assert "pythia-6.9b" in known.basis
+
+
+def test_a_family_that_nobody_measured_is_left_to_its_class() -> None:
+    known = find_calibration(OURS, asked(instance="p4d.24xlarge"))
+    assert known.word == "predicted"
+    assert known.calibration.utilisation is None
+    assert "prior" in known.basis
+
+
+def test_a_utilisation_follows_the_peak_that_it_was_divided_by() -> None:
+    """Somebody corrects the catalogue's peak: the predicted rate stays what was measured."""
+    own = asked(nodes=16)
+    corrected = replace(own, cluster=replace(own.cluster, peak_flops=own.cluster.peak_flops * 2))
+    before = throughput(own.model, own.cluster, own.layout, find_calibration(OURS, own).calibration)
+    after = throughput(
+        own.model, corrected.cluster, own.layout, find_calibration(OURS, corrected).calibration
+    )
+    assert after.sequences_per_second == pytest.approx(before.sequences_per_second, rel=1e-6)
+
+
+def test_the_user_s_own_measurement_takes_the_place_of_ours_for_that_model_only() -> None:
+    mine = fit_measurement(run_of(1, 1000.0), asked(), (), OURS)
+    rows = merged(OURS, [mine])
+    known = find_calibration(rows, asked(nodes=16))
+    assert known.calibration.utilisation == pytest.approx(mine.utilisation)
+    assert known.word == "calibrated"
+    assert find_calibration(rows, asked(nodes=8)).measured is None  # ours is gone
+    other = asked(model="bert-1.5b", nodes=1, layout=TABLES["dl1/bert-1.5b"].layout)
+    assert find_calibration(rows, other) == find_calibration(OURS, other)
+
+
+def test_a_run_is_met_exactly_by_what_it_calibrates() -> None:
+    own = asked(nodes=4)
+    mine = fit_measurement(run_of(4, 4000.0), own, (), OURS)
+    found = find_calibration(merged(OURS, [mine]), own).calibration
+    rate = throughput(own.model, own.cluster, own.layout, found).sequences_per_second
+    assert rate == pytest.approx(4000.0, rel=1e-6)
+
+
+def test_a_larger_run_gives_the_network_s_efficiency_once_a_smaller_one_gave_utilisation() -> None:
+    small = fit_measurement(run_of(1, 1300.0), asked(), (), OURS)
+    large = fit_measurement(run_of(8, 9000.0), asked(nodes=8), [small], OURS)
+    assert large.utilisation is None
+    assert large.network_efficiency is not None
+    found = find_calibration([small, large], asked(nodes=8)).calibration
+    own = asked(nodes=8)
+    rate = throughput(own.model, own.cluster, own.layout, found).sequences_per_second
+    assert rate == pytest.approx(9000.0, rel=1e-6)
+
+
+def test_what_is_written_is_read_again() -> None:
+    assert decode_measurements(encode_measurements(OURS), "copy") == OURS
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("utilisation", "1.2", "line 2: utilisation is 1.2; it must be more than 0 and at most 1"),
+        ("utilisation", "high", "line 2: utilisation is 'high', which is no number"),
+        ("network_efficiency", "0", "line 2: network_efficiency is 0.0"),
+        ("nodes", "0", "line 2: nodes is 0; it must be more than 0"),
+        ("nodes", "1.5", "line 2: nodes is '1.5', which is no whole number"),
+        ("sequences_per_second", "nan", "line 2: sequences_per_second is nan"),
+        ("peak_tflops", "-1", "line 2: peak_tflops is -1"),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused_with_its_file_and_line(
+    column: str, value: str, message: str
+) -> None:
+    lines = encode_measurements(OURS[:1]).splitlines()
+    cells = dict(zip(lines[0].split(","), lines[1].split(","), strict=False)) | {column: value}
+    text = f"{lines[0]}\n{','.join(cells[name] for name in lines[0].split(','))}\n"
+    with pytest.raises(CannotEstimate, match=r"mine\.csv") as refused:
+        decode_measurements(text, "mine.csv")
+    assert message in refused.value.message
+
+
+def test_a_file_of_something_else_is_refused() -> None:
+    with pytest.raises(CannotEstimate, match="lacks the column name, instance"):
+        decode_measurements("a,b\n1,2\n", "mine.csv")
+
+
+def test_another_sequence_length_is_another_model_to_a_calibration() -> None:
+    longer = at_length(find_workload("bert-large"), 256)
+    own = replace(asked(nodes=2), model_name=longer.model_name, model=longer.model)
+    assert find_calibration(OURS, own).word == "predicted"
+    same = at_length(find_workload("bert-large"), 128)
+    assert find_calibration(OURS, replace(own, model_name=same.model_name, model=same.model)).measured

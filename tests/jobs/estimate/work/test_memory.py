@@ -1,0 +1,95 @@
+"""What fits a device, and what is said when it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipway.jobs.estimate import Cluster, Layout
+from slipway.jobs.estimate.fitting import fit
+from slipway.jobs.estimate.work.memory import memory, usable_bytes
+from slipway.jobs.estimate.work.models import MODELS
+
+GIB = 2**30
+GAUDI = Cluster(
+    nodes=1,
+    devices_per_node=8,
+    peak_flops=116e12,
+    memory_bytes=32 * GIB,
+    intra_node_bytes_per_second=87.5e9,
+    inter_node_bytes_per_second=50e9,
+)
+BERT = MODELS["bert-1.5b"]
+
+
+def test_the_states_of_a_model_take_sixteen_bytes_a_parameter() -> None:
+    """BERT-1.5B has 22.8 GiB of states, 7.8 with ZeRO-1 over eight devices."""
+    plain = memory(BERT, GAUDI, Layout(micro_batch=1))
+    assert (plain.weights + plain.gradients + plain.optimizer) / GIB == pytest.approx(22.8, abs=0.05)
+    sharded = memory(BERT, GAUDI, Layout(micro_batch=1, sharding="zero1"))
+    assert (sharded.weights + sharded.gradients + sharded.optimizer) / GIB == pytest.approx(7.8, abs=0.05)
+
+
+@given(st.integers(1, 64), st.sampled_from(sorted(MODELS)))
+def test_memory_falls_as_sharding_rises(nodes: int, name: str) -> None:
+    cluster = replace(GAUDI, nodes=nodes)
+    totals = [
+        memory(MODELS[name], cluster, Layout(micro_batch=1, sharding=sharding)).weights
+        + memory(MODELS[name], cluster, Layout(micro_batch=1, sharding=sharding)).gradients
+        + memory(MODELS[name], cluster, Layout(micro_batch=1, sharding=sharding)).optimizer
+        for sharding in ("none", "zero1", "zero2", "zero3")
+    ]
+    assert totals == sorted(totals, reverse=True)
+    assert len(set(totals)) == len(totals)
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        (Layout(micro_batch=1), Layout(micro_batch=1, tensor=2)),
+        (Layout(micro_batch=1, tensor=4), Layout(micro_batch=1, tensor=8)),
+        (Layout(micro_batch=1), Layout(micro_batch=1, pipeline=2)),
+        (Layout(micro_batch=1, pipeline=4), Layout(micro_batch=1, pipeline=8)),
+    ],
+)
+def test_memory_falls_as_a_model_is_split_further(less: Layout, more: Layout) -> None:
+    model = MODELS["pythia-6.9b"]
+    assert memory(model, GAUDI, more).total < memory(model, GAUDI, less).total
+
+
+def test_checkpointing_trades_activations_for_time() -> None:
+    kept = memory(BERT, GAUDI, Layout(micro_batch=16))
+    again = memory(BERT, GAUDI, Layout(micro_batch=16, checkpointing="full"))
+    assert again.activations < kept.activations / 4
+
+
+def test_an_early_pipeline_stage_keeps_one_micro_batch_a_stage_and_gpipe_keeps_all() -> None:
+    layout = Layout(micro_batch=1, accumulation_steps=16, pipeline=8)
+    ordered = memory(MODELS["gpt-neox-20b"], GAUDI, layout)
+    all_kept = memory(MODELS["gpt-neox-20b"], GAUDI, replace(layout, schedule="gpipe"))
+    assert all_kept.activations == pytest.approx(2 * ordered.activations)
+
+
+def test_what_fits_is_said_to_fit_and_nothing_is_proposed() -> None:
+    found = fit(BERT, GAUDI, Layout(micro_batch=16, accumulation_steps=24, sharding="zero1"))
+    assert found.fits
+    assert found.nearest is None
+
+
+def test_what_does_not_fit_names_what_breaks_and_the_nearest_that_fits() -> None:
+    found = fit(MODELS["gpt-neox-20b"], GAUDI, Layout(micro_batch=4, global_batch=1024))
+    assert not found.fits
+    assert found.memory.largest == "optimizer"
+    assert found.nearest is not None
+    assert found.change
+    assert memory(MODELS["gpt-neox-20b"], GAUDI, found.nearest).total <= usable_bytes(GAUDI)
+
+
+def test_where_nothing_fits_nothing_is_proposed() -> None:
+    tiny = replace(GAUDI, devices_per_node=1, intra_node_bytes_per_second=0.0, memory_bytes=1 * GIB)
+    found = fit(MODELS["gpt-neox-20b"], tiny, Layout(micro_batch=1))
+    assert not found.fits
+    assert found.nearest is None

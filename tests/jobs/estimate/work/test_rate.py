@@ -1,0 +1,204 @@
+"""What a user of the estimate may rely on, whatever the shapes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import slipway.jobs.estimate
+from slipway.jobs.estimate import Calibration, CannotEstimate, Cluster, Layout, Model, fit_network_efficiency, fit_utilisation, throughput
+from slipway.jobs.estimate.work.models import MODELS
+from slipway.jobs.estimate.work.shapes import SHARDINGS
+
+ROOT = Path(__file__).parents[4]
+DECODER = MODELS["pythia-6.9b"]
+NODE = Cluster(
+    nodes=1,
+    devices_per_node=8,
+    peak_flops=312e12,
+    memory_bytes=80e9,
+    intra_node_bytes_per_second=300e9,
+    inter_node_bytes_per_second=50e9,
+)
+
+nodes = st.integers(1, 512)
+shardings = st.sampled_from(SHARDINGS)
+splits = st.sampled_from([(1, 1), (2, 1), (8, 1), (1, 2), (4, 2), (8, 4)])
+
+
+def test_the_call_that_the_module_shows_runs_as_it_stands() -> None:
+    """Sixty-four Gaudi from eight: the article measured 9977.54 sequences a second."""
+    *lines, call = str(slipway.jobs.estimate.__doc__).partition("\n\n")[2].strip().splitlines()
+    script = "\n".join([*lines, f"print({call})"])
+    told = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert float(told.stdout) == pytest.approx(9977.54, rel=0.04)
+
+
+@given(nodes, nodes, shardings, splits)
+def test_more_nodes_never_lower_the_total_on_an_ideal_network(
+    few: int, more: int, sharding: str, split: tuple[int, int]
+) -> None:
+    assume(few < more)
+    tensor, pipeline = split
+    assume(pipeline == 1 or sharding not in ("zero2", "zero3"))
+    ideal = replace(NODE, inter_node_bytes_per_second=1e20, latency_seconds=0.0)
+    layout = Layout(micro_batch=1, accumulation_steps=4, tensor=tensor, pipeline=pipeline, sharding=sharding)
+    assume(few * 8 % (tensor * pipeline) == 0)
+    assume(more * 8 % (tensor * pipeline) == 0)
+    small = throughput(DECODER, replace(ideal, nodes=few), layout)
+    large = throughput(DECODER, replace(ideal, nodes=more), layout)
+    assert large.sequences_per_second >= small.sequences_per_second
+
+
+@given(nodes, shardings, st.floats(0.01, 1.0))
+def test_efficiency_is_never_above_that_of_the_calibrated_row(
+    many: int, sharding: str, efficiency: float
+) -> None:
+    layout = Layout(micro_batch=2, accumulation_steps=8, sharding=sharding)
+    own = fit_utilisation(DECODER, NODE, layout, sequences_per_second=5.0, network_efficiency=efficiency)
+    grown = throughput(DECODER, replace(NODE, nodes=many), layout, own)
+    assert grown.sequences_per_second / many <= 5.0 * (1 + 1e-9)
+
+
+@given(nodes, shardings, splits, st.floats(0.05, 0.9))
+def test_the_row_that_gave_utilisation_is_met_exactly(
+    many: int, sharding: str, split: tuple[int, int], utilisation: float
+) -> None:
+    tensor, pipeline = split
+    assume(pipeline == 1 or sharding not in ("zero2", "zero3"))
+    assume(many * 8 % (tensor * pipeline) == 0)
+    cluster = replace(NODE, nodes=many)
+    layout = Layout(micro_batch=1, accumulation_steps=8, tensor=tensor, pipeline=pipeline, sharding=sharding)
+    rate = throughput(DECODER, cluster, layout, Calibration(utilisation=utilisation)).sequences_per_second
+    fitted = fit_utilisation(DECODER, cluster, layout, sequences_per_second=rate)
+    assert fitted.utilisation == pytest.approx(utilisation, rel=1e-6)
+
+
+@pytest.mark.parametrize("sharding", ["zero2", "zero3"])
+def test_a_split_that_deepspeed_does_not_run_is_refused(sharding: str) -> None:
+    """BI-063."""
+    layout = Layout(micro_batch=1, pipeline=2, sharding=sharding)
+    with pytest.raises(CannotEstimate, match="DeepSpeed runs no pipeline with ZeRO 2 or 3"):
+        throughput(DECODER, NODE, layout)
+
+
+def test_network_efficiency_is_found_again_from_the_row_it_made() -> None:
+    cluster, layout = replace(NODE, nodes=8), Layout(micro_batch=1, sharding="zero1")
+    known = Calibration(utilisation=0.4, network_efficiency=0.33)
+    rate = throughput(DECODER, cluster, layout, known).sequences_per_second
+    fitted = fit_network_efficiency(DECODER, cluster, layout, sequences_per_second=rate, utilisation=0.4)
+    assert fitted.network_efficiency == pytest.approx(0.33, rel=1e-6)
+
+
+def test_a_rate_beyond_the_peak_is_refused_with_the_peak_s_own_rate() -> None:
+    with pytest.raises(CannotEstimate, match="more than these devices can compute") as refused:
+        fit_utilisation(DECODER, NODE, Layout(micro_batch=1), sequences_per_second=1e6)
+    assert "not tokens" in refused.value.hint
+
+
+def test_a_compute_bound_row_gives_no_network_efficiency() -> None:
+    layout = Layout(micro_batch=1, accumulation_steps=64)
+    own = fit_utilisation(DECODER, NODE, layout, sequences_per_second=10.0)
+    assert own.utilisation is not None
+    with pytest.raises(CannotEstimate, match="perfect network"):
+        fit_network_efficiency(
+            DECODER,
+            replace(NODE, nodes=2),
+            layout,
+            sequences_per_second=20.5,
+            utilisation=own.utilisation,
+        )
+
+
+def test_what_is_computed_again_costs_time_but_is_no_work_of_the_model() -> None:
+    plain = throughput(DECODER, NODE, Layout(micro_batch=1))
+    again = throughput(DECODER, NODE, Layout(micro_batch=1, checkpointing="full"))
+    assert again.step.compute == pytest.approx(plain.step.compute * 4 / 3, rel=0.03)
+    assert again.mfu < plain.mfu
+
+
+def test_a_pipeline_s_bubble_shrinks_with_micro_batches_and_with_chunks() -> None:
+    cluster = replace(NODE, nodes=4)
+    few = Layout(micro_batch=1, accumulation_steps=4, tensor=8, pipeline=4)
+    many = replace(few, accumulation_steps=32)
+    chunked = replace(few, schedule="interleaved", chunks=2)
+
+    def idle(layout: Layout) -> float:
+        step = throughput(DECODER, cluster, layout).step
+        return step.bubble / step.compute
+
+    assert idle(many) == pytest.approx(idle(few) / 8)
+    assert idle(chunked) == pytest.approx(idle(few) / 2)
+
+
+def test_all_stages_wait_for_the_one_that_holds_most_layers() -> None:
+    """Thirty-two layers over three stages: eleven, eleven and ten."""
+    cluster = replace(NODE, nodes=3)
+    even, odd = Layout(micro_batch=1, pipeline=4), Layout(micro_batch=1, pipeline=3)
+    computed = throughput(DECODER, cluster, odd).step.compute * 3
+    as_if_even = throughput(DECODER, cluster, even).step.compute * 4
+    assert computed == pytest.approx(as_if_even * 33 / 32)
+
+
+def test_traffic_inside_a_node_is_added_up_before_it_leaves_the_node() -> None:
+    """Eight devices a node send what one would: the ring runs over nodes."""
+    slow = replace(NODE, nodes=4, inter_node_bytes_per_second=1e9, latency_seconds=0.0, network="infiniband")
+    eight = throughput(DECODER, slow, Layout(micro_batch=1)).step
+    one = throughput(
+        DECODER, replace(slow, devices_per_node=1, intra_node_bytes_per_second=0.0), Layout(micro_batch=1)
+    ).step
+    assert eight.data == pytest.approx(one.data, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("layout", "message", "hint"),
+    [
+        (Layout(micro_batch=1, tensor=3), "tensor degree 3 does not divide 32 heads", "2"),
+        (Layout(micro_batch=1, pipeline=64), "more than 32 layers", "at most 32"),
+        (Layout(micro_batch=1, pipeline=16), "8 devices are no multiple of 16", "16"),
+        (Layout(micro_batch=3, global_batch=100), "no multiple of the 24 sequences", "96 and 120"),
+    ],
+)
+def test_what_cannot_be_split_is_refused_with_what_can(layout: Layout, message: str, hint: str) -> None:
+    with pytest.raises(CannotEstimate, match=message) as refused:
+        throughput(DECODER, NODE, layout)
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize("value", [0, -1, 10**9, 1.5, True, float("nan")])
+def test_a_number_that_makes_no_sense_is_refused_by_name(value: object) -> None:
+    with pytest.raises(CannotEstimate, match="micro_batch is"):
+        Layout(micro_batch=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.01, float("nan"), float("inf")])
+def test_a_utilisation_outside_of_0_to_1_is_refused(value: float) -> None:
+    with pytest.raises(CannotEstimate, match="utilisation is"):
+        Calibration(utilisation=value)
+
+
+def test_a_cluster_of_several_nodes_needs_a_network() -> None:
+    with pytest.raises(CannotEstimate, match="inter_node_bytes_per_second is 0"):
+        replace(NODE, nodes=2, inter_node_bytes_per_second=0.0)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(CannotEstimate, match="hidden_size 100 is not a multiple of 16 heads") as refused:
+        Model(
+            layers=1,
+            hidden_size=100,
+            heads=16,
+            feed_forward=400,
+            vocabulary=10,
+            sequence_length=8,
+            causal=False,
+        )
+    assert "20 heads" in refused.value.hint

@@ -1,0 +1,81 @@
+"""BI-152: a job runs an image of the account's own registry that is built for the cluster's machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from slipway.jobs.core.job import DoesNotFit, Job
+from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.submit.submission import prepare
+from tests.yard.conftest import RunningYard
+
+JOB = Job(name="bert", recipe="bert_pretrain", nodes=2)
+INDEX = "application/vnd.oci.image.index.v1+json"
+IMAGE = "application/vnd.oci.image.manifest.v1+json"
+
+
+def push(yard: RunningYard, target: BatchTarget, media_type: str, **manifest: object) -> None:
+    text = json.dumps({"schemaVersion": 2, "mediaType": media_type, **manifest})
+    yard.client("ecr").put_image(
+        repositoryName="dl1",
+        imageManifest=text,
+        imageManifestMediaType=media_type,
+        imageTag=target.image_tag,
+        imageDigest="sha256:" + "0" * 64,
+    )
+
+
+def push_index(yard: RunningYard, target: BatchTarget, *architectures: str) -> None:
+    manifests = [
+        {
+            "mediaType": IMAGE,
+            "digest": "sha256:" + f"{number}" * 64,
+            "size": 1,
+            "platform": {"os": "linux", "architecture": each},
+        }
+        for number, each in enumerate(architectures)
+    ]
+    push(yard, target, INDEX, manifests=manifests)
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [
+        "docker.io/library",
+        "999999999999.dkr.ecr.us-east-1.amazonaws.com",
+        "123456789012.dkr.ecr.eu-west-1.amazonaws.com",
+        "123456789012.dkr.ecr.us-east-1.amazonaws.com.evil.example",
+    ],
+)
+def test_an_image_from_elsewhere_is_refused(
+    yard_shell: RunningYard, target: BatchTarget, registry: str
+) -> None:
+    foreign = replace(target, repository_uri=f"{registry}/dl1")
+    yard_shell.client("ssm").put_parameter(
+        Name=parameter_name("dl1"), Value=encode_target(foreign), Type="String", Overwrite=True
+    )
+    with pytest.raises(DoesNotFit, match="allowed is the account's own registry, 123456789012"):
+        prepare(JOB, "dl1")
+
+
+def test_an_image_for_other_machines_is_refused_with_those_it_is_for(
+    yard_shell: RunningYard, target: BatchTarget
+) -> None:
+    push_index(yard_shell, target, "arm64", "unknown")
+    with pytest.raises(DoesNotFit, match=r"gaudi:.* is for arm64, and dl1\.24xlarge is amd64"):
+        prepare(JOB, "dl1")
+
+
+def test_an_image_for_these_machines_too_is_taken(yard_shell: RunningYard, target: BatchTarget) -> None:
+    push_index(yard_shell, target, "arm64", "amd64", "unknown")
+    assert prepare(JOB, "dl1").image_digest
+
+
+def test_an_image_that_does_not_say_what_it_is_for_is_taken(
+    yard_shell: RunningYard, target: BatchTarget
+) -> None:
+    push(yard_shell, target, IMAGE, config={"digest": "sha256:" + "1" * 64}, layers=[])
+    assert prepare(JOB, "dl1").image_digest

@@ -1,0 +1,102 @@
+"""Nodes on this machine: folders of their own below a temporary root, and a real sshd each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.core.mpi.mpi_nodes import Member, host_name
+from slipway.jobs.platforms.mpi.node.roster import write_roster
+from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, Places
+from slipway.jobs.platforms.mpi.node.trust import cluster_user, establish, server_text
+
+SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+SECRET = "s" * 64
+Start = Callable[..., "Node"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    where: Places
+    member: Member
+
+    def ssh(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """From this node to whichever its roster names."""
+        return subprocess.run(
+            [self.where.ssh_program, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    def knows(self, members: Sequence[Member]) -> None:
+        write_roster(self.where, members)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """A node at an address of this machine; all have one port, as those of a cluster have."""
+    if SSHD is None:
+        pytest.skip("sshd is not installed")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # where sshd shuts itself in
+    port = free_port()
+    servers: list[subprocess.Popen[str]] = []
+
+    def begin(address: str, secret: str = SECRET) -> Node:
+        where = Places(root=tmp_path / f"{address}-{len(servers)}", ssh_port=port)
+        member = Member(name=host_name(address), address=address, instance_id=f"i-{len(servers)}")
+        establish(where, secret, [member.name, address], cluster_user())
+        write_roster(where, [member])
+        servers.append(serve(where, address))
+        return Node(where=where, member=member)
+
+    yield begin
+    for server in servers:
+        server.terminate()
+        server.communicate()
+
+
+def serve(where: Places, address: str) -> subprocess.Popen[str]:
+    lines = [
+        f"ListenAddress {address}:{where.ssh_port}",
+        f"PidFile {where.root / 'sshd.pid'}",
+        "StrictModes no",  # the temporary folder is everybody's
+    ]
+    configuration = where.root / "sshd_config"
+    configuration.write_text(server_text(where, cluster_user()) + "\n".join(lines) + "\n")
+    assert SSHD is not None
+    server = subprocess.Popen(
+        [SSHD, "-D", "-e", "-f", configuration], stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+    )
+    assert server.stderr is not None
+    for line in server.stderr:
+        if "listening" in line:
+            return server
+    raise AssertionError(f"sshd does not listen on {address}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def as_node(monkeypatch: pytest.MonkeyPatch) -> Callable[[Node], None]:
+    """Our own environment becomes the node's, and with it that of what it starts over ssh."""
+
+    def become(node: Node) -> None:
+        monkeypatch.setenv(ROOT_VARIABLE, str(node.where.root))
+        monkeypatch.setenv(PORT_VARIABLE, str(node.where.ssh_port))
+
+    return become

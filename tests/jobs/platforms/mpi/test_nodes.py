@@ -1,0 +1,112 @@
+"""The nodes of an MPI cluster seen from a laptop: awaited, started, and told apart by what they answered."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+
+import pytest
+
+from slipway.jobs.core.job import DoesNotFit, Job
+from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
+from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.clusters.objects import NoAnswer
+from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
+from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes
+from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.submit.submission import prepare
+from tests.jobs.conftest import Slipway
+from tests.jobs.platforms.mpi.conftest import WELL, commands, deploy, say_ready
+from tests.jobs.submit.test_submission import Clock
+from tests.yard.machines.hosts.conftest import Site, Vpc
+
+JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
+
+
+def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_sent(
+    target: MpiTarget,
+) -> None:
+    say_ready(target, answered=False)
+    silent = find_members(target.name, target.region)[1].name
+    (warning,) = prepare(JOB, target.name).warnings
+    assert f"1 of 2 nodes of {target.name} are ready ({silent}: no torch)" in warning
+    time = Clock()
+    with pytest.raises(NotEnoughNodes, match=f"{silent}: no torch"):
+        await_nodes(target, 2, lambda _: None, NodeClock(pause=time.pause, now=lambda: time.seconds))
+    assert commands(target, target.run_document) == []
+
+
+def never(seconds: float) -> None:
+    raise AssertionError(f"it waits {seconds} s for what cannot come")
+
+
+def test_a_node_that_lacks_what_no_waiting_brings_is_told_of_at_once(target: MpiTarget) -> None:
+    say_ready(target, answered=False, lasts=True)
+    silent = find_members(target.name, target.region)[1].name
+    (warning,) = prepare(JOB, target.name).warnings
+    assert warning.endswith("submitting refuses")
+    with pytest.raises(NotEnoughNodes, match=rf"{silent}: no torch.*; waiting does not mend that"):
+        await_nodes(target, 2, lambda _: None, NodeClock(pause=never))
+
+
+def test_a_host_that_failed_is_told_of_at_once_with_what_mends_it(site: Site, target: MpiTarget) -> None:
+    lacks_sshd = "#!/bin/bash\nsystemctl mask --now slipway-node.service\nrm -f /usr/sbin/sshd\n"
+    vpc = site.vpc()
+    encoded = base64.b64encode(lacks_sshd.encode()).decode()
+    vpc.start("broken", vpc.security_group("broken"), 1, UserData=encoded)
+    broken = deploy(site, vpc, "broken", WELL)
+    with pytest.raises(NotEnoughNodes, match=r"sshd is not there; install it with .*set_up\.py machine"):
+        await_nodes(broken, 1, lambda _: None, NodeClock(pause=never))
+    vpc.delete()
+
+
+def test_more_nodes_than_the_group_may_have_are_refused(target: MpiTarget) -> None:
+    with pytest.raises(DoesNotFit, match="may have 4"):
+        await_nodes(target, 5, lambda _: None)
+
+
+def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
+    site: Site, vpc: Vpc, target: MpiTarget
+) -> None:
+    said: list[str] = []
+    time = Clock()
+
+    def pause(seconds: float) -> None:
+        time.pause(seconds)
+        site.settle()
+        say_ready(target, answered=True)
+
+    main = await_nodes(target, 3, said.append, NodeClock(pause=pause, now=lambda: time.seconds))
+    members = find_members(target.name, target.region)
+    assert (len(members), members[0].instance_id) == (3, main)
+    assert said[0] == f"{target.name} has 2 of 3 nodes; its group is told to start the others"
+
+
+def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> None:
+    say_ready(target, answered=False)
+    rows = platform_of(target).node_rows(target)
+    assert rows is not None
+    assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
+    assert rows[1]["why"] == "no torch"
+
+
+def test_readiness_that_cannot_be_read_is_not_taken_for_nodes_that_were_never_asked(
+    target: MpiTarget,
+) -> None:
+    """Or a job would wait a quarter of an hour for nodes that are ready."""
+    with pytest.raises(NoAnswer, match=f"slipway-of-nobody/{READY_KEY}.* NoSuchBucket"):
+        platform_of(target).node_rows(replace(target, bucket="slipway-of-nobody"))
+
+
+def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
+    target: MpiTarget, slipway: Slipway
+) -> None:
+    say_ready(target, answered=False)
+    code, out, said = slipway("status", "--on", target.name, "--json")
+    assert (code, json.loads(out)) == (0, [])
+    silent = find_members(target.name, target.region)[1].name
+    assert f"{silent} is not: no torch" in said
+    code, out, _ = slipway("status", "--on", target.name, "--nodes", "--json")
+    assert [row["answered"] for row in json.loads(out)][:2] == [True, False]

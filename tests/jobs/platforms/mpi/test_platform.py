@@ -1,0 +1,212 @@
+"""A job of an MPI cluster from submit to cancel: Systems Manager's commands, run on real hosts of the yard.
+
+The documents here say what a node would; tests/jobs/platforms/mpi/node holds what nodes do, tests/end_to_end both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs import aws
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
+from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.mpi.halting import StillRuns, halt
+from slipway.jobs.runs.logs import Wanted, follow_lines
+from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.platforms.mpi import platform
+from slipway.jobs.platforms.mpi.platform import Busy, CodeChanged
+from slipway.jobs.platforms.mpi.runs import find_running
+from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.runs.rate import settings_of
+from slipway.jobs.runs.find import Found, find_run, list_runs, refresh
+from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.yard.gateway.faults import Fault, Kind, script
+from tests.jobs.platforms.mpi.conftest import commands
+from tests.jobs.submit.test_submission import Clock
+from tests.yard.conftest import REGION
+from tests.yard.machines.hosts.conftest import Site
+
+JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
+BADLY = [
+    "echo '[1] error: no such task' >&2",
+    "echo '[run] error: glue ended with exit code 7' >&2",
+    "exit 7",
+]
+LOST = ["echo '[run] error: glue ended with exit code 85, host ip-10-9-9-9 was lost' >&2", "exit 85"]
+LONG = ["exec sleep 300"]
+
+
+def submit(target: MpiTarget, job: Job = JOB) -> Submitted:
+    return submit_prepared(prepare(job, target.name), waiting=Clock().waiting())
+
+
+def ended(site: Site, target: MpiTarget, job_id: str) -> Found:
+    site.until(lambda: refresh(job_id, target).run.state.is_final)
+    return refresh(job_id, target)
+
+
+def with_document(lines: list[str]) -> Callable[[Any], Any]:
+    return pytest.mark.parametrize("target", [lines], indirect=True, ids=["node"])
+
+
+def test_a_job_runs_on_the_main_node_and_is_read_back_whole(site: Site, target: MpiTarget) -> None:
+    submitted = submit(target, replace(JOB, settings={"phase": "2"}))
+    found = ended(site, target, submitted.job_id)
+    run = found.run
+    assert settings_of(found.detail) == {"phase": "2"}
+    assert (run.state, run.exit_code, run.recipe, run.nodes) == (JobState.SUCCEEDED, 0, "prepare_bert", 2)
+    assert run.name == submitted.prepared.name
+    assert run.cost.usd is not None
+    assert [each.id for each in list_runs([target])] == [run.id]
+    (command,) = commands(target, target.run_document)
+    assert command["InstanceIds"] == [find_members(target.name, target.region)[0].instance_id]
+
+
+def test_the_code_and_the_request_are_in_the_bucket_before_the_job_is(target: MpiTarget) -> None:
+    prepared = submit(target).prepared
+    keys = {
+        each["Key"] for each in aws.reader("s3", REGION).list_objects_v2(Bucket=target.bucket)["Contents"]
+    }
+    digest = str(prepared.image_digest).removeprefix("sha256:")
+    assert keys == {f"code/{digest}.tar.gz", f"jobs/{prepared.name}/request.json", READY_KEY}
+
+
+def test_the_same_job_again_is_the_one_that_exists(site: Site, target: MpiTarget) -> None:
+    first, second = submit(target), submit(target)
+    assert (first.job_id, first.existed, second.existed) == (second.job_id, False, True)
+    assert len(commands(target, target.run_document)) == 1
+
+
+@pytest.mark.parametrize("kind", [Kind.DROP_RESPONSE, Kind.SERVER_ERROR, Kind.THROTTLE])
+def test_a_job_is_sent_once_whatever_happens_to_the_answer(site: Site, target: MpiTarget, kind: Kind) -> None:
+    script(site.yard, Fault(service="ssm", operation="SendCommand", kind=kind))
+    submitted = submit(target)
+    found = [each["CommandId"] for each in commands(target, target.run_document)]
+    assert found == [submitted.job_id]
+
+
+def test_another_laptop_finds_the_job_by_its_name(
+    site: Site, target: MpiTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = submit(target)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert submit(target).job_id == first.job_id
+    assert find_run("glue", [target]).run.id == first.job_id
+
+
+def test_logs_name_the_node_of_each_rank(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    lines = {line.text: (line.node, line.rank) for line in follow_lines(found, Wanted(), to_end=False)}
+    assert {text: lines[text] for text in ("[0] hello", "[3] there")} == {
+        "[0] hello": (0, 0),
+        "[3] there": (1, 3),
+    }
+    of_rank = list(follow_lines(found, Wanted(rank=3), to_end=False))
+    assert [line.text for line in of_rank] == ["[3] there"]
+
+
+@with_document(BADLY)
+def test_a_failed_job_is_explained_by_what_its_ranks_said(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert (found.run.state, found.run.exit_code, found.run.reason) == (JobState.FAILED, 7, "no such task")
+    told = platform_of(target).explain(found)
+    assert "exit code 7" in told.sentence
+    assert any("no such task" in words for words in told.evidence)
+
+
+@with_document(LOST)
+def test_a_lost_host_is_named_in_the_explanation(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert "host ip-10-9-9-9 was lost" in platform_of(target).explain(found).sentence
+    assert "host ip-10-9-9-9 was lost" in str(found.run.reason)
+
+
+@with_document(LONG)
+def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
+    site: Site, target: MpiTarget
+) -> None:
+    """Systems Manager goes on saying InProgress of it."""
+    submitted = submit(target)
+    site.until(lambda: refresh(submitted.job_id, target).run.state is JobState.RUNNING)
+    main = find_members(target.name, target.region)[0]
+    site.client("ec2").terminate_instances(InstanceIds=[main.instance_id])
+    found = ended(site, target, submitted.job_id)
+    assert commands(target, target.run_document)[0]["Status"] == "InProgress"
+    assert (found.run.state, found.run.status) == (JobState.FAILED, "MainNodeLost")
+    assert f"host {main.name} ({main.instance_id}) was lost" in platform_of(target).explain(found).sentence
+    assert found.run.stopped_at is not None
+    assert find_running(target) == []
+
+
+@with_document(LONG)
+def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, target: MpiTarget) -> None:
+    found = refresh(submit(target).job_id, target)
+    platform_of(target).cancel(found, "enough")
+    run = ended(site, target, found.run.id).run
+    assert (run.state, run.status) == (JobState.FAILED, "Cancelled")
+    assert "cancelled" in platform_of(target).explain(refresh(run.id, target)).sentence
+    (stop,) = commands(target, target.stop_document)
+    told = aws.reader("ssm", REGION).list_command_invocations(CommandId=stop["CommandId"])
+    assert {each["InstanceId"] for each in told["CommandInvocations"]} == {
+        each.instance_id for each in find_members(target.name, target.region)
+    }
+    assert stop["Parameters"] == {"Job": [run.name]}
+
+
+@with_document(LONG)
+def test_a_job_is_cancelled_on_all_nodes_that_hear_it_however_often_and_whichever_does_not(
+    site: Site, target: MpiTarget
+) -> None:
+    """One that has no agent yet would refuse a command that names it, for all."""
+    found = refresh(submit(target).job_id, target)
+    nodes = len(find_members(target.name, target.region))
+    deaf = start_deaf(site, target)
+    try:
+        assert len(find_members(target.name, target.region)) == nodes + 1
+        for _ in range(2):
+            platform_of(target).cancel(found, "enough")
+        ended(site, target, found.run.id)
+        assert [each["TargetCount"] for each in commands(target, target.stop_document)] == [nodes, nodes]
+    finally:
+        site.client("ec2").terminate_instances(InstanceIds=[deaf])
+
+
+def start_deaf(site: Site, target: MpiTarget) -> str:
+    """An instance with the cluster's tag that is in no group, so that the yard makes no host of it."""
+    ec2 = site.client("ec2")
+    image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": CLUSTER_TAG, "Value": target.name}]}]
+    ran = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=tags)
+    return str(ran["Instances"][0]["InstanceId"])
+
+
+@with_document(LONG)
+def test_while_a_job_runs_another_is_refused_with_its_name_and_so_is_stopping_its_machines(
+    site: Site, target: MpiTarget
+) -> None:
+    first = submit(target)
+    with pytest.raises(Busy, match=first.prepared.name):
+        submit(target, replace(JOB, name="other"))
+    with pytest.raises(StillRuns, match=f"{first.prepared.name} runs on {target.name}"):
+        halt(target, lambda _: None)
+    platform_of(target).cancel(refresh(first.job_id, target), "enough")
+    ended(site, target, first.job_id)
+
+
+def test_code_that_changes_after_the_job_was_decided_is_not_run_under_its_name(
+    target: MpiTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(JOB, target.name)
+    (tmp_path / "new.py").write_text("")
+    monkeypatch.setattr(platform, "own_containers", lambda: tmp_path)
+    with pytest.raises(CodeChanged):
+        submit_prepared(prepared, waiting=Clock().waiting())
+    assert commands(target, target.run_document) == []

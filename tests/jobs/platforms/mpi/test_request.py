@@ -1,0 +1,102 @@
+"""What is sent to a cluster of MPI machines: one object and one command, decided before anything is asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slipway.containers.runtime.contract.launchers import read_place
+from slipway.containers.runtime.contract.settings import SPOT, Settings
+from slipway.jobs.platforms.mpi.request import LONGEST_SECONDS, STATES, MpiRequest, build_request
+from slipway.jobs.core.job import DoesNotFit, Job
+from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob, decode
+from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.platforms.service_models import refuse_malformed
+from tests.jobs.core.test_targets import MPI_TARGET
+
+JOB = Job(name="glue", recipe="prepare_bert", nodes=4, settings={"task": "mrpc"})
+CODE = "c" * 64
+
+
+def request_for(job: Job = JOB, **changes: Any) -> MpiRequest:
+    target = replace(MPI_TARGET, **changes)
+    return build_request(job, target, module="containers.x", code=CODE, main_node="i-0123456789abcdef0")
+
+
+def job_of(request: MpiRequest) -> MpiJob:
+    return decode(request.put["Body"], where="here")
+
+
+def test_the_command_names_the_request_and_nothing_else_that_a_shell_could_read() -> None:
+    request = request_for()
+    parameters = request.send_command["Parameters"]
+    assert parameters["RequestKey"] == [request.put["Key"]]
+    assert re.fullmatch(r"jobs/[A-Za-z0-9_-]{1,128}/request\.json", request.put["Key"])
+    assert set(parameters) == {"RequestKey", "TimeoutSeconds"}
+    assert request.send_command["DocumentName"] == MPI_TARGET.run_document
+    assert request.send_command["InstanceIds"] == ["i-0123456789abcdef0"]
+
+
+def test_systems_manager_would_take_the_command() -> None:
+    refuse_malformed("ssm", "SendCommand", request_for().send_command)
+
+
+def test_the_same_job_has_the_same_name_and_other_code_or_another_repeat_another() -> None:
+    assert request_for().name == request_for().name == request_for().send_command["Comment"]
+    others = {request_for(replace(JOB, repeat=1)).name, request_for(replace(JOB, nodes=2)).name}
+    other_code = build_request(JOB, MPI_TARGET, module="containers.x", code="d" * 64)
+    assert len({*others, other_code.name, request_for().name}) == 4
+
+
+def test_the_main_node_is_told_all_that_is_known_here_and_counts_the_ranks_itself() -> None:
+    job = job_of(request_for())
+    assert job.arguments == ("--set", "task=mrpc")
+    assert job.environment["SLIPWAY_NODES"] == "4"
+    assert job.environment["SLIPWAY_CHECKPOINTS"] == f"/mnt/shared/checkpoints/{job.name}"
+    assert "SLIPWAY_PROCESSES_PER_NODE" not in job.environment
+    assert (job.processes_per_node, job.code, job.mpi) == (None, CODE, "open-mpi")
+    assert job_of(request_for(replace(JOB, processes_per_node=2))).processes_per_node == 2
+
+
+def test_ranks_on_spot_machines_listen_for_the_notice_and_others_ask_nobody() -> None:
+    job = job_of(request_for(is_spot=True))
+    place = read_place({})
+    assert Settings.of(job.environment, place, job.module, []).market == SPOT
+    assert "SLIPWAY_MARKET" not in job_of(request_for()).environment
+
+
+def test_the_output_of_the_main_node_goes_to_the_log_group_of_the_cluster() -> None:
+    output = request_for().send_command["CloudWatchOutputConfig"]
+    assert output == {"CloudWatchLogGroupName": "/slipway/c6i", "CloudWatchOutputEnabled": True}
+
+
+def test_systems_manager_ends_the_command_after_the_job_has_ended_itself() -> None:
+    request = request_for(replace(JOB, timeout_seconds=600, attempts=2))
+    assert int(request.send_command["Parameters"]["TimeoutSeconds"][0]) > 2 * 600 + REPLACED_SECONDS
+    longest = request_for(job_timeout_seconds=LONGEST_SECONDS)
+    assert longest.send_command["Parameters"]["TimeoutSeconds"] == [str(LONGEST_SECONDS)]
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (replace(JOB, nodes=5), "asks for 5 nodes but cluster 'c6i' has 4"),
+        (replace(JOB, timeout_seconds=25 * 3600), "may take 86400"),
+        (replace(JOB, attempts=3), "Systems Manager ends a command"),
+        (replace(JOB, depends_on=("other",)), "one job at a time"),
+    ],
+)
+def test_what_the_cluster_cannot_run_is_refused_before_anything_is_sent(job: Job, said: str) -> None:
+    with pytest.raises(DoesNotFit) as refusal:
+        request_for(job)
+    assert said in refusal.value.message
+    assert refusal.value.hint
+
+
+def test_every_word_of_systems_manager_has_a_state_and_a_new_one_is_unknown() -> None:
+    documented = {"Pending", "InProgress", "Delayed", "Success", "Cancelled", "TimedOut", "Failed"}
+    assert set(STATES) == documented | {"Cancelling"}
+    assert translate(STATES, "Hibernating") is JobState.UNKNOWN

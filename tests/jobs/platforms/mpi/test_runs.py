@@ -1,0 +1,115 @@
+"""What Systems Manager says of a command, read as a run: times, exit code, cost, and what is not known."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from botocore.session import get_session
+from botocore.stub import Stubber
+
+from slipway.jobs.core.states import JobState
+from slipway.jobs.platforms.mpi import runs
+from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
+from slipway.jobs.platforms.mpi.runs import read_run
+from slipway.jobs.runs.find import Run
+from slipway.yard.machines.memory import WAITS
+from tests.jobs.core.mpi.test_mpi_job import JOB
+from tests.jobs.core.test_targets import MPI_TARGET
+
+JOB_ID = "11111111-2222-3333-4444-555555555555"
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+COMMAND = {"CommandId": "c-1", "Comment": JOB.name, "Status": "InProgress", "RequestedDateTime": NOON}
+
+
+def run_of(now: datetime = NOON + timedelta(hours=2), **invocation: Any) -> Run:
+    return read_run(COMMAND, invocation, JOB, MPI_TARGET, now=now)
+
+
+def test_a_run_that_goes_on_costs_what_its_nodes_cost_until_now() -> None:
+    run = run_of(Status="InProgress", ExecutionStartDateTime="2026-11-21T12:00:00Z", ResponseCode=-1)
+    assert (run.state, run.hours, run.exit_code) == (JobState.RUNNING, 2.0, None)
+    assert run.cost.usd == pytest.approx(4 * 2 * 2.72)
+
+
+def test_a_run_that_ended_costs_what_it_took() -> None:
+    run = run_of(
+        Status="Success",
+        ExecutionStartDateTime="2026-11-21T12:00:00.000Z",
+        ExecutionEndDateTime="2026-11-21T12:30:00.000Z",
+        ResponseCode=0,
+    )
+    assert (run.state, run.hours, run.exit_code) == (JobState.SUCCEEDED, 0.5, 0)
+    assert run.stopped_at == NOON + timedelta(minutes=30)
+
+
+def test_a_command_that_no_node_took_yet_waits_and_costs_nothing() -> None:
+    run = run_of(Status="Pending", ExecutionStartDateTime="")
+    assert (run.state, run.started_at, run.cost.usd) == (JobState.WAITING, None, 0.0)
+
+
+def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
+    run = run_of(Status="Pending", StatusDetails="Delayed", StandardErrorContent=WAITS)
+    assert (run.state, run.reason) == (JobState.WAITING, WAITS)
+    means, fix = _waiting(run, [])
+    assert (
+        means == "waits: this machine has too little memory free for it beside the jobs that run in the yard"
+    )
+    assert "--processes-per-node 1" in fix
+
+
+def test_a_command_that_somebody_sent_by_hand_is_listed_with_what_is_known() -> None:
+    run = read_run(COMMAND, {}, None, MPI_TARGET)
+    assert (run.recipe, run.nodes, run.image, run.cost.usd) == (None, None, None, None)
+
+
+@pytest.fixture
+def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    client = get_session().create_client("ssm", region_name="us-east-1", **keys)
+    monkeypatch.setattr(runs, "reader", lambda *_: client)
+    stub = Stubber(client)
+    stub.activate()
+    return stub
+
+
+def test_a_command_that_is_forgotten_is_no_job_any_more(ssm: Stubber) -> None:
+    for _ in range(2):
+        ssm.add_client_error("list_commands", "InvalidCommandId")
+    assert not runs.is_known(JOB_ID, MPI_TARGET)
+    assert runs.refresh(JOB_ID, MPI_TARGET) is None
+
+
+def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> None:
+    """Or it would be submitted a second time."""
+    ssm.add_client_error("list_commands", "AccessDeniedException")
+    with pytest.raises(ClientError):
+        runs.is_known(JOB_ID, MPI_TARGET)
+
+
+def test_the_command_of_another_document_is_no_job(ssm: Stubber) -> None:
+    """That which ends a job has an id, too."""
+    stop = {"CommandId": JOB_ID, "DocumentName": MPI_TARGET.stop_document}
+    ssm.add_response("list_commands", {"Commands": [stop]})
+    assert not runs.is_known(JOB_ID, MPI_TARGET)
+
+
+@pytest.mark.parametrize("details", ["Delivery Timed Out", "DeliveryTimedOut"])
+def test_details_are_known_however_they_are_written(details: str) -> None:
+    run = run_of(Status="TimedOut", StatusDetails=details)
+    assert _failed(run, [])[0] == "failed: its main node did not take it in time"
+
+
+@pytest.mark.parametrize("details", _DETAILS)
+def test_every_way_in_which_a_command_ends_by_itself_is_explained(details: str) -> None:
+    run = run_of(Status="TimedOut", StatusDetails=details)
+    means, fix = _failed(run, [])
+    assert means == f"failed: {_DETAILS[details][0]}"
+    assert fix
+
+
+def test_an_exit_code_that_no_table_knows_is_said() -> None:
+    run = run_of(Status="Failed", StatusDetails="Failed", ResponseCode=42)
+    assert _failed(run, []) == ("failed with exit code 42", "look at its log: slipway logs {job}")

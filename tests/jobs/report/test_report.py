@@ -1,0 +1,229 @@
+"""The report as a browser sees it: one page that asks for nothing, and says to everybody what it draws."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.runs.curve import Point
+from slipway.jobs.estimate.estimates import Place, estimate
+from slipway.jobs.estimate.evidence.measurements import our_measurements
+from slipway.jobs.estimate.pareto import pareto_front
+from slipway.jobs.estimate.prices import known_rates
+from slipway.jobs.estimate.work.workloads import find_workload
+from slipway.jobs.estimate_inputs.places import alone
+from slipway.jobs.report.contents import Beside, Comparison, job_page
+from slipway.jobs.report.page import render
+from tests.jobs.conftest import Slipway
+
+pytest.importorskip("vl_convert")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(2)>&\x1b[2J"
+
+
+class Reading(HTMLParser):
+    """What a page consists of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def place(name: str) -> Place:
+    return alone(instance_type(name), known_rates(), region=None, term="on-demand")
+
+
+def run_page(name: str = "bert_pretrain-0123", *, in_yard: bool = False) -> str:
+    workload, where, rows = find_workload("bert-large"), place("dl1.24xlarge"), our_measurements()
+    sizes = [estimate(workload, where, nodes, rows) for nodes in (1, 2, 4)]
+    curve = [
+        Point(step=step, steps=40, loss=1.0, sequences_per_second=2600.0 + step, attempt=1)
+        for step in range(1, 41)
+    ]
+    run = Beside(
+        name=name,
+        nodes=2,
+        measured=2620.0,
+        steps=30,
+        curve=curve,
+        predicted=2716.9,
+        word="calibrated",
+        band=0.06,
+        devices=16,
+        instance_type="dl1.24xlarge",
+        is_of_the_yard=in_yard,
+    )
+    compared = Comparison(
+        estimates=sizes, front=frozenset(pareto_front(sizes)), priced_at={where.name: "us-east-1, 2026-07-20"}
+    )
+    return render(job_page(workload, where, sizes, compared, run))
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def page(tmp_path: Path, slipway: Slipway) -> Path:
+    path = tmp_path / "page.html"
+    code, out, err = slipway("report", "bert-large", "--on", "dl1", "-o", str(path))
+    assert (code, out) == (0, "")
+    assert f"written to {path}" in err
+    return path
+
+
+def test_a_page_names_nothing_outside_of_itself(page: Path) -> None:
+    text = page.read_text()
+    read = Reading(text)
+    assert {tag for tag, _ in read.tags}.isdisjoint({"script", "img", "iframe", "object", "image", "use"})
+    assert [link["href"] for link in read.all("link")] == ["data:,"]
+    assert "@import" not in text
+    assert "url(" not in text
+    policies = [each["content"] for each in read.all("meta") if each.get("http-equiv")]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    assert len(text) < 400_000
+
+
+def test_a_page_has_the_curve_the_front_and_the_prices_day(page: Path) -> None:
+    read = Reading(page.read_text())
+    for promised in ("ideal", "measured", "predicted", "beaten by none", "2026-07-20", "Not counted: efs"):
+        assert promised in read.text
+    for measured in ("1,379.76", "2,705.57", "5,291.58", "9,977.54"):
+        assert measured in read.text
+
+
+def test_every_chart_is_told_to_those_who_do_not_see_it(page: Path) -> None:
+    text = page.read_text()
+    read = Reading(text)
+    charts = [each for each in read.all("svg") if each.get("role") == "img"]
+    assert len(charts) == 4  # two, each for wide pages and for phones
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    for chart in charts:
+        assert set(str(chart["aria-labelledby"]).split()) <= set(ids)
+    assert all(each.get("scope") == "col" for each in read.all("th"))
+
+
+def test_a_run_stands_beside_its_estimate(tmp_path: Path) -> None:
+    text = Reading(run_page()).text
+    assert "2,620.0 sequences a second; the estimate is 2,716.9 (calibrated, ± 6%)" in text
+    assert "96.43% of it" in text
+    assert "in the yard" not in text
+
+
+def test_a_run_of_the_yard_says_nothing_about_the_cluster() -> None:
+    text = Reading(run_page(in_yard=True)).text
+    assert "ran in the yard, on this machine, and says nothing about a dl1.24xlarge" in text
+
+
+def test_a_name_cannot_put_anything_into_the_page() -> None:
+    text = run_page(HOSTILE)
+    assert not Reading(text).all("script")
+    assert not Reading(text).all("img")
+    assert "\x1b" not in text
+
+
+def test_the_published_tables_are_a_page_too(tmp_path: Path, slipway: Slipway) -> None:
+    path = tmp_path / "published.html"
+    assert slipway("report", "-o", str(path))[0] == 0
+    text = Reading(path.read_text()).text
+    assert "47 of 47" in text
+    assert "trn1/gpt-neox-20b" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("bert-large", "-o", "/nowhere/at/all.html"), "No such file or directory"),
+        (("bert-large",), "Missing option '-o'"),
+        (("bert-large", "--on", "dl2", "-o", "x.html"), "neither a declared cluster"),
+        (("bert-lrge", "--on", "dl1", "-o", "x.html"), "is no recipe and no model"),
+    ],
+)
+def test_what_cannot_be_written_is_told_in_a_line(
+    slipway: Slipway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    code, out, err = slipway("report", *arguments)
+    assert code in (1, 2)
+    assert out == ""
+    assert error in err.replace("\n", " ")
+    assert not (tmp_path / "x.html").exists()
+
+
+def asked_by_page(events: list[dict[str, object]]) -> list[str]:
+    """Without what the browser asks for by itself: lists of updates, the time of day."""
+    started = [event.get("params") for event in events if event["type"] == "URL_REQUEST_START_JOB"]
+    return [
+        str(each["url"])
+        for each in started
+        if isinstance(each, dict) and each.get("initiator") != "not an origin" and "url" in each
+        if not str(each["url"]).startswith(("file:", "data:"))
+    ]
+
+
+def visit(page: Path, folder: Path, *more: str) -> tuple[str, list[dict[str, object]]]:
+    """What headless Chromium says on its console, and every request that it made."""
+    assert BROWSER is not None
+    log = folder / "net.json"
+    done = subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
+            "--disable-background-networking", "--disable-component-update", "--no-first-run",
+            "--hide-scrollbars", f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}",
+            "--virtual-time-budget=2000", *more, page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True, env={**os.environ, "HOME": str(folder)},
+    )  # fmt: skip
+    text = log.read_text().rstrip().rstrip(",")
+    record = json.loads(text if text.endswith("}") else text + "]}")
+    names = {number: name for name, number in record["constants"]["logEventTypes"].items()}
+    return done.stderr, [{**event, "type": names[event["type"]]} for event in record["events"]]
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_browser_finds_nothing_to_complain_of_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
+    """Of the page with every chart, and with a run that somebody named to do harm."""
+    page = tmp_path / "page.html"
+    page.write_text(run_page(HOSTILE))
+    picture = tmp_path / "page.png"
+    said, events = visit(page, tmp_path, f"--screenshot={picture}", "--window-size=1280,2000")
+    assert "CONSOLE" not in said
+    assert asked_by_page(events) == []
+    assert picture.stat().st_size > 50_000  # drawn, and not an empty sheet
+
+
+@needs_browser
+@pytest.mark.slow
+def test_the_browser_would_have_told_of_a_request_or_a_script(tmp_path: Path) -> None:
+    """The two things that the test above looks for are seen where they are."""
+    page = tmp_path / "bad.html"
+    page.write_text('<img src="http://127.0.0.1:9/x.png"><script>console.error("seen")</script>')
+    said, events = visit(page, tmp_path, f"--screenshot={tmp_path / 'bad.png'}")
+    assert "seen" in said
+    assert asked_by_page(events) == ["http://127.0.0.1:9/x.png"]

@@ -1,0 +1,114 @@
+"""A job can wait for others of its cluster: named as people name them, and never waited for in vain."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slipway.jobs.core.job import DoesNotFit, Job
+from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.submit.submission import prepare, submit
+from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import deploy_target, job_names
+from tests.yard.services.batch.conftest import Cluster
+from tests.yard.conftest import RunningYard
+
+pytestmark = pytest.mark.usefixtures("target")
+
+DATA = Job(name="data", recipe="prepare_bert", nodes=1, settings={"input": "text"})
+TRAIN = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--set", "size=tiny")
+
+
+def end(yard: RunningYard, job_id: str) -> None:
+    yard.client("batch").terminate_job(jobId=job_id, reason="enough")
+
+
+def decided(slipway: Slipway, *names: str) -> list[dict[str, str]]:
+    options = [word for name in names for word in ("--depends-on", name)]
+    code, out, err = slipway(*TRAIN, *options, "--dry-run")
+    assert code == 0, err
+    found: list[dict[str, str]] = json.loads(out)["request"]["submit"]["dependsOn"]
+    return found
+
+
+def test_a_dry_run_shows_the_ids_of_the_jobs_however_they_were_named(slipway: Slipway) -> None:
+    first, second = submit(DATA, "dl1"), submit(DATA, "dl1", again=True)
+    by_name = decided(slipway, first.prepared.name, second.job_id)
+    assert by_name == [{"jobId": first.job_id}, {"jobId": second.job_id}]
+    assert decided(slipway, first.job_id, first.prepared.name) == [{"jobId": first.job_id}]
+
+
+def test_status_and_explain_say_what_a_job_waits_for(yard_shell: RunningYard, slipway: Slipway) -> None:
+    data = submit(DATA, "dl1")
+    code, out, _ = slipway(*TRAIN, "--depends-on", "data", "--json")
+    train = json.loads(out)
+    assert (code, train["waits_for"]) == (0, [data.job_id])
+    waits_for = f"{data.prepared.name} ({status_of(yard_shell, data.job_id)})"
+    told = json.loads(slipway("explain", train["name"], "--json")[1])
+    assert told["sentence"] == f"{train['name']} waits for {waits_for} to succeed first"
+    assert waits_for in slipway("status", train["name"])[1]
+    listed = {each["name"]: each["waits_for"] for each in json.loads(slipway("status", "--json")[1])}
+    assert listed == {data.prepared.name: None, train["name"]: [waits_for]}
+
+
+def status_of(yard: RunningYard, job_id: str) -> str:
+    (found,) = yard.client("batch").describe_jobs(jobs=[job_id])["jobs"]
+    return str(found["status"])
+
+
+def test_a_job_fails_with_the_one_it_waits_for_and_explain_names_it(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    data = submit(DATA, "dl1")
+    train = json.loads(slipway(*TRAIN, "--depends-on", "data", "--json")[1])
+    end(yard_shell, data.job_id)
+    Cluster(yard=yard_shell, batch=yard_shell.client("batch")).ended(train["id"])
+    told = json.loads(slipway("explain", train["name"], "--json")[1])
+    assert told["sentence"] == (
+        f"{train['name']} failed before it started: it depends on {data.prepared.name}, which failed"
+    )
+    assert told["fix"] == f"slipway explain {data.prepared.name}"
+
+
+def test_the_same_job_waiting_for_another_is_the_one_that_exists(slipway: Slipway) -> None:
+    submit(DATA, "dl1")
+    first = json.loads(slipway(*TRAIN, "--json")[1])
+    code, out, err = slipway(*TRAIN, "--depends-on", "data", "--json")
+    assert (code, json.loads(out)["id"]) == (0, first["id"])
+    assert "what it waits for was said then: slipway explain" in err
+
+
+def test_one_more_of_a_job_waits_for_the_same(yard_shell: RunningYard) -> None:
+    data = submit(DATA, "dl1")
+    train = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"}, depends_on=("data",))
+    submit(train, "dl1")
+    again = submit(train, "dl1", again=True)
+    (found,) = yard_shell.client("batch").describe_jobs(jobs=[again.job_id])["jobs"]
+    assert found["dependsOn"] == [{"jobId": data.job_id}]
+
+
+def test_a_job_that_is_not_there_or_failed_already_is_refused_in_a_line(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    """BI-052."""
+    code, out, err = slipway(*TRAIN, "--depends-on", "nothing")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --depends-on: no job is called 'nothing'")
+    data = submit(DATA, "dl1")
+    end(yard_shell, data.job_id)
+    code, out, err = slipway(*TRAIN, "--depends-on", data.job_id)
+    name = data.prepared.name
+    assert (code, out) == (2, "")
+    assert err == (
+        f"error: --depends-on: {name} failed: enough\nhint: slipway explain {name}; then submit it again\n"
+    )
+    assert job_names(yard_shell, target) == [name]
+
+
+def test_a_job_of_another_cluster_is_refused_with_where_it_is(yard_shell: RunningYard) -> None:
+    deploy_target(yard_shell, "other")
+    data = submit(DATA, "other")
+    train = Job(name="bert", recipe="bert_pretrain", nodes=2, depends_on=(data.prepared.name,))
+    with pytest.raises(DoesNotFit, match="is a job of 'other', and one on 'dl1' cannot wait for it"):
+        prepare(train, "dl1")

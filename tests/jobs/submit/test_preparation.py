@@ -1,0 +1,103 @@
+"""What is decided before a job is sent: its cost at most, its image, and whether it can run at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs import aws
+from slipway.jobs.platforms.batch.request import BatchRequest
+from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.platforms.batch.platform import NoImage
+from slipway.jobs.recipes import UnknownRecipe
+from slipway.jobs.submit.submission import prepare, submit_prepared
+from tests.jobs.deployed import job_names
+from tests.yard.conftest import RunningYard
+
+JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
+
+
+def test_deciding_changes_nothing(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A reader refuses to change anything; here nobody may ask for another client."""
+
+    def refused(*_: object) -> None:
+        pytest.fail("a dry run asked for a client that can write")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(aws, "client", refused)
+        prepared = prepare(JOB, "dl1")
+    assert isinstance(prepared.request, BatchRequest)
+    assert prepared.request.submit["jobQueue"] == target.queue_arn
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_ceiling_counts_every_attempt_of_every_node(target: BatchTarget) -> None:
+    prepared = prepare(
+        Job(name="b", recipe="bert_pretrain", nodes=2, timeout_seconds=3600, attempts=3), "dl1"
+    )
+    assert prepared.ceiling.node_hours == 6
+    assert prepared.ceiling.price is not None
+    assert prepared.ceiling.usd == round(6 * prepared.ceiling.price.usd_per_hour, 2)
+
+
+def test_an_image_that_is_not_pushed_is_refused_on_aws(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(JOB, "dl1")
+    assert prepared.image_digest is None
+    assert "is not pushed: slipway build gaudi --on dl1" in prepared.warnings[0]
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    with pytest.raises(NoImage, match="is not in its repository"):
+        submit_prepared(prepared)
+
+
+def test_text_that_the_role_of_jobs_cannot_read_is_warned_of(target: BatchTarget) -> None:
+    job = Job(name="p", recipe="prepare_bert", nodes=1, settings={"input": "s3://elsewhere/wiki"})
+    assert any("input is s3://elsewhere/wiki" in warning for warning in prepare(job, "dl1").warnings)
+
+
+def test_the_digest_of_the_image_is_recorded(
+    yard_shell: RunningYard, target: BatchTarget, tmp_path: Path
+) -> None:
+    manifest = '{"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"}'
+    yard_shell.client("ecr").put_image(
+        repositoryName="dl1", imageManifest=manifest, imageTag=target.image_tag
+    )
+    submitted = submit_prepared(prepare(JOB, "dl1"))
+    digest = submitted.prepared.image_digest
+    assert digest is not None
+    assert isinstance(submitted.prepared.request, BatchRequest)
+    assert submitted.prepared.request.submit["tags"]["slipway:image-digest"] == digest
+    assert digest in next(tmp_path.rglob("*.json")).read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal", "said"),
+    [
+        ({"recipe": "bert_pretrian"}, UnknownRecipe, "there is no recipe 'bert_pretrian'"),
+        ({"nodes": 17}, DoesNotFit, "asks for 17 nodes but cluster 'dl1' has 16"),
+        ({"settings": {"size": "huge"}}, InvalidJob, "size"),
+        (
+            {"recipe": "prepare_bert", "settings": {"input": "https://me:secret@host/wiki.txt"}},
+            InvalidJob,
+            "input is 'https://host/wiki.txt', and must be a path below the data folder",
+        ),
+        ({"settings": {"sise": "tiny"}}, InvalidJob, "sise"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_sent(
+    yard_shell: RunningYard,
+    target: BatchTarget,
+    changes: dict[str, Any],
+    refusal: type[Exception],
+    said: str,
+) -> None:
+    asked: dict[str, Any] = {"name": "bert", "recipe": "bert_pretrain", "nodes": 2, **changes}
+    with pytest.raises(refusal, match=said):
+        prepare(Job(**asked), "dl1")
+    assert job_names(yard_shell, target) == []

@@ -1,0 +1,252 @@
+"""A job is submitted exactly once, whatever happens to the request, the answer, the machine or the person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs import aws, throttling
+from slipway.jobs.submit import submission
+from slipway.jobs.platforms.batch.request import BatchRequest
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unsettled, Waiting
+from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.yard.endpoint import control
+from slipway.yard.gateway.faults import Fault, Kind, script, scripted, unscript
+from tests.jobs.deployed import deploy_target, job_names
+from tests.yard.conftest import RunningYard
+
+JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
+
+Submit = Callable[..., Submitted]
+
+
+class Clock:
+    """Pauses take no time and move the clock."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.pauses: list[float] = []
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.seconds += seconds
+
+    def waiting(self) -> Waiting:
+        return Waiting(pause=self.pause, now=lambda: self.seconds, share=lambda: 1.0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def submit(clock: Clock) -> Submit:
+    def submit(job: Job = JOB, *, again: bool = False) -> Submitted:
+        return submit_prepared(prepare(job, "dl1"), again=again, waiting=clock.waiting())
+
+    return submit
+
+
+def fail(yard: RunningYard, kind: Kind, times: int | None = 1, operation: str = "SubmitJob") -> None:
+    script(yard, Fault(service="batch", operation=operation, kind=kind, times=times))
+
+
+def test_a_job_is_submitted_under_its_name(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit
+) -> None:
+    submitted = submit()
+    assert not submitted.existed
+    assert job_names(yard_shell, target) == [submitted.prepared.name]
+
+
+def test_the_same_job_again_is_the_one_that_exists(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit
+) -> None:
+    first, second = submit(), submit()
+    assert (second.existed, second.job_id) == (True, first.job_id)
+    assert len(job_names(yard_shell, target)) == 1
+
+
+def test_the_same_job_from_another_machine_is_the_one_that_exists(
+    target: BatchTarget, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = submit()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert submit().job_id == first.job_id
+
+
+def test_again_is_one_more_each_time(yard_shell: RunningYard, target: BatchTarget, submit: Submit) -> None:
+    ids = {submit().job_id, submit(again=True).job_id, submit(again=True).job_id}
+    assert len(ids) == 3
+    assert len(job_names(yard_shell, target)) == 3
+
+
+def test_a_lost_answer_makes_no_second_job(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit
+) -> None:
+    fail(yard_shell, Kind.DROP_RESPONSE)
+    submitted = submit()
+    assert scripted(yard_shell)[0]["struck"] == 1
+    assert job_names(yard_shell, target) == [submitted.prepared.name]
+    assert submit().job_id == submitted.job_id
+
+
+def test_a_server_error_is_looked_into_before_the_job_is_sent_again(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str | None] = []
+    find = submission.find_job_id
+
+    def look(name: str, where: BatchTarget) -> str | None:
+        looks.append(find(name, where))
+        return looks[-1]
+
+    monkeypatch.setattr(submission, "find_job_id", look)
+    fail(yard_shell, Kind.SERVER_ERROR, times=2)
+    submitted = submit()
+    assert job_names(yard_shell, target) == [submitted.prepared.name]
+    assert len(looks) == 1 + 2 * 3  # before anything is sent, and three times after each error
+
+
+def test_throttling_is_waited_out_longer_each_time(
+    yard_shell: RunningYard, target: BatchTarget, clock: Clock
+) -> None:
+    fail(yard_shell, Kind.THROTTLE, times=6)
+    said: list[str] = []
+    submit_prepared(prepare(JOB, "dl1"), waiting=clock.waiting(), say=said.append)
+    assert clock.pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 20.0]
+    assert len(said) == 6
+    assert "it is tried again, for at most 120 more seconds" in said[0]
+    assert "for at most 89 more seconds" in said[5]
+    assert len(job_names(yard_shell, target)) == 1
+
+
+def test_what_is_throttled_for_too_long_was_not_submitted_and_can_be_later(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit, clock: Clock
+) -> None:
+    fail(yard_shell, Kind.THROTTLE, times=None)
+    with pytest.raises(NotSubmitted, match=f"did not take job 'bert-.*' within {DEADLINE_SECONDS:.0f} s"):
+        submit()
+    assert clock.seconds <= DEADLINE_SECONDS
+    unscript(yard_shell)
+    assert not submit().existed
+
+
+def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit
+) -> None:
+    """The answer is lost, and so is the view of what there is."""
+    prepared = prepare(JOB, "dl1")
+    fail(yard_shell, Kind.DROP_RESPONSE)
+    listed = submission.find_job_id
+    calls: list[str] = []
+
+    def find(name: str, where: BatchTarget) -> str | None:
+        calls.append(name)
+        if len(calls) > 1:
+            fail(yard_shell, Kind.THROTTLE, times=None, operation="ListJobs")
+        return listed(name, where)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(submission, "find_job_id", find)
+        patched.setattr(throttling, "DEADLINE_SECONDS", 0.0)
+        with pytest.raises(Unsettled, match="it is not known whether AWS Batch took job"):
+            submit_prepared(prepared)
+    unscript(yard_shell)
+    assert submit().existed
+    assert len(job_names(yard_shell, target)) == 1
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_interruption_at_any_moment_leaves_one_job_after_the_next_command(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = aws.client("batch", target.region)
+    send = batch.submit_job
+
+    def interrupted(**request: Any) -> None:
+        if moment == "after":
+            send(**request)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch, "submit_job", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            submit()
+    submitted = submit()
+    assert submitted.existed == (moment == "after")
+    assert job_names(yard_shell, target) == [submitted.prepared.name]
+
+
+def test_an_interrupted_again_is_finished_by_the_next_again(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit()
+    batch = aws.client("batch", target.region)
+    send = batch.submit_job
+
+    def interrupted(**request: Any) -> None:
+        send(**request)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch, "submit_job", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            submit(again=True)
+    submit(again=True)
+    assert len(job_names(yard_shell, target)) == 2
+
+
+def test_an_interrupted_loop_of_jobs_is_finished_by_running_it_again(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [
+        Job(name="bert", recipe="bert_pretrain", nodes=1, settings={"size": "tiny", "seed": f"{seed}"})
+        for seed in range(5)
+    ]
+    for job in jobs[:3]:
+        submit(job)
+    assert [submit(job).existed for job in jobs] == [True, True, True, False, False]
+    assert len(job_names(yard_shell, target)) == 5
+
+
+def test_the_intent_is_on_the_disk_before_anything_is_sent(
+    target: BatchTarget, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[list[str]] = []
+
+    def look(**_: Any) -> None:
+        written.append([path.read_text() for path in tmp_path.rglob("*.json")])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(aws.client("batch", target.region), "submit_job", look)
+    with pytest.raises(KeyboardInterrupt):
+        submit()
+    assert '"job_id": null' in written[0][0]
+
+
+def test_what_batch_refuses_leaves_no_intent(target: BatchTarget, clock: Clock, tmp_path: Path) -> None:
+    from botocore.exceptions import ClientError
+
+    prepared = prepare(JOB, "dl1")
+    assert isinstance(prepared.request, BatchRequest)
+    request = BatchRequest(submit={**prepared.request.submit, "jobDefinition": "nowhere:1"})
+    with pytest.raises(ClientError):
+        submit_prepared(replace(prepared, request=request), waiting=clock.waiting())
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_new_yard_has_none_of_the_jobs_of_the_last(
+    yard_shell: RunningYard, target: BatchTarget, submit: Submit
+) -> None:
+    submit()
+    control(yard_shell, "POST", "/reset")
+    deploy_target(yard_shell)
+    assert not submit().existed

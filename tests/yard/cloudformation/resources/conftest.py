@@ -1,0 +1,27 @@
+"""The yard that the providers are tried against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from slipway.yard.endpoint import SECRET_VARIABLE
+from tests.yard.conftest import RunningYard
+from tests.yard.cloudformation.resources.world import World
+
+
+@pytest.fixture(scope="session")
+def endpoint(yard_process: RunningYard) -> Iterator[str]:
+    """Where own_client finds the yard; set once, as the yard's own process does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLIPWAY_YARD_ENDPOINT", yard_process.endpoint)
+        patch.setenv(SECRET_VARIABLE, yard_process.secret)
+        yield yard_process.endpoint
+
+
+@pytest.fixture
+def world(endpoint: str) -> Iterator[World]:
+    world = World()
+    yield world
+    world.delete()

@@ -1,0 +1,140 @@
+"""What every type that is made by API calls promises, whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.names import generated
+from tests.yard.cloudformation.resources.world import TRUST, World, allow, new_context
+
+NO_SUCH_POLICY = "arn:aws:iam::aws:policy/NoSuchPolicy"
+
+
+def role_names(world: World) -> set[str]:
+    return {role["RoleName"] for role in world.client("iam").list_roles()["Roles"]}
+
+
+def test_a_creation_that_fails_half_way_leaves_nothing_behind(world: World) -> None:
+    before = role_names(world)
+    policies = [{"PolicyName": "data", "PolicyDocument": allow("s3:*")}]
+    with pytest.raises(ApiError, match="NoSuchEntity"):
+        world.make(
+            "AWS::IAM::Role",
+            AssumeRolePolicyDocument=TRUST,
+            Policies=policies,
+            ManagedPolicyArns=[NO_SUCH_POLICY],
+        )
+    assert role_names(world) == before
+
+
+def test_an_update_that_fails_half_way_is_undone(world: World) -> None:
+    role = world.make("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST, Description="first")
+    with pytest.raises(ApiError, match="NoSuchEntity"):
+        role.update(Description="second", ManagedPolicyArns=[NO_SUCH_POLICY])
+    assert world.client("iam").get_role(RoleName=role.id)["Role"]["Description"] == "first"
+
+
+def test_a_property_that_nothing_carries_out_is_refused(world: World) -> None:
+    with pytest.raises(ApiError, match="does not emulate the s3 property ReplicationConfiguration"):
+        world.make("AWS::S3::Bucket", ReplicationConfiguration={"Role": "x", "Rules": []})
+
+
+def test_a_change_that_cannot_be_made_in_place_is_refused(world: World) -> None:
+    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.50.0.0/16")
+    with pytest.raises(ApiError, match="does not change in place the ec2 property CidrBlock"):
+        vpc.update(CidrBlock="10.51.0.0/16")
+
+
+def test_what_the_service_refuses_is_refused_with_its_own_code(world: World) -> None:
+    with pytest.raises(ApiError) as refused:
+        world.make("AWS::EC2::Subnet", VpcId="vpc-00000000000000000", CidrBlock="10.0.0.0/24")
+    assert refused.value.code == "InvalidVpcID.NotFound"
+
+
+def test_tags_that_were_taken_away_are_gone(world: World) -> None:
+    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.50.0.0/16", Tags=[{"Key": "a", "Value": "1"}])
+    vpc.update(Tags=[{"Key": "b", "Value": "2"}])
+    (found,) = world.client("ec2").describe_vpcs(VpcIds=[vpc.id])["Vpcs"]
+    assert found["Tags"] == [{"Key": "b", "Value": "2"}]
+
+
+def test_what_was_changed_by_hand_is_drift(world: World) -> None:
+    parameter = world.make("AWS::SSM::Parameter", Type="String", Value="one")
+    world.client("ssm").put_parameter(Name=parameter.id, Value="two", Overwrite=True)
+    assert parameter.read() == {"Type": "String", "Value": "two"}
+
+
+def test_what_was_taken_away_by_hand_is_drift(world: World) -> None:
+    group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
+    world.client("logs").delete_retention_policy(logGroupName=group.id)
+    assert group.read() == {}
+
+
+def test_a_property_that_is_taken_away_goes_back_to_what_the_service_does_by_itself(world: World) -> None:
+    group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
+    group.update(RetentionInDays=None)
+    (found,) = world.client("logs").describe_log_groups(logGroupNamePrefix=group.id)["logGroups"]
+    assert "retentionInDays" not in found
+
+
+def test_what_was_deleted_by_hand_is_gone_and_may_be_deleted_again(world: World) -> None:
+    group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
+    world.client("logs").delete_log_group(logGroupName=group.id)
+    assert group.read() is None
+    group.delete()
+
+
+def test_a_managed_policy_can_change_more_often_than_iam_keeps_versions(world: World) -> None:
+    policy = world.make("AWS::IAM::ManagedPolicy", PolicyDocument=allow("s3:0"))
+    for number in range(1, 8):
+        policy.update(PolicyDocument=allow(f"s3:{number}"))
+    iam = world.client("iam")
+    version = iam.get_policy(PolicyArn=policy.id)["Policy"]["DefaultVersionId"]
+    document = iam.get_policy_version(PolicyArn=policy.id, VersionId=version)["PolicyVersion"]["Document"]
+    assert document == allow("s3:7")
+
+
+def test_a_renamed_inline_policy_does_not_stay_under_its_old_name(world: World) -> None:
+    role = world.role()
+    policy = world.make("AWS::IAM::Policy", PolicyName="old", PolicyDocument=allow("s3:*"), Roles=[role.id])
+    policy.update(PolicyName="new")
+    assert world.client("iam").list_role_policies(RoleName=role.id)["PolicyNames"] == ["new"]
+
+
+def test_a_launch_template_gets_a_new_version_and_keeps_its_default(world: World) -> None:
+    template = world.make("AWS::EC2::LaunchTemplate", LaunchTemplateData={"InstanceType": "c6i.large"})
+    assert template.attribute("LatestVersionNumber") == "1"
+    template.update(LaunchTemplateData={"InstanceType": "c6i.xlarge"})
+    assert template.attribute("LatestVersionNumber") == "2"
+    assert template.attribute("DefaultVersionNumber") == "1"
+
+
+def test_a_generated_secret_is_put_where_the_template_wants_it(world: World) -> None:
+    import json
+
+    wanted: dict[str, Any] = {
+        "SecretStringTemplate": '{"user": "slurm"}',
+        "GenerateStringKey": "password",
+        "PasswordLength": 24,
+    }
+    secret = world.make("AWS::SecretsManager::Secret", GenerateSecretString=wanted)
+    value = json.loads(world.client("secretsmanager").get_secret_value(SecretId=secret.id)["SecretString"])
+    assert value["user"] == "slurm"
+    assert len(value["password"]) == 24
+
+
+def test_a_generated_name_is_cut_before_its_random_end() -> None:
+    context = new_context("A" * 100)
+    suffix = context.default_name.rpartition("-")[2]
+    name = generated(context, 64)
+    assert len(name) == 64
+    assert name.startswith("trial-AAA")
+    assert name.endswith(f"-{suffix}")
+
+
+def test_a_generated_name_is_written_small_where_the_service_wants_it() -> None:
+    context = new_context("Bucket")
+    assert generated(context, 63, lower=True) == context.default_name.lower()

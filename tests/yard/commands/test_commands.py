@@ -1,0 +1,214 @@
+"""`slipway yard …`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.aws import client_at
+from slipway.jobs.commands.cli import run
+from slipway.yard import commands
+from slipway.yard import environment, process
+from slipway.yard.endpoint import ACCESS_KEY_ID
+from slipway.yard.gateway.faults import Kind
+from tests.yard.asking import refusal
+from tests.yard.conftest import REGION, RunningYard
+
+Slipway = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def slipway(
+    yard: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Slipway:
+    """Runs one command line beside the running yard: exit code, standard output, standard error."""
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(yard.home))
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = run(("yard", *arguments))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+def shell(yard: RunningYard, variables: dict[str, str]) -> dict[str, str]:
+    """The environment that a shell with these variables is left with."""
+    text = environment.script("sh", yard, variables)
+    done = subprocess.run(
+        ["bash", "-c", f"{text}\nenv -0"],
+        env={"PATH": os.environ["PATH"], **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
+
+
+def test_status_tells_where_the_yard_is_and_how_far_to_trust_each_type(
+    slipway: Slipway, yard: RunningYard
+) -> None:
+    code, out, _ = slipway("status")
+    assert code == 0
+    assert yard.endpoint in out
+    assert "AWS::Batch::JobQueue" in out
+    assert "backed by moto" in out
+    assert "ec2:CreatePlacementGroup" in out
+
+
+def test_status_as_json_counts_what_is_deployed(slipway: Slipway, yard: RunningYard) -> None:
+    template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+    cloudformation = yard.client("cloudformation", "eu-west-1")
+    cloudformation.create_stack(StackName="one", TemplateBody=json.dumps(template))
+    cloudformation.get_waiter("stack_create_complete").wait(StackName="one", WaiterConfig={"Delay": 1})
+    code, out, _ = slipway("status", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["stacks"] == [{"region": "eu-west-1", "name": "one", "status": "CREATE_COMPLETE"}]
+    assert found["endpoint"] == yard.endpoint
+    assert found["memory_mib"] > 10
+    assert set(found["resource_types"].values()) <= {"behavioural", "backed by moto", "recorded only"}
+
+
+def test_up_beside_a_yard_says_that_it_is_up_already(slipway: Slipway, yard: RunningYard) -> None:
+    code, out, err = slipway("up")
+    assert (code, out) == (0, "")
+    assert f"the yard is up already at {yard.endpoint}" in err
+
+
+def test_what_env_prints_leads_every_tool_to_the_yard(slipway: Slipway, yard: RunningYard) -> None:
+    code, out, _ = slipway("env")
+    assert code == 0
+    assert f"export AWS_ENDPOINT_URL={yard.endpoint}" in out
+    before = {
+        "AWS_PROFILE": "work",
+        "AWS_SESSION_TOKEN": "token",
+        "AWS_ENDPOINT_URL_S3": "https://elsewhere",
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true",
+        "AWS_REGION": "eu-west-1",
+        "HTTP_PROXY": "http://proxy:8080",
+        "NO_PROXY": "intern",
+    }
+    after = shell(yard, before)
+    assert (after["AWS_ACCESS_KEY_ID"], after["AWS_SECRET_ACCESS_KEY"]) == ("SLIPWAYYARD", yard.secret)
+    assert after["AWS_REGION"] == after["AWS_DEFAULT_REGION"] == "eu-west-1"
+    assert after["NO_PROXY"] == after["no_proxy"] == "intern,127.0.0.1,localhost"
+    gone = {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"}
+    assert not gone & set(after)
+
+
+def test_env_speaks_fish(slipway: Slipway, yard: RunningYard) -> None:
+    _, out, _ = slipway("env", "--shell", "fish")
+    assert f"set -gx AWS_ENDPOINT_URL '{yard.endpoint}'" in out
+    assert "set -e AWS_PROFILE" in out
+
+
+def test_a_fault_is_scripted_listed_and_cleared(slipway: Slipway, yard: RunningYard) -> None:
+    code, _, err = slipway("fault", "add", "ecs", "ListClusters", "throttle", "--times", "2")
+    assert (code, "ecs:ListClusters, 2 times" in err) == (0, True)
+    assert refusal(yard.client("ecs").list_clusters)["status"] == 429
+    (rule,) = json.loads(slipway("fault", "list", "--json")[1])
+    assert (rule["service"], rule["times"], rule["struck"]) == ("ecs", 2, 1)
+    assert slipway("fault", "clear")[0] == 0
+    assert yard.client("ecs").list_clusters()["clusterArns"] == []
+
+
+def test_answers_are_scripted_from_a_file(slipway: Slipway, yard: RunningYard, tmp_path: Path) -> None:
+    body = tmp_path / "answers.json"
+    body.write_text('[{"clusterArns": ["a"]}, {"clusterArns": ["b"]}]')
+    assert slipway("fault", "add", "ecs", "ListClusters", "respond", "--body", str(body))[0] == 0
+    clusters = yard.client("ecs").list_clusters
+    assert [clusters()["clusterArns"] for _ in range(3)] == [["a"], ["b"], []]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("batch", "SubmitJb", "throttle"), "batch has no operation 'SubmitJb'; it has SubmitJob"),
+        (("batch", "SubmitJob", "respond"), "with 0 results in body"),
+        (("batch", "SubmitJob", "respond", "--body", "{file}"), "is a JSON list of objects"),
+    ],
+)
+def test_a_fault_that_could_never_strike_is_refused_without_a_traceback(
+    slipway: Slipway, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "body.json").write_text("{}")
+    given = [argument.format(file=tmp_path / "body.json") for argument in arguments]
+    code, _, err = slipway("fault", "add", *given)
+    assert code == 1
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_fifo_or_a_missing_file_of_answers_is_refused_at_once(slipway: Slipway, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for name, said in (("fifo", "is a FIFO, and must be a regular file"), ("none", "does not exist")):
+        given = ("batch", "SubmitJob", "respond", "--body", str(tmp_path / name))
+        code, _, err = slipway("fault", "add", *given)
+        assert code == 2
+        assert said in err
+
+
+def test_the_log_names_every_call_and_its_status(slipway: Slipway, yard: RunningYard) -> None:
+    yard.client("ecs").list_clusters()
+    code, out, _ = slipway("logs")
+    assert code == 0
+    assert "ecs:ListClusters us-east-1 -> 200" in out
+
+
+def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_yard(tmp_path: Path) -> None:
+    up = process.up(folder=tmp_path / "home")
+    following = subprocess.Popen(
+        [sys.executable, "-c", "from slipway.jobs.commands.cli import main; main()", "yard", "logs", "--follow"],
+        env={**os.environ, "SLIPWAY_YARD_HOME": str(tmp_path / "home"), "PYTHONUNBUFFERED": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout
+    assert "isolation: " in following.stdout.readline()
+    assert f"listening at {up.state.endpoint}" in following.stdout.readline()
+    client_at(up.state.endpoint, "ecs", REGION, ACCESS_KEY_ID, up.state.secret).list_clusters()
+    assert "ecs:ListClusters" in following.stdout.readline()
+    process.down(folder=tmp_path / "home")
+    rest, _ = following.communicate()
+    assert (following.returncode, "Traceback" in rest) == (0, False)
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("env",), ("logs",), ("fault", "list")])
+def test_without_a_yard_the_command_says_how_to_get_one(
+    slipway: Slipway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(tmp_path / "none"))
+    code, out, err = slipway(*arguments)
+    assert (code, out) == (1, "")
+    assert "slipway yard up" in err
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_yard_recorded_elsewhere_than_on_this_machine_is_not_asked(
+    slipway: Slipway, yard: RunningYard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = json.loads((yard.home / "state.json").read_text())
+    (tmp_path / "state.json").write_text(json.dumps({**record, "endpoint": "https://ec2.amazonaws.com"}))
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(tmp_path))
+    code, _, err = slipway("fault", "clear")
+    assert code == 1
+    assert "is not on this machine" in err
+
+
+def test_the_choices_of_the_command_line_are_those_of_the_yard() -> None:
+    assert tuple(Kind) == commands.FAULT_KINDS
+    assert tuple(environment.SHELLS) == commands.SHELLS
+
+
+def test_the_command_imports_nothing_heavy() -> None:
+    code = "import sys; import slipway.yard.commands, slipway.yard.process; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"moto", "boto3", "botocore", "yaml", "aws_cdk", "regex", "werkzeug"}

@@ -1,0 +1,234 @@
+"""Who may ask the yard: requests that its own secret signed, unchanged and lately."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from slipway.jobs.aws import client_at
+from slipway.jobs.core.errors import SlipwayError
+from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_SERVICE, control
+from tests.yard.asking import client_of, refusal, send
+from tests.yard.conftest import REGION, RunningYard
+from tests.yard.gateway.test_pipeline import PROTOCOLS
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+WHO = b"Action=GetCallerIdentity&Version=2011-06-15"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """A yard as somebody else would know it."""
+
+    endpoint: str
+    secret: str
+
+
+def signed(
+    yard: RunningYard, service: str = "sts", body: bytes = WHO, headers: Mapping[str, str] = FORM
+) -> dict[str, str]:
+    request = AWSRequest(method="POST", url=f"{yard.endpoint}/", data=body, headers=dict(headers))
+    SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), service, REGION).add_auth(request)
+    return dict(request.headers)
+
+
+def put(yard: RunningYard, key: str, body: bytes) -> dict[str, str]:
+    """The headers of an upload into the bucket `uploads`."""
+    yard.client("s3").create_bucket(Bucket="uploads")
+    request = AWSRequest(method="PUT", url=f"{yard.endpoint}/uploads/{key}", data=body)
+    S3SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), "s3", REGION).add_auth(request)
+    return dict(request.headers)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_another_secret_does_not_open_the_yard_in_any_protocol(yard: RunningYard, protocol: str) -> None:
+    service, operation = PROTOCOLS[protocol]
+    other = client_at(yard.endpoint, service, REGION, ACCESS_KEY_ID, "not-a-secret")
+    refused = refusal(getattr(other, operation))
+    assert (refused["Code"], refused["status"]) == ("SignatureDoesNotMatch", 403)
+    assert 'eval "$(slipway yard env)"' in refused["Message"]
+
+
+def test_every_yard_has_a_secret_of_its_own_that_only_its_user_can_read(yard: RunningYard) -> None:
+    assert len(yard.secret) == 40
+    assert (yard.home.stat().st_mode & 0o777) == 0o700
+    for name in ("state.json", "server.log", "lock"):
+        assert ((yard.home / name).stat().st_mode & 0o777) == 0o600, name
+    assert (yard.home / "server.log").read_text().count(yard.secret) == 0
+
+
+def test_a_second_user_of_the_machine_is_refused(yard: RunningYard) -> None:
+    """Who can reach the port and cannot read the secret."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user here")
+    read = f"open({str(yard.home / 'state.json')!r}).read()"
+    script = f"import os; os.setgroups([]); os.setgid(65534); os.setuid(65534); {read}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "PermissionError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "method"), [("/reset", "POST"), ("/status", "GET"), ("/faults", "DELETE"), ("/hosts", "GET")]
+)
+def test_a_control_call_without_a_signature_is_refused(yard: RunningYard, path: str, method: str) -> None:
+    status, said = send(method, f"{yard.endpoint}/_yard{path}")
+    assert (status, "signed" in json.loads(said)["message"]) == (403, True)
+
+
+def test_a_control_call_with_another_secret_is_refused(yard: RunningYard) -> None:
+    yard.client("s3").create_bucket(Bucket="kept")
+    with pytest.raises(SlipwayError, match="signature does not match"):
+        control(Elsewhere(endpoint=yard.endpoint, secret="x" * 40), "POST", "/reset")
+    assert len(yard.client("s3").list_buckets()["Buckets"]) == 1
+
+
+def test_a_signature_for_aws_orders_no_control(yard: RunningYard) -> None:
+    request = AWSRequest(method="POST", url=f"{yard.endpoint}/_yard/reset", data=b"")
+    SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), "batch", REGION).add_auth(request)
+    assert send("POST", f"{yard.endpoint}/_yard/reset", headers=dict(request.headers))[0] == 403
+
+
+def test_keys_that_the_yard_gave_out_order_no_control(yard: RunningYard) -> None:
+    given = yard.client("sts").assume_role(RoleArn=ROLE, RoleSessionName="anybody")["Credentials"]
+    request = AWSRequest(method="POST", url=f"{yard.endpoint}/_yard/reset", data=b"")
+    key = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+    SigV4Auth(key, CONTROL_SERVICE, REGION).add_auth(request)
+    status, said = send("POST", f"{yard.endpoint}/_yard/reset", headers=dict(request.headers))
+    assert (status, "own key" in said.decode()) == (403, True)
+
+
+def test_a_request_that_was_signed_is_answered_and_a_changed_one_is_not(yard: RunningYard) -> None:
+    headers = signed(yard)
+    assert send("POST", f"{yard.endpoint}/", WHO, headers)[0] == 200
+    changed = [
+        (f"{yard.endpoint}/", WHO.replace(b"GetCallerIdentity", b"GetSessionToken"), headers),
+        (f"{yard.endpoint}/?Action=GetSessionToken", WHO, headers),
+        (f"{yard.endpoint}/", WHO, {**headers, "X-Amz-Date": "20200101T000000Z"}),
+        (f"{yard.endpoint}/", WHO, {**headers, "X-Amz-Target": "Other.Thing"}),
+        (f"{yard.endpoint}/", WHO, {**headers, "Host": "localhost"}),
+        (f"{yard.endpoint}/", WHO, {name: headers[name] for name in headers if name != "X-Amz-Date"}),
+    ]
+    for url, body, given in changed:
+        assert send("POST", url, body, given)[0] == 403, (url, body, given)
+
+
+def test_an_upload_whose_body_was_changed_is_refused_and_not_kept(yard: RunningYard) -> None:
+    headers = put(yard, "k", b"the real content")
+    url = f"{yard.endpoint}/uploads/k"
+    for body in (b"another content!", b"", b"the real content, and more"):
+        status, said = send("PUT", url, body, headers)
+        assert (status, b"XAmzContentSHA256Mismatch" in said) == (400, True), body
+        assert refusal(yard.client("s3").head_object, Bucket="uploads", Key="k")["status"] == 404
+    assert send("PUT", url, b"the real content", headers)[0] == 200
+    assert yard.client("s3").get_object(Bucket="uploads", Key="k")["Body"].read() == b"the real content"
+
+
+@pytest.mark.parametrize("key", ["a b/ü+%2F/..x", "a=b:c@d!$&'()*,;~", "//two", "x?y#z", "日本"])
+def test_objects_of_any_name_are_signed_as_boto3_signs_them(yard: RunningYard, key: str) -> None:
+    s3 = yard.client("s3")
+    s3.create_bucket(Bucket="names")
+    s3.put_object(Bucket="names", Key=key, Body=b"1")
+    assert s3.get_object(Bucket="names", Key=key)["Body"].read() == b"1"
+    assert s3.list_objects_v2(Bucket="names", Prefix=key, Delimiter="+ /")["KeyCount"] == 1
+    s3.delete_objects(Bucket="names", Delete={"Objects": [{"Key": key}]})
+    assert s3.list_objects_v2(Bucket="names")["KeyCount"] == 0
+
+
+def test_the_session_token_must_be_the_one_that_came_with_the_key(yard: RunningYard) -> None:
+    sts = yard.client("sts")
+    first, second = (
+        sts.assume_role(RoleArn=ROLE, RoleSessionName=name)["Credentials"] for name in ("first", "second")
+    )
+    assert len({first["SecretAccessKey"], second["SecretAccessKey"], yard.secret}) == 3
+    swapped = {**first, "SessionToken": second["SessionToken"]}
+    for service, code in (("s3", "InvalidToken"), ("sts", "InvalidClientTokenId")):
+        operation = "list_buckets" if service == "s3" else "get_caller_identity"
+        ok = client_of(yard, service, first)
+        assert getattr(ok, operation)()
+        for given in (swapped, {**first, "SessionToken": None}):
+            bad = client_of(yard, service, given)
+            assert refusal(getattr(bad, operation))["Code"] == code
+
+
+@pytest.mark.parametrize("operation", ["get_session_token", "get_federation_token", "assume_role"])
+def test_every_temporary_key_has_a_secret_of_its_own(yard: RunningYard, operation: str) -> None:
+    given = {
+        "assume_role": {"RoleArn": ROLE, "RoleSessionName": "anybody"},
+        "get_federation_token": {"Name": "anybody"},
+    }.get(operation, {})
+    ask = getattr(yard.client("sts"), operation)
+    first, second = (ask(**given)["Credentials"] for _ in range(2))
+    for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"):
+        assert first[name] != second[name]
+        assert "EXAMPLE" not in first[name]
+    for one in (first, second):
+        assert client_of(yard, "sts", one).get_caller_identity()["Account"]
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "code"),
+    [
+        ("s3", "list_buckets", "RequestTimeTooSkewed"),
+        ("batch", "describe_job_queues", "SignatureDoesNotMatch"),
+    ],
+)
+@pytest.mark.parametrize("minutes", [-16, 16])
+def test_a_clock_that_is_wrong_is_said_so(
+    yard: RunningYard, monkeypatch: pytest.MonkeyPatch, minutes: int, service: str, operation: str, code: str
+) -> None:
+    wrong = datetime.now(UTC) + timedelta(minutes=minutes)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: wrong)
+    refused = refusal(getattr(yard.client(service), operation))
+    assert (refused["Code"], refused["status"]) == (code, 403)
+    assert "15 minutes" in refused["Message"]
+
+
+def chunked_upload(yard: RunningYard, declared: str, body: bytes, size: int) -> tuple[int, bytes]:
+    """As SDKs send a stream whose checksum comes after it."""
+    yard.client("s3").create_bucket(Bucket="uploads")
+    url = f"{yard.endpoint}/uploads/k"
+    headers = {
+        "X-Amz-Content-SHA256": declared,
+        "X-Amz-Decoded-Content-Length": str(size),
+        "Content-Encoding": "aws-chunked",
+    }
+    request = AWSRequest(method="PUT", url=url, headers=headers)
+    signer = S3SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), "s3", REGION)
+    signer.payload = lambda _request: declared
+    signer.add_auth(request)
+    return send("PUT", url, body, dict(request.headers))
+
+
+@pytest.mark.parametrize(
+    ("declared", "body"),
+    [
+        ("UNSIGNED-PAYLOAD", b"content"),
+        ("STREAMING-UNSIGNED-PAYLOAD-TRAILER", b"7\r\ncontent\r\n0\r\nx-amz-checksum-crc32:Rh7y5w==\r\n\r\n"),
+        (
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+            b"7;chunk-signature=%b\r\ncontent\r\n0;chunk-signature=%b\r\n\r\n" % (b"a" * 64, b"b" * 64),
+        ),
+    ],
+)
+def test_uploads_that_say_that_their_body_is_not_signed_are_taken(
+    yard: RunningYard, declared: str, body: bytes
+) -> None:
+    status, said = chunked_upload(yard, declared, body, 7)
+    assert status == 200, said
+    assert yard.client("s3").get_object(Bucket="uploads", Key="k")["Body"].read() == b"content"
+
+
+def test_a_word_in_the_place_of_the_hash_that_s3_does_not_know_is_refused(yard: RunningYard) -> None:
+    status, said = chunked_upload(yard, "WHATEVER", b"content", 7)
+    assert (status, b"InvalidArgument" in said) == (400, True)

@@ -1,0 +1,174 @@
+"""What is decided before any host is touched: firewalls, steps of booting, steps of a document."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from typing import Any
+
+import pytest
+
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import boot
+from slipway.yard.services.ssm import documents
+from slipway.yard.machines.hosts.firewall import ANY, Rule, ruleset
+
+
+def rule(**more: Any) -> Rule:
+    return Rule(
+        **{"way": "ingress", "protocol": "tcp", "first": 22, "last": 22, "peers": ("10.0.0.4/32",), **more}
+    )
+
+
+def chain(way: str, text: str) -> list[str]:
+    body = text.partition(f"chain {way} {{")[2].partition("}\n")[0]
+    return [line.strip() for line in body.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (rule(), "ip saddr { 10.0.0.4/32 } meta l4proto tcp tcp dport 22-22 accept"),
+        (rule(first=0, last=65535), "ip saddr { 10.0.0.4/32 } meta l4proto tcp accept"),
+        (rule(protocol=ANY, first=None, last=None), "ip saddr { 10.0.0.4/32 } accept"),
+        (
+            rule(protocol="udp", last=53),
+            "ip saddr { 10.0.0.4/32 } meta l4proto udp udp dport 22-53 accept",
+        ),
+        (rule(protocol="icmp", first=-1, last=-1), "ip saddr { 10.0.0.4/32 } meta l4proto icmp accept"),
+        (rule(protocol="50", first=None, last=None), "ip saddr { 10.0.0.4/32 } meta l4proto 50 accept"),
+        (rule(peers=("::/0",)), "ip6 saddr { ::/0 } meta l4proto tcp tcp dport 22-22 accept"),
+        (rule(peers=("10.0.0.9/8",)), "ip saddr { 10.0.0.0/8 } meta l4proto tcp tcp dport 22-22 accept"),
+        (
+            rule(peers=("10.0.0.4/32", "10.0.0.5/32", "10.0.0.0/24")),
+            "ip saddr { 10.0.0.0/24 } meta l4proto tcp tcp dport 22-22 accept",
+        ),
+    ],
+)
+def test_a_permission_is_one_line_of_its_chain(given: Rule, line: str) -> None:
+    text = ruleset([given])
+    assert line in chain("ingress", text)
+    assert line not in chain("egress", text)
+
+
+def test_what_no_rule_allows_is_dropped_both_ways() -> None:
+    text = ruleset([])
+    for way in ("ingress", "egress"):
+        first, *others = chain(way, text)
+        assert first.endswith("policy drop;")
+        assert len(others) == 2  # the loopback, and what is established
+
+
+def test_egress_looks_at_where_a_packet_goes() -> None:
+    assert "ip daddr { 0.0.0.0/0 } accept" in chain(
+        "egress", ruleset([rule(way="egress", protocol=ANY, peers=("0.0.0.0/0",))])
+    )
+
+
+def encoded(text: str, compressed: bool = False) -> str:
+    raw = text.encode()
+    return base64.b64encode(gzip.compress(raw) if compressed else raw).decode()
+
+
+MESSAGE = """\
+Content-Type: multipart/mixed; boundary="B"
+
+--B
+Content-Type: text/cloud-config
+
+#cloud-config
+packages: [nothing]
+write_files:
+- path: /etc/a
+  permissions: "0444"
+  content: |
+    one
+- path: /etc/b
+  content: two
+--B
+Content-Type: text/x-shellscript
+
+#!/bin/sh
+echo first
+--B
+Content-Type: text/x-shellscript
+
+#!/bin/sh
+echo second
+--B
+Content-Type: text/jinja2
+
+x
+--B--
+"""
+
+
+def test_a_message_of_user_data_is_files_and_then_scripts_in_their_order() -> None:
+    found = boot.read_user_data(encoded(MESSAGE))
+    assert found.files["/etc/a"] == {"text": "one\n", "mode": 0o444}
+    assert found.files["/etc/b"] == {"text": "two", "mode": 0o644}
+    assert [found.files[path]["text"].split()[-1] for path in found.scripts] == ["first", "second"]
+    assert found.left_out == ["#cloud-config packages", "a part of type text/jinja2"]
+    told = [step for step in boot.steps(found) if step[0] == "echo"]
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_script_is_user_data_too(compressed: bool) -> None:
+    found = boot.read_user_data(encoded("#!/bin/sh\necho one\n", compressed))
+    assert found.files[found.scripts[0]] == {"text": "#!/bin/sh\necho one\n", "mode": 0o700}
+
+
+def test_an_instance_without_user_data_boots() -> None:
+    assert boot.steps(boot.read_user_data("")) == list(boot.FIRST_STEPS)
+
+
+def document(command: Any, **parameters: Any) -> dict[str, Any]:
+    inputs = {"runCommand": command}
+    step = {"action": "aws:runShellScript", "name": "one", "inputs": inputs}
+    return {"schemaVersion": "2.2", "parameters": parameters, "mainSteps": [step]}
+
+
+def words(content: dict[str, Any], **given: list[str]) -> tuple[str, ...]:
+    return documents.steps(content, given)[0].run.argv
+
+
+def test_a_scripts_first_line_says_who_reads_it() -> None:
+    assert words(document(["#!/usr/bin/env python3", "print(1)"])) == (
+        "/usr/bin/env",
+        "python3",
+        "-c",
+        "#!/usr/bin/env python3\nprint(1)",
+    )
+    assert words(document(["echo 1"]))[:2] == ("/bin/sh", "-c")
+
+
+def test_a_list_takes_the_place_of_its_parameter() -> None:
+    content = document(["set -e", "{{ commands }}", "echo {{commands}}"], commands={"type": "StringList"})
+    text = words(content, commands=["one", "two"])[-1]
+    assert text.splitlines() == ["set -e", "one", "two", 'echo ["one", "two"]']
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "says"),
+    [
+        ({"allowedPattern": "^a+$"}, ["b"], "does not match"),
+        ({"allowedPattern": "a+"}, ["ab"], "does not match"),
+        ({"allowedValues": ["x", "y"]}, ["z"], "one of x, y"),
+        ({"maxChars": 2}, ["abc"], "too long"),
+        ({"minChars": 2}, ["a"], "too short"),
+        ({}, ["a", "b"], "takes one value"),
+    ],
+)
+def test_a_parameter_is_held_to_what_its_document_says(
+    declared: dict[str, Any], given: list[str], says: str
+) -> None:
+    with pytest.raises(ApiError, match=says):
+        words(document("echo {{ P }}", P={"type": "String", **declared}), P=given)
+
+
+def test_a_step_that_the_yard_cannot_run_is_refused() -> None:
+    content = document("x")
+    content["mainSteps"][0]["action"] = "aws:downloadContent"
+    with pytest.raises(ApiError, match="aws:runShellScript, not aws:downloadContent"):
+        documents.steps(content, {})

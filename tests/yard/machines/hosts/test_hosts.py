@@ -1,0 +1,216 @@
+"""What a host of the yard is: a machine of its own in its VPC, behind its security groups."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from slipway.yard.machines.settings import CHECKOUT
+from tests.yard.asking import client_of
+from tests.yard.services.imagebuilder.tiny import write_root
+from tests.yard.machines.hosts.conftest import FILES, Cluster, Said, Site, Vpc
+from tests.yard.cloudformation.resources.world import TRUST
+
+SSH, CLOSED = 22, 9999  # nobody listens at the second
+CONNECT = """
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], int(sys.argv[2])), 0.7).close()
+    print("open")
+except OSError as error:
+    print(type(error).__name__)
+"""
+METADATA = "http://169.254.169.254/latest"
+ASK = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}")
+TOKEN = ("-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60", f"{METADATA}/api/token")
+
+
+def reach(site: Site, source: str, address: str, port: int) -> str:
+    return site.on(source, "python3", "-c", CONNECT, address, str(port)).out.strip()
+
+
+def ssh(site: Site, source: str, address: str, *words: str) -> Said:
+    return site.on(source, "ssh", f"slipway@{address}", *words)
+
+
+def test_a_host_has_a_name_an_address_and_a_disk_of_its_own(site: Site, cluster: Cluster) -> None:
+    first, second = cluster.members
+    for name in cluster.members:
+        address = cluster.address(name)
+        assert name == f"ip-{address.replace('.', '-')}"
+        assert site.on(name, "hostname", "-s").out.strip() == name
+        assert address in site.on(name, "ip", "-4", "-o", "addr", "show", "eth0").out
+        assert site.on(name, "getent", "ahostsv4", name).out.split()[0] == address
+    for path in ("/tmp/trace", "/etc/trace", "/dev/shm/trace", "/run/trace"):
+        assert site.on(first, "touch", path).code == 0
+        assert site.on(second, "test", "-e", path).code == 1
+
+
+def test_a_host_has_one_of_this_machine_s_processors(site: Site, cluster: Cluster) -> None:
+    held = [
+        site.on(name, "grep", "Cpus_allowed_list", "/proc/1/status").out.split()[1]
+        for name in cluster.members
+    ]
+    assert all(each.isdigit() for each in held)
+    assert len(set(held)) == min(2, len(os.sched_getaffinity(0)))  # neighbours take different ones
+
+
+def test_user_data_runs_at_boot_and_its_output_is_kept(site: Site, cluster: Cluster) -> None:
+    first = cluster.members[0]
+    assert "user data ran on" in site.on(first, "cat", "/var/log/cloud-init-output.log").out
+    assert f"{first}: user data ran on {first}" in (site.yard.home / "server.log").read_text(encoding="utf-8")
+    assert json.loads(site.on(first, "cat", "/etc/slipway/node.json").out) == {"files": FILES}
+
+
+def test_hosts_share_the_file_system_that_their_user_data_names(site: Site, cluster: Cluster) -> None:
+    first, second = cluster.members
+    site.on(first, "sh", "-c", "echo shared >/shared/note")
+    assert site.on(second, "cat", "/shared/note").out == "shared\n"
+    assert (site.yard.home / "tmp/batch/file-systems" / FILES["id"] / "note").exists()
+
+
+def test_members_of_a_security_group_reach_each_other_and_others_reach_nothing(
+    site: Site, cluster: Cluster
+) -> None:
+    first, second = cluster.members
+    address = cluster.address(second)
+    assert reach(site, first, address, SSH) == "open"
+    assert reach(site, first, address, CLOSED) == "ConnectionRefusedError"
+    assert reach(site, cluster.outsider, address, SSH) == "TimeoutError"
+    assert reach(site, cluster.outsider, address, CLOSED) == "TimeoutError"
+
+
+def test_ssh_lets_a_member_in_and_no_other(site: Site, cluster: Cluster) -> None:
+    first, second = cluster.members
+    said = ssh(site, first, cluster.address(second), "hostname", "-s")
+    assert (said.out.strip(), said.code) == (second, 0), said.errors
+    refused = ssh(site, cluster.outsider, cluster.address(second), "hostname")
+    assert (refused.code, refused.out) == (255, "")
+    assert "timed out" in refused.errors
+
+
+def test_a_rule_opens_a_port_while_hosts_run_and_its_end_closes_it(site: Site, cluster: Cluster) -> None:
+    address = cluster.address(cluster.members[0])
+    cluster.vpc.let_in(cluster.group, cluster.outsiders, SSH)
+    assert reach(site, cluster.outsider, address, SSH) == "open"
+    assert reach(site, cluster.outsider, address, CLOSED) == "TimeoutError"
+    cluster.vpc.shut_out(cluster.group, cluster.outsiders, SSH)
+    assert reach(site, cluster.outsider, address, SSH) == "TimeoutError"
+
+
+def test_the_root_of_a_host_does_not_open_its_firewall(site: Site, cluster: Cluster, tier: str) -> None:
+    """Not even what it starts itself; whoever enters from this machine could."""
+    if tier != "root":
+        pytest.skip("there, what a host runs has no power over its network at all")
+    said = run(site, cluster.instance(cluster.members[0]), "nft flush ruleset")
+    assert (said["Status"], "Operation not permitted" in said["StandardErrorContent"]) == ("Failed", True)
+
+
+def test_metadata_is_given_to_who_has_a_token(site: Site, cluster: Cluster) -> None:
+    first = cluster.members[0]
+    path = f"{METADATA}/meta-data/instance-id"
+    assert site.on(first, *ASK, path).out == "401"
+    assert site.on(first, *ASK, "-X", "PUT", f"{METADATA}/api/token").out == "400"
+    token = site.on(first, "curl", "-s", *TOKEN).out
+    header = f"X-aws-ec2-metadata-token: {token}"
+    assert site.on(first, "curl", "-s", "-H", header, path).out == cluster.instance(first)
+    assert site.on(first, *ASK, "-H", header, f"{METADATA}/meta-data/nothing").out == "404"
+    second = cluster.members[1]
+    assert site.on(second, *ASK, "-H", header, path).out == "401"
+
+
+def test_the_yards_api_answers_inside_a_host(site: Site, cluster: Cluster) -> None:
+    said = site.on(cluster.members[0], "sh", "-c", 'curl -s "$AWS_ENDPOINT_URL/_yard/health"')
+    assert "pid" in json.loads(said.out)
+
+
+def test_vpcs_do_not_see_each_other(site: Site, cluster: Cluster, own_vpc: Vpc) -> None:
+    group = own_vpc.security_group("members")
+    own_vpc.let_in(group, group)
+    (host,) = own_vpc.start("nodes", group, 1)
+    assert reach(site, host, cluster.address(cluster.members[0]), SSH) == "OSError"  # no route to it
+
+
+def test_a_host_starts_from_the_machine_image_that_was_baked_for_it(
+    site: Site, own_vpc: Vpc, tmp_path: Path
+) -> None:
+    image = site.client("ec2").register_image(Name="baked", RootDeviceName="/dev/xvda")["ImageId"]
+    files = site.yard.home / "machine-images" / image / "root"
+    write_root(tmp_path / "root.tar", files)
+    (files / "usr/bin/sh").symlink_to("bash")
+    (files / "etc/baked").write_text("here\n")
+    (host,) = own_vpc.start("nodes", own_vpc.security_group("members"), 1, image)
+    assert own_vpc.hosts("nodes")[0]["root"] == "machine image"
+    assert site.on(host, "cat", "/etc/baked").out == "here\n"
+    assert site.on(host, "python3", "-c", "0").code == 127  # this machine's are not there
+    site.on(host, "touch", "/etc/changed")
+    assert not (files / "etc/changed").exists()
+
+
+def run(site: Site, instance: str, *lines: str) -> dict[str, str]:
+    ssm = site.client("ssm")
+    sent = ssm.send_command(
+        DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": list(lines)}
+    )
+    command = sent["Command"]["CommandId"]
+
+    def ended() -> dict[str, str] | None:
+        found: dict[str, str] = ssm.get_command_invocation(CommandId=command, InstanceId=instance)
+        return found if found["Status"] not in ("Pending", "InProgress") else None
+
+    return dict(site.until(ended))
+
+
+def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: Vpc) -> None:
+    group = own_vpc.security_group("members")
+    (host,) = own_vpc.start("nodes", group, 1)
+    instance = own_vpc.hosts("nodes")[0]["instance"]
+    iam = site.client("iam")
+    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(TRUST))
+    iam.create_instance_profile(InstanceProfileName="trial")
+    iam.add_role_to_instance_profile(InstanceProfileName="trial", RoleName="nodes")
+    site.client("ec2").associate_iam_instance_profile(
+        IamInstanceProfile={"Name": "trial"}, InstanceId=instance
+    )
+    site.settle()
+    token = site.on(host, "curl", "-s", *TOKEN).out
+    said = site.on(
+        host,
+        "curl",
+        "-s",
+        "-H",
+        f"X-aws-ec2-metadata-token: {token}",
+        f"{METADATA}/meta-data/iam/security-credentials/nodes",
+    )
+    keys = json.loads(said.out)
+    given = {**keys, "SessionToken": keys["Token"]}
+    sts = client_of(site.yard, "sts", given)
+    assert sts.get_caller_identity()["Account"]
+
+
+@pytest.mark.parametrize("market", ["spot", "capacity-block"])
+def test_a_host_knows_how_its_machine_was_bought(site: Site, own_vpc: Vpc, market: str) -> None:
+    members = own_vpc.security_group("members")
+    (host,) = own_vpc.start("nodes", members, 1, InstanceMarketOptions={"MarketType": market})
+    token = site.on(host, "curl", "-s", *TOKEN).out
+    header = f"X-aws-ec2-metadata-token: {token}"
+    assert (
+        site.on(host, "curl", "-s", "-H", header, f"{METADATA}/meta-data/instance-life-cycle").out == market
+    )
+    # No interruption is announced, which a job on Spot asks for every few seconds.
+    assert site.on(host, *ASK, "-H", header, f"{METADATA}/meta-data/spot/instance-action").out == "404"
+
+
+def test_a_host_sees_of_every_home_of_this_machine_only_what_it_runs(site: Site, cluster: Cluster) -> None:
+    """Its own user's and root's are as in a machine image."""
+    first = cluster.members[0]
+    found = set(site.on(first, "find", "/home", "/root", "-maxdepth", "1").out.split())
+    needed = [str(CHECKOUT), sys.prefix, sys.base_prefix]
+    shown = {str(Path(*Path(path).parts[:3])) for path in needed}
+    homes = (Path("/home"), Path("/root"))
+    of_the_image = {str(homes[0] / "slipway"), str(homes[1] / ".ssh")}
+    assert found <= {*map(str, homes), *of_the_image, *shown}

@@ -1,0 +1,176 @@
+"""How hosts come and go: replaced when they die, told when they are ended, and gone with their yard."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from slipway.jobs.commands.cli import cli
+from slipway.yard import process
+from slipway.yard.endpoint import control
+from tests.yard.machines.hosts.conftest import Site, Vpc, has_ended, new_site
+
+# A service of nobody's: it goes on when who started it has left.
+SERVICE = ("sh", "-c", 'setsid -f bash -c "$0" >/dev/null 2>&1')
+GOODBYE = """
+trap 'echo goodbye >/shared/goodbye; exit' TERM
+echo up >/shared/hello
+sleep infinity &
+wait
+"""
+SLIPWAY = str(Path(sys.executable).parent / "slipway")
+SHARED = "tmp/batch/file-systems/fs-0123456789abcdef0"
+
+
+def start(vpc: Vpc, nodes: int) -> list[str]:
+    group = vpc.security_group("members")
+    vpc.let_in(group, group)
+    return vpc.start("nodes", group, nodes)
+
+
+def instances(vpc: Vpc) -> dict[str, str]:
+    return {host["name"]: host["instance"] for host in vpc.hosts("nodes")}
+
+
+def test_a_killed_host_is_replaced_and_the_others_live_on(site: Site, own_vpc: Vpc) -> None:
+    killed, stays = start(own_vpc, 2)
+    before = instances(own_vpc)
+    site.on(stays, "touch", "/tmp/here")
+    control(site.yard, "POST", "/kill-host", {"host": before[killed]})
+    site.until(lambda: before[killed] not in instances(own_vpc).values() and len(instances(own_vpc)) == 2)
+    site.settle()
+    assert {host["state"] for host in own_vpc.hosts("nodes")} == {"running"}
+    assert site.on(before[stays], "test", "-e", "/tmp/here").code == 0
+    state = site.client("ec2").describe_instances(InstanceIds=[before[killed]])["Reservations"]
+    assert state[0]["Instances"][0]["State"]["Name"] == "terminated"
+
+
+def test_a_dead_host_stays_dead_while_its_group_may_not_replace_it(site: Site, own_vpc: Vpc) -> None:
+    (name,) = start(own_vpc, 1)
+    scaling, group = site.client("autoscaling"), own_vpc.groups[0]
+    scaling.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["ReplaceUnhealthy"])
+    control(site.yard, "POST", "/kill-host", {"host": name})
+    site.until(lambda: own_vpc.hosts("nodes")[0]["state"] == "dead")
+    (found,) = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
+    assert [each["HealthStatus"] for each in found["Instances"]] == ["Unhealthy"]
+
+
+def test_a_terminated_host_hears_of_it(site: Site, own_vpc: Vpc) -> None:
+    (name,) = start(own_vpc, 1)
+    site.on(name, *SERVICE, GOODBYE)
+    shared = site.yard.home / SHARED
+    site.until((shared / "hello").exists)
+    site.client("autoscaling").set_desired_capacity(AutoScalingGroupName=own_vpc.groups[0], DesiredCapacity=0)
+    site.settle()
+    assert own_vpc.hosts("nodes") == []
+    assert (shared / "goodbye").read_text(encoding="utf-8") == "goodbye\n"
+
+
+def test_a_group_that_grows_gets_hosts(site: Site, own_vpc: Vpc) -> None:
+    start(own_vpc, 1)
+    site.client("autoscaling").set_desired_capacity(AutoScalingGroupName=own_vpc.groups[0], DesiredCapacity=3)
+    site.settle()
+    assert [host["state"] for host in own_vpc.hosts("nodes")] == ["running"] * 3
+
+
+@pytest.fixture
+def short_lived(tier: str, tmp_path: Path) -> Iterator[Site]:
+    """Its yard is the test's to end."""
+    yield from new_site(tmp_path, {})
+
+
+def processes_of(site: Site, name: str) -> set[int]:
+    """All of a host, as this machine counts them, and the two that hold it."""
+    first = int(control(site.yard, "POST", "/enter-host", {"host": name})["process"])
+    inside = _processes_with(first)
+    return {first, *inside, _parent(first), _parent(_parent(first))}
+
+
+def _processes_with(first: int) -> set[int]:
+    """In one PID namespace."""
+    space = Path(f"/proc/{first}/ns/pid").readlink()
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "ns/pid").readlink() == space:
+                found.add(int(entry.name))
+    return found
+
+
+def _parent(process_id: int) -> int:
+    stat = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def pid_of(site: Site) -> int:
+    state = process.running(folder=site.yard.home)
+    assert state
+    return state.pid
+
+
+def machine() -> tuple[str, str]:
+    """What would show a mount or an interface that was left behind."""
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    return Path("/proc/self/mounts").read_text(encoding="utf-8"), links
+
+
+@pytest.mark.parametrize("end", ["down", "kill -9"])
+def test_nothing_is_left_of_hosts_when_their_yard_is_gone(short_lived: Site, end: str) -> None:
+    before = machine()
+    (name,) = start(short_lived.vpc(), 1)
+    short_lived.on(name, *SERVICE, "sleep infinity")
+    left = processes_of(short_lived, name)
+    assert len(left) >= 5  # the network's, the host's, what stands between, sshd, sleep
+    if end == "kill -9":
+        os.kill(pid_of(short_lived), signal.SIGKILL)
+    else:
+        process.down(folder=short_lived.yard.home)
+        assert not short_lived.yard.home.exists()
+    assert all(has_ended(each) for each in left)
+    assert machine() == before
+
+
+def test_the_command_line_lists_enters_and_kills_hosts(
+    site: Site, own_vpc: Vpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = start(own_vpc, 1)
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(site.yard.home))
+    listed = CliRunner().invoke(cli, ["yard", "hosts"])
+    assert name in listed.stdout
+    entered = subprocess.run(
+        [SLIPWAY, "yard", "ssh", name, "--", "sh", "-c", 'printf "%s|" "$@"; exit 7', "x", "a b", "$(id)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (entered.stdout, entered.returncode) == ("a b|$(id)|", 7)
+    killed = CliRunner().invoke(cli, ["yard", "kill-node", name])
+    assert f"host {name} is gone" in killed.stderr
+    wrong = CliRunner().invoke(cli, ["yard", "kill-node", "nobody"])
+    assert "'nobody' is 0 of the hosts" in str(wrong.exception)
+
+
+def test_a_terminal_is_carried_into_the_host(
+    site: Site, own_vpc: Vpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = start(own_vpc, 1)
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(site.yard.home))
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(SLIPWAY, [SLIPWAY, "yard", "ssh", name])  # noqa: S606 - as a person would call it
+    said = b""
+    os.write(terminal, b"test -t 0 && echo on-$(hostname -s); exit\n")
+    with suppress(OSError):  # the terminal's end, when the shell is gone
+        while chunk := os.read(terminal, 4096):
+            said += chunk
+    assert f"on-{name}".encode() in said
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,182 @@
+"""A yard whose Batch runs tiny processes, on each tier of isolation that there is, its clock running fast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pytest
+
+from slipway.jobs.core.retries import RETRY_RULES
+from slipway.yard import process
+from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
+from slipway.yard.endpoint import control
+from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
+from tests.yard.conftest import RunningYard
+
+# What nodes of several tests run.
+FOREVER = "import signal\nprint('ready', flush=True)\nwhile True: signal.pause()"
+NODE = "import os, sys, signal\nnode = int(os.environ['AWS_BATCH_JOB_NODE_INDEX'])\n"
+ATTEMPT = "attempt = int(os.environ['AWS_BATCH_JOB_ATTEMPT'])\n"
+
+ISOLATED = ("root", "user")
+PATIENCE_S = 30.0
+LOG_GROUP = "jobs"
+WORDS = {"on_exit_code": "onExitCode", "on_status_reason": "onStatusReason", "on_reason": "onReason"}
+# As infra/patterns/batch/job_definition.py deploys them.
+DEPLOYED_RULES = [
+    {WORDS.get(key, key): value for key, value in asdict(rule).items() if value} for rule in RETRY_RULES
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A queue of at most four nodes of 96 vCPUs, and what tests ask of it."""
+
+    yard: RunningYard
+    batch: Any
+
+    def define(self, name: str = "train", **changes: Any) -> str:
+        """A multi-node definition, as ours is deployed but for the devices."""
+        groups = [{"targetNodes": "0:", "container": container(**changes.pop("container", {}))}]
+        properties = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": groups}
+        retry = {"attempts": 3, "evaluateOnExit": DEPLOYED_RULES}
+        given = {"nodeProperties": properties, "retryStrategy": retry, **changes}
+        made = self.batch.register_job_definition(jobDefinitionName=name, type="multinode", **given)
+        return str(made["jobDefinitionArn"])
+
+    def define_single(self, name: str = "single", vcpus: int = 1) -> str:
+        properties = container(vcpus=vcpus)
+        made = self.batch.register_job_definition(
+            jobDefinitionName=name, type="container", containerProperties=properties
+        )
+        return str(made["jobDefinitionArn"])
+
+    def submit(self, code: str, *, definition: str = "train", nodes: int = 2, **more: Any) -> str:
+        """Every node runs this Python."""
+        override = {"targetNodes": "0:", "containerOverrides": {"command": ["python", "-c", code]}}
+        overrides = {"numNodes": nodes, "nodePropertyOverrides": [override]}
+        given = {"jobName": "trial", "jobQueue": "queue", "jobDefinition": definition, **more}
+        return str(self.batch.submit_job(nodeOverrides=overrides, **given)["jobId"])
+
+    def submit_single(self, code: str, *, definition: str = "single", **more: Any) -> str:
+        given = {"jobName": "trial", "jobQueue": "queue", "jobDefinition": definition, **more}
+        override = {"command": ["python", "-c", code]}
+        return str(self.batch.submit_job(containerOverrides=override, **given)["jobId"])
+
+    def describe(self, job: str) -> dict[str, Any]:
+        (found,) = self.batch.describe_jobs(jobs=[job])["jobs"]
+        return dict(found)
+
+    def ended(self, job: str) -> dict[str, Any]:
+        """The job when it has ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            status = control(self.yard, "POST", "/await-job", {"job": job, "timeout_s": 5})
+            if status in ("SUCCEEDED", "FAILED"):
+                return self.describe(job)
+        raise AssertionError(f"still {self.describe(job)['status']}: {self.lines(job)}")
+
+    def until(self, is_so: Callable[[], object]) -> None:
+        """Ask the yard until it is so: every look is a request or more."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < deadline, "it never came to be"
+
+    def lines(self, job: str, node: int | None = 0) -> list[str]:
+        """What a node printed in its last attempt."""
+        found = self.describe(job if node is None else f"{job}#{node}")
+        stream = found["container"].get("logStreamName")
+        logs = self.yard.client("logs")
+        if not stream:
+            return []
+        events = logs.get_log_events(logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True)
+        return [event["message"] for event in events["events"]]
+
+    def says(self, job: str, text: str, node: int | None = 0) -> None:
+        self.until(lambda: text in self.lines(job, node))
+
+    def kill_node(self, job: str, node: int) -> None:
+        control(self.yard, "POST", "/kill-node", {"job": job, "node": node})
+
+
+def container(vcpus: int = 96, **changes: Any) -> dict[str, Any]:
+    resources = [{"type": "VCPU", "value": str(vcpus)}, {"type": "MEMORY", "value": "700000"}]
+    options = {"awslogs-group": LOG_GROUP, "awslogs-stream-prefix": "job"}
+    return {
+        "image": "gaudi:1",
+        "resourceRequirements": resources,
+        "linuxParameters": {"initProcessEnabled": True},
+        "logConfiguration": {"logDriver": "awslogs", "options": options},
+        **changes,
+    }
+
+
+@pytest.fixture(scope="session")
+def tier(request: pytest.FixtureRequest) -> str:
+    """The best there is; test_tiers.py asks for each."""
+    name = str(getattr(request, "param", best_tier().name))
+    if not next(tier for tier in TIERS if tier.name == name).works():
+        pytest.skip(f"this machine cannot make the namespaces of tier '{name}'")
+    return name
+
+
+@pytest.fixture(scope="session")
+def batch_yard(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
+    home = tmp_path_factory.mktemp("batch") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {TIER_VARIABLE: tier, STOP_VARIABLE: "0.5", CLOCK_VARIABLE: "0.001"}.items():
+            patch.setenv(name, value)
+        started = process.up(folder=home)
+    yield RunningYard(endpoint=started.state.endpoint, home=home)
+    process.down(folder=home)
+
+
+@pytest.fixture
+def cluster(batch_yard: RunningYard) -> Cluster:
+    control(batch_yard, "POST", "/reset")  # ends what a test before it left running
+    return new_cluster(batch_yard)
+
+
+def new_cluster(yard: RunningYard) -> Cluster:
+    batch = yard.client("batch")
+    yard.client("logs").create_log_group(logGroupName=LOG_GROUP)
+    resources = compute_resources(yard)
+    made = batch.create_compute_environment(
+        computeEnvironmentName="pool", type="MANAGED", computeResources=resources
+    )
+    order = [{"order": 1, "computeEnvironment": made["computeEnvironmentArn"]}]
+    limits = [limit("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE")]
+    batch.create_job_queue(
+        jobQueueName="queue", priority=1, computeEnvironmentOrder=order, jobStateTimeLimitActions=limits
+    )
+    cluster = Cluster(yard=yard, batch=batch)
+    cluster.define()
+    return cluster
+
+
+def limit(reason: str) -> Mapping[str, Any]:
+    return {"reason": reason, "state": "RUNNABLE", "maxTimeSeconds": 600, "action": "CANCEL"}
+
+
+def compute_resources(yard: RunningYard) -> dict[str, Any]:
+    ec2, iam = yard.client("ec2"), yard.client("iam")
+    network = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=network, CidrBlock="10.0.0.0/20")["Subnet"]["SubnetId"]
+    group = ec2.create_security_group(GroupName="nodes", Description="nodes", VpcId=network)["GroupId"]
+    profile = iam.create_instance_profile(InstanceProfileName="node")["InstanceProfile"]["Arn"]
+    return {
+        "type": "EC2",
+        "minvCpus": 0,
+        "maxvCpus": 384,
+        "instanceTypes": ["dl1.24xlarge"],
+        "subnets": [subnet],
+        "securityGroupIds": [group],
+        "instanceRole": profile,
+    }
+
+
+def exit_codes(found: Mapping[str, Any]) -> Sequence[int | None]:
+    return [attempt["container"].get("exitCode") for attempt in found["attempts"]]

@@ -1,0 +1,169 @@
+"""What the yard adds to EC2: placement groups, reservations, the catalogue, stand-ins, quotas, prices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slipway.jobs.catalogue.instances import instance_type, instance_types
+from tests.yard.asking import refusal
+from tests.yard.conftest import RunningYard
+
+DL1 = "dl1.24xlarge"
+QUOTA_OF_CLUSTERS = {"L-6E869C2A": DL1, "L-2C3B7624": "trn1.32xlarge", "L-417A185B": "p4d.24xlarge"}
+
+
+@pytest.fixture
+def ec2(yard: RunningYard) -> Any:
+    return yard.client("ec2")
+
+
+def test_a_placement_group_is_created_described_and_deleted(ec2: Any) -> None:
+    tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "cluster", "Value": "dl1"}]}]
+    made = ec2.create_placement_group(GroupName="dl1", Strategy="cluster", TagSpecifications=tags)
+    assert made["PlacementGroup"]["State"] == "available"
+    (found,) = ec2.describe_placement_groups(GroupNames=["dl1"])["PlacementGroups"]
+    assert found == made["PlacementGroup"]
+    assert found["GroupArn"].endswith(":placement-group/dl1")
+    ec2.delete_placement_group(GroupName="dl1")
+    assert (
+        refusal(ec2.describe_placement_groups, GroupNames=["dl1"])["Code"] == "InvalidPlacementGroup.Unknown"
+    )
+    assert refusal(ec2.delete_placement_group, GroupName="dl1")["Code"] == "InvalidPlacementGroup.Unknown"
+
+
+def test_two_placement_groups_have_two_names_in_one_region(ec2: Any, yard: RunningYard) -> None:
+    ec2.create_placement_group(GroupName="a")
+    assert refusal(ec2.create_placement_group, GroupName="a")["Code"] == "InvalidPlacementGroup.Duplicate"
+    assert yard.client("ec2", "eu-west-1").create_placement_group(GroupName="a")["PlacementGroup"]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "found"),
+    [
+        ("strategy", ["spread"], ["b"]),
+        ("group-name", ["a", "b"], ["a", "b"]),
+        ("group-name", ["a*"], ["a"]),
+        ("tag:team", ["x"], ["b"]),
+        ("tag-key", ["team"], ["b"]),
+        ("state", ["deleting"], []),
+    ],
+)
+def test_placement_groups_are_filtered_as_ec2_does(
+    ec2: Any, name: str, values: list[str], found: list[str]
+) -> None:
+    tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "team", "Value": "x"}]}]
+    ec2.create_placement_group(GroupName="a", Strategy="cluster")
+    ec2.create_placement_group(GroupName="b", Strategy="spread", TagSpecifications=tags)
+    groups = ec2.describe_placement_groups(Filters=[{"Name": name, "Values": values}])["PlacementGroups"]
+    assert [group["GroupName"] for group in groups] == found
+
+
+def test_a_reservation_is_held_until_it_is_cancelled(ec2: Any) -> None:
+    wanted = {"InstanceType": DL1, "InstancePlatform": "Linux/UNIX", "InstanceCount": 2}
+    refused = refusal(ec2.create_capacity_reservation, **wanted)
+    assert refused["Code"] == "MissingParameter"
+    made = ec2.create_capacity_reservation(**wanted, AvailabilityZone="us-east-1a")["CapacityReservation"]
+    identifier = made["CapacityReservationId"]
+    assert (made["State"], made["TotalInstanceCount"]) == ("active", 2)
+    held = [{"Name": "instance-type", "Values": [DL1]}, {"Name": "state", "Values": ["active"]}]
+    (found,) = ec2.describe_capacity_reservations(Filters=held)["CapacityReservations"]
+    assert found["CapacityReservationId"] == identifier
+    ec2.cancel_capacity_reservation(CapacityReservationId=identifier)
+    assert ec2.describe_capacity_reservations(Filters=held)["CapacityReservations"] == []
+    unknown = refusal(ec2.describe_capacity_reservations, CapacityReservationIds=["cr-none"])
+    assert unknown["Code"] == "InvalidCapacityReservationId.NotFound"
+
+
+def test_ec2_knows_every_type_of_the_catalogue_as_the_catalogue_does(ec2: Any) -> None:
+    names = [known.name for known in instance_types()]
+    found = {
+        described["InstanceType"]: described
+        for page in ec2.get_paginator("describe_instance_types").paginate(
+            Filters=[{"Name": "instance-type", "Values": names}]
+        )
+        for described in page["InstanceTypes"]
+    }
+    assert sorted(found) == sorted(names)
+    known, described = instance_type(DL1), found[DL1]
+    assert described["VCpuInfo"]["DefaultVCpus"] == known.vcpus
+    assert described["MemoryInfo"]["SizeInMiB"] == known.memory_mib
+    assert described["NetworkInfo"]["EfaInfo"]["MaximumEfaInterfaces"] == known.efa_interfaces
+    assert described["GpuInfo"]["Gpus"][0]["Count"] == 8
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
+def test_a_type_is_offered_where_the_catalogue_says_and_nowhere_else(yard: RunningYard, region: str) -> None:
+    def offered(where: str) -> list[str]:
+        answer = yard.client("ec2", where).describe_instance_type_offerings(
+            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [DL1]}]
+        )
+        return [offer["Location"] for offer in answer["InstanceTypeOfferings"]]
+
+    assert offered(region)
+    assert all(zone.startswith(region) for zone in offered(region))
+    assert "eu-north-1" not in instance_type(DL1).regions
+    assert offered("eu-north-1") == []
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+def test_the_image_of_gaudi_clusters_is_there_and_says_that_it_stands_in(
+    yard: RunningYard, region: str
+) -> None:
+    ssm = yard.client("ssm", region)
+    identifier = ssm.get_parameter(Name="/slipway/amis/gaudi-ecs/id")["Parameter"]["Value"]
+    (image,) = yard.client("ec2", region).describe_images(ImageIds=[identifier])["Images"]
+    assert (image["State"], "stand-in" in image["Description"]) == ("available", True)
+    manifest = json.loads(ssm.get_parameter(Name="/slipway/amis/gaudi-ecs/manifest")["Parameter"]["Value"])
+    assert (manifest["image"], manifest["synapseai"], manifest["driver"]) == (
+        "gaudi-ecs",
+        "1.18.0",
+        "1.18.0-524",
+    )
+    assert manifest["stand_in"] is True
+
+
+@pytest.mark.parametrize("code", QUOTA_OF_CLUSTERS)
+def test_quotas_suffice_for_eight_nodes_of_our_largest_clusters(yard: RunningYard, code: str) -> None:
+    quotas = yard.client("service-quotas")
+    quota = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
+    assert quota["Value"] >= 8 * instance_type(QUOTA_OF_CLUSTERS[code]).vcpus
+    fresh = quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
+    assert fresh["Value"] == 0
+    listed = quotas.list_service_quotas(ServiceCode="ec2", MaxResults=100)["Quotas"]
+    assert quota in listed
+
+
+def test_a_quota_that_the_yard_has_not_is_named(yard: RunningYard) -> None:
+    refused = refusal(
+        yard.client("service-quotas").get_service_quota, ServiceCode="ec2", QuotaCode="L-00000000"
+    )
+    assert (refused["Code"], "L-1216C47A" in refused["Message"]) == ("NoSuchResourceException", True)
+
+
+def test_prices_are_the_catalogues_and_dated(yard: RunningYard) -> None:
+    price = instance_type(DL1).price
+    assert price
+    filters = [
+        {"Type": "TERM_MATCH", "Field": "instanceType", "Value": DL1},
+        {"Type": "TERM_MATCH", "Field": "regionCode", "Value": price.region},
+        {"Type": "TERM_MATCH", "Field": "operatingSystem", "Value": "Linux"},
+    ]
+    answer = yard.client("pricing").get_products(ServiceCode="AmazonEC2", Filters=filters)
+    (product,) = [json.loads(text) for text in answer["PriceList"]]
+    (offer,) = product["terms"]["OnDemand"].values()
+    (dimension,) = offer["priceDimensions"].values()
+    assert float(dimension["pricePerUnit"]["USD"]) == price.usd_per_hour
+    assert (dimension["unit"], offer["effectiveDate"][:10]) == ("Hrs", price.date)
+
+
+def test_a_price_that_nobody_knows_is_not_made_up(yard: RunningYard) -> None:
+    pricing = yard.client("pricing")
+    unpriced = next(known.name for known in instance_types() if known.price is None)
+    for field, value in (("instanceType", unpriced), ("regionCode", "eu-west-1")):
+        filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value}]
+        assert pricing.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"] == []
+    unknown = [{"Type": "TERM_MATCH", "Field": "colour", "Value": "red"}]
+    assert "colour" in refusal(pricing.get_products, ServiceCode="AmazonEC2", Filters=unknown)["Message"]

@@ -1,0 +1,271 @@
+"""The life of a yard: it comes up once, is found again, is cleaned up after a crash, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.commands.cli import run
+from slipway.jobs.core.errors import SlipwayError
+from slipway.yard import process, state
+from slipway.yard.endpoint import HOST, is_answering
+from slipway.yard.state import YardState, process_identity, read_state, write_state
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    home = tmp_path / "state" / "a yard"
+    yield home
+    process.down(folder=home)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind((HOST, 0))
+        return int(asked.getsockname()[1])
+
+
+def kill(found: YardState) -> None:
+    """As the out-of-memory killer would; returns when the process is gone."""
+    os.kill(found.pid, signal.SIGKILL)
+    process._children[found.pid].wait()
+    assert not found.is_running()
+
+
+def test_up_down_and_nothing_is_left(folder: Path) -> None:
+    up = process.up(folder=folder)
+    assert not up.was_up
+    assert is_answering(up.state.endpoint)
+    assert process.running(folder=folder) == up.state
+    assert process.down(folder=folder) == up.state
+    assert not is_answering(up.state.endpoint)
+    assert not up.state.is_running()
+    assert not folder.exists()
+
+
+def test_ctrl_c_in_the_terminal_that_started_it_does_not_reach_the_yard(folder: Path) -> None:
+    assert os.getsid(process.up(folder=folder).state.pid) != os.getsid(0)
+
+
+def test_a_second_up_finds_the_first(folder: Path) -> None:
+    first = process.up(folder=folder)
+    second = process.up(folder=folder)
+    assert (second.was_up, second.state) == (True, first.state)
+
+
+def test_a_second_down_has_nothing_to_do(folder: Path) -> None:
+    process.up(folder=folder)
+    assert process.down(folder=folder) is not None
+    assert process.down(folder=folder) is None
+
+
+def test_ups_at_the_same_time_make_one_yard(folder: Path) -> None:
+    with ThreadPoolExecutor(4) as together:
+        ups = list(together.map(lambda _: process.up(folder=folder), range(4)))
+    assert len({up.state.pid for up in ups}) == 1
+    assert sorted(up.was_up for up in ups) == [False, True, True, True]
+
+
+def test_ups_and_downs_at_the_same_time_end_with_a_yard_that_answers_or_none(folder: Path) -> None:
+    def act(number: int) -> None:
+        process.down(folder=folder) if number % 2 else process.up(folder=folder)
+
+    with ThreadPoolExecutor(6) as together:
+        list(together.map(act, range(6)))
+    left = process.running(folder=folder)
+    assert left is None or is_answering(left.endpoint)
+
+
+def test_a_killed_yard_is_cleaned_by_the_next_up(folder: Path) -> None:
+    killed = process.up(folder=folder).state
+    kill(killed)
+    assert process.running(folder=folder) is None
+    second = process.up(folder=folder)
+    assert not second.was_up
+    assert "died" in second.died
+    assert second.state.pid != killed.pid
+    assert second.state.secret != killed.secret
+    assert is_answering(second.state.endpoint)
+
+
+def test_a_yard_that_was_stopped_is_not_mourned(folder: Path) -> None:
+    process.up(folder=folder)
+    process.down(folder=folder)
+    assert process.up(folder=folder).died == ""
+
+
+@pytest.mark.parametrize("command", ["status", "env", "hosts"])
+def test_who_asks_for_a_yard_that_died_hears_when_and_what_is_lost(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    died = process.up(folder=folder).state
+    kill(died)
+    heard = datetime.fromtimestamp((folder / state.LOG_FILE).stat().st_mtime).astimezone()
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(folder))
+    assert run(("yard", command)) == 1
+    said = capsys.readouterr().err
+    assert "the yard is not up: the one of" in said
+    assert f"died after {heard:%Y-%m-%d %H:%M:%S}" in said
+    assert "its stacks, files and jobs are gone" in said
+    assert "slipway yard up" in said
+
+
+def test_the_up_after_a_yard_that_died_says_what_is_lost_and_since_when(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    died = process.up(folder=folder).state
+    kill(died)
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(folder))
+    assert run(("yard", "up")) == 0
+    said = capsys.readouterr().err
+    started = datetime.fromisoformat(died.started_at).astimezone()
+    assert f"the one of {started:%Y-%m-%d %H:%M:%S} died after" in said
+    assert "its stacks, files and jobs are gone" in said
+    assert "the yard is up at" in said
+    assert run(("yard", "up")) == 0
+    assert "gone" not in capsys.readouterr().err
+
+
+def test_a_killed_yard_is_cleaned_by_the_next_down(folder: Path) -> None:
+    kill(process.up(folder=folder).state)
+    assert process.down(folder=folder) is None
+    assert not folder.exists()
+
+
+def test_a_process_that_took_over_the_pid_is_never_killed(folder: Path) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        folder.mkdir(parents=True)
+        identity = process_identity(bystander.pid)
+        assert identity
+        recycled = YardState(
+            pid=bystander.pid, identity=identity + "0", endpoint="http://127.0.0.1:1", started_at="2026-01-01"
+        )
+        write_state(folder, recycled)
+        assert process.down(folder=folder) is None
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.communicate()
+
+
+def test_a_taken_port_is_left_to_its_owner(
+    folder: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "DEFAULT_PORT", free_port)
+    with socket.socket() as owner:
+        owner.bind((HOST, free_port))
+        owner.listen()
+        endpoint = process.up(folder=folder).state.endpoint
+    assert endpoint != f"http://{HOST}:{free_port}"
+    assert endpoint.startswith(f"http://{HOST}:")
+
+
+def test_the_port_that_was_asked_for_is_taken_or_none(folder: Path, free_port: int) -> None:
+    assert process.up(free_port, folder=folder).state.endpoint == f"http://{HOST}:{free_port}"
+    with pytest.raises(SlipwayError, match="already up at"):
+        process.up(free_port + 1, folder=folder)
+    process.down(folder=folder)
+    with socket.socket() as owner:
+        owner.bind((HOST, free_port))
+        owner.listen()
+        with pytest.raises(SlipwayError, match=f"no port is free from {free_port} to {free_port} ") as caught:
+            process.up(free_port, folder=folder)
+    assert "--port" in caught.value.hint
+    assert not folder.exists()
+
+
+def test_a_crash_at_the_start_shows_the_end_of_the_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "DEFAULT_PORT", 70_000)  # no such port: the server ends with a traceback
+    with pytest.raises(SlipwayError, match="OverflowError") as caught:
+        process.up(folder=folder)
+    assert "exit code 1" in caught.value.message
+    assert process.running(folder=folder) is None
+
+
+def test_down_leaves_what_the_yard_did_not_make(folder: Path) -> None:
+    process.up(folder=folder)
+    (folder / "mine.txt").write_text("keep")
+    process.down(folder=folder)
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+    (folder / "mine.txt").unlink()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', "null"])
+def test_a_record_that_is_not_ours_is_no_yard(folder: Path, text: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / state.STATE_FILE).write_text(text)
+    assert read_state(folder) is None
+    assert process.down(folder=folder) is None
+
+
+def test_locks_taken_while_the_folder_comes_and_goes_keep_all_others_out(folder: Path) -> None:
+    inside: list[int] = []
+
+    def hold(number: int) -> bool:
+        with state.locked(folder):
+            inside.append(number)
+            alone = len(inside) == 1
+            inside.remove(number)
+            state.remove_made(folder)
+        return alone
+
+    with ThreadPoolExecutor(8) as together:
+        assert all(together.map(hold, range(2000)))
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error_and_no_endless_wait(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(FileExistsError):
+        process.up(folder=tmp_path / "home")
+
+
+def test_the_users_own_credentials_never_reach_the_yard(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "secret-token")
+    found = process.up(folder=folder).state
+    environment = Path(f"/proc/{found.pid}/environ")
+    if not environment.exists():
+        pytest.skip("this system shows no process its environment")
+    assert b"secret-token" not in environment.read_bytes()
+    assert b"AWS_PROFILE" not in environment.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"SLIPWAY_YARD_HOME": "/somewhere/yard", "XDG_STATE_HOME": "/x"}, "/somewhere/yard"),
+        ({"XDG_STATE_HOME": "/x"}, "/x/slipway/yard"),
+        ({"HOME": "/h/a"}, "/h/a/.local/state/slipway/yard"),
+    ],
+)
+def test_the_yard_lives_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
+) -> None:
+    for name in ("SLIPWAY_YARD_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert state.home() == Path(expected)
+
+
+def test_a_record_is_never_half_written(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    record = YardState(pid=1, identity="a", endpoint="http://127.0.0.1:1", started_at="2026-01-01")
+    write_state(folder, record)
+    assert read_state(folder) == record
+    assert [path.name for path in folder.iterdir()] == [state.STATE_FILE]
+    assert json.loads((folder / state.STATE_FILE).read_text())["pid"] == 1

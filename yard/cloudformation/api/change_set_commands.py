@@ -1,0 +1,151 @@
+"""The calls on change sets: created at once, executed in the stack's own thread."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from slipway.yard.cloudformation.api import answers
+from slipway.yard.cloudformation.engine import changes
+from slipway.yard.cloudformation.template import checks
+from slipway.yard.cloudformation.engine.change_sets import EARLY_VALIDATION, NO_CHANGES, ChangeSet
+from slipway.yard.cloudformation.api.commands import Answer, has_changes
+from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
+from slipway.yard.cloudformation.api.pages import page
+from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
+from slipway.yard.cloudformation.engine.stack import Settings, Stack
+from slipway.yard.errors import ApiError
+
+NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
+REVIEW = "REVIEW_IN_PROGRESS"
+
+
+def create_change_set(call: Call) -> Answer:
+    name = str(call.get("ChangeSetName", ""))
+    if not NAME.fullmatch(name):
+        raise ApiError("ValidationError", f"Value '{name}' at 'changeSetName' must match {NAME.pattern}")
+    kind = str(call.get("ChangeSetType", "UPDATE"))
+    if kind not in ("CREATE", "UPDATE"):
+        raise ApiError("ValidationError", f"ChangeSetType is {kind}: the yard does CREATE and UPDATE.")
+    stack = _stack_for(call, kind, name)
+    with stack.lock:
+        if kind == "UPDATE":
+            # How failures are met is decided on execution, so a stack that stopped half-way may be looked at.
+            refuse_unless_updatable(stack, disable_rollback=True)
+        if name in stack.change_sets:
+            raise ApiError("AlreadyExistsException", f"ChangeSet [{name}] already exists")
+        intent = intent_of(call, stack)
+        change_set = _draw_up(call, stack, intent, name)
+        if not stack.events:
+            call.engine.register(stack)
+            stack.set_status(change_set.operation, REVIEW, "User Initiated")
+        stack.change_sets[name] = change_set
+    return {"Id": change_set.change_set_id, "StackId": stack.stack_id}
+
+
+def _stack_for(call: Call, kind: str, name: str) -> Stack:
+    if kind == "UPDATE":
+        return call.stack()
+    existing = call.engine.find(call.region, str(call.get("StackName", "")))
+    if existing is None:
+        return call.engine.new_stack(call.region, stack_name(call), REVIEW)
+    if existing.status != REVIEW:
+        raise ApiError(
+            "ValidationError",
+            f"Stack [{existing.name}] already exists and cannot be created again with the changeSet"
+            f" [{name}].",
+        )
+    return existing
+
+
+def _draw_up(call: Call, stack: Stack, intent: Intent, name: str) -> ChangeSet:
+    problems = checks.property_problems(intent.blueprint)
+    reason = EARLY_VALIDATION if problems else None if has_changes(stack, intent) else NO_CHANGES
+    prefix = f"arn:aws:cloudformation:{call.region}:{call.engine.account}:changeSet"
+    return ChangeSet(
+        change_set_id=f"{prefix}/{name}/{uuid.uuid4()}",
+        name=name,
+        kind=str(call.get("ChangeSetType", "UPDATE")),
+        description=call.get("Description"),
+        created_at=datetime.now(UTC),
+        blueprint=intent.blueprint,
+        settings=intent.settings,
+        operation=call.operation("CREATE_CHANGESET"),
+        changes=changes.compare(stack.blueprint, intent.blueprint, stack.records),
+        problems=problems,
+        reason=reason,
+        execution_status="UNAVAILABLE" if reason else "AVAILABLE",
+    )
+
+
+def locate(call: Call) -> tuple[Stack, ChangeSet]:
+    """The change set by name or id; ChangeSetNotFound where there is none."""
+    wanted, stack_given = str(call.get("ChangeSetName", "")), call.get("StackName")
+    stacks = [call.stack()] if stack_given else call.engine.stacks(call.region)
+    for stack in stacks:
+        for change_set in stack.change_sets.values():
+            if wanted == change_set.change_set_id or (stack_given and wanted == change_set.name):
+                return stack, change_set
+    raise ApiError("ChangeSetNotFound", f"ChangeSet [{wanted}] does not exist", status=404)
+
+
+def describe_change_set(call: Call) -> Answer:
+    stack, change_set = locate(call)
+    with stack.lock:
+        listed, token = page(change_set.changes, call, size=100)
+        shown = answers.change_set(change_set, stack)
+        with_values = bool(call.get("IncludePropertyValues"))
+        shown["Changes"] = [answers.change(one, with_values=with_values) for one in listed]
+    return {**shown, **token}
+
+
+def execute_change_set(call: Call) -> Answer:
+    stack, change_set = locate(call)
+    with stack.lock:
+        if change_set.execution_status != "AVAILABLE":
+            raise ApiError(
+                "InvalidChangeSetStatus",
+                f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current status of"
+                f" [{change_set.status}]",
+            )
+        settings = _settings(call, change_set.settings)
+        if change_set.kind == "UPDATE":
+            refuse_unless_updatable(stack, disable_rollback=settings.disable_rollback)
+        call.engine.deploy(stack, change_set.blueprint, settings, call.operation(f"{change_set.kind}_STACK"))
+        change_set.execution_status = "EXECUTE_COMPLETE"
+        stack.change_set_id = change_set.change_set_id
+        # The others were drawn up against a stack that is another now.
+        stack.change_sets = {change_set.name: change_set}
+    call.engine.wait(stack)
+    return {}
+
+
+def _settings(call: Call, drawn_up: Settings) -> Settings:
+    """How failures are met may be decided as late as on execution."""
+    return replace(
+        drawn_up,
+        disable_rollback=bool(call.get("DisableRollback", drawn_up.disable_rollback)),
+        retain_except_on_create=bool(call.get("RetainExceptOnCreate", drawn_up.retain_except_on_create)),
+    )
+
+
+def delete_change_set(call: Call) -> Answer:
+    """Deleting what is not there succeeds: the CDK does so before each deployment."""
+    try:
+        stack, change_set = locate(call)
+    except ApiError as error:
+        if error.code == "ChangeSetNotFound":
+            return {}
+        raise
+    with stack.lock:
+        stack.change_sets.pop(change_set.name, None)
+    return {}
+
+
+def list_change_sets(call: Call) -> Answer:
+    stack = call.stack()
+    with stack.lock:
+        listed, token = page(list(stack.change_sets.values()), call, size=100)
+        return {"Summaries": [answers.change_set_summary(one, stack) for one in listed], **token}

@@ -1,0 +1,198 @@
+"""The calls that create, change and delete stacks. Each answers once its operation has begun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipway.yard.cloudformation.engine import changes, stack_policy
+from slipway.yard.cloudformation.template import checks
+from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
+from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
+from slipway.yard.cloudformation.engine.rollback import Rollback
+from slipway.yard.cloudformation.engine.stack import Operation, Stack
+from slipway.yard.cloudformation.engine.teardown import Teardown
+from slipway.yard.errors import ApiError
+
+Answer = dict[str, Any]
+
+
+def create_stack(call: Call) -> Answer:
+    name = stack_name(call)
+    if (existing := call.engine.find(call.region, name)) is not None:
+        raise ApiError("AlreadyExistsException", f"Stack [{existing.name}] already exists")
+    stack = call.engine.new_stack(call.region, name, "CREATE_IN_PROGRESS")
+    intent = intent_of(call, stack)
+    checks.refuse_properties(intent.blueprint)
+    stack.is_protected = bool(call.get("EnableTerminationProtection"))
+    stack.policy = _policy(call)
+    operation = call.operation("CREATE_STACK")
+    with stack.lock:
+        call.engine.register(stack)
+        call.engine.deploy(stack, intent.blueprint, intent.settings, operation)
+    call.engine.wait(stack)
+    return {"StackId": stack.stack_id, "OperationId": operation.operation_id}
+
+
+def update_stack(call: Call) -> Answer:
+    stack = call.stack()
+    operation = call.operation("UPDATE_STACK")
+    with stack.lock:
+        deployment = call.get("DeploymentConfig", {})
+        refuse_unless_updatable(
+            stack,
+            disable_rollback=bool(call.get("DisableRollback") or deployment.get("DisableRollback")),
+        )
+        intent = intent_of(call, stack)
+        checks.refuse_properties(intent.blueprint)
+        if not has_changes(stack, intent):
+            raise ApiError("ValidationError", "No updates are to be performed.")
+        stack.policy = _policy(call) or stack.policy
+        call.engine.deploy(stack, intent.blueprint, intent.settings, operation)
+    call.engine.wait(stack)
+    return {"StackId": stack.stack_id, "OperationId": operation.operation_id}
+
+
+def _policy(call: Call) -> str | None:
+    body = call.get("StackPolicyBody")
+    return None if body is None else stack_policy.check(str(body))
+
+
+def has_changes(stack: Stack, intent: Intent) -> bool:
+    """Whether an update would do anything; one that failed half-way has always something left to do."""
+    old = stack.blueprint
+    return (
+        old is None
+        or stack.base is not None
+        or bool(changes.compare(old, intent.blueprint, stack.records))
+        or old.outputs != intent.blueprint.outputs
+        or stack.settings.tags != intent.settings.tags
+        or stack.settings.notification_arns != intent.settings.notification_arns
+    )
+
+
+def delete_stack(call: Call) -> Answer:
+    """Deleting what is not there succeeds."""
+    stack = call.engine.find(call.region, str(call.get("StackName", "")))
+    if stack is None or stack.status in ("DELETE_COMPLETE", "DELETE_IN_PROGRESS"):
+        return {}
+    retained = tuple(call.get("RetainResources", ()))
+    operation = call.operation("DELETE_STACK")
+    with stack.lock:
+        _refuse_deletion(stack, retained)
+        teardown = Teardown(
+            stack=stack,
+            operation=operation,
+            surroundings=call.surroundings,
+            status_before=stack.status,
+            retained=retained,
+            is_forced=call.get("DeletionMode") == "FORCE_DELETE_STACK",
+        )
+        stack.set_status(operation, "DELETE_IN_PROGRESS", "User Initiated")
+        call.engine.start(stack, operation, teardown.run)
+    call.engine.wait(stack)
+    return {}
+
+
+def _refuse_deletion(stack: Stack, retained: tuple[str, ...]) -> None:
+    if stack.is_busy:
+        raise ApiError(
+            "ValidationError", f"Stack [{stack.name}] cannot be deleted while in status {stack.status}"
+        )
+    if stack.is_protected:
+        raise ApiError(
+            "ValidationError",
+            f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled",
+        )
+    if retained and stack.status != "DELETE_FAILED":
+        raise ApiError(
+            "ValidationError",
+            f"Invalid operation on stack [{stack.stack_id}]. Specify which resources to retain only when the"
+            " stack is in the DELETE_FAILED state.",
+        )
+    unknown = sorted(set(retained) - set(stack.latest))
+    if unknown:
+        raise ApiError(
+            "ValidationError", f"Resources [{', '.join(unknown)}] do not exist in stack {stack.name}"
+        )
+
+
+def rollback_stack(call: Call) -> Answer:
+    """From a failure without rollback back to what was before."""
+    stack = call.stack()
+    with stack.lock:
+        _refuse_unless(stack, "CREATE_FAILED", "UPDATE_FAILED")
+        retains = bool(call.get("RetainExceptOnCreate"))
+        rollback = _rollback(call, stack, retain_except_on_create=retains)
+        rollback.announce("User Initiated")
+        call.engine.start(stack, rollback.operation, rollback.run)
+    call.engine.wait(stack)
+    return {"StackId": stack.stack_id, "OperationId": rollback.operation.operation_id}
+
+
+def continue_update_rollback(call: Call) -> Answer:
+    stack = call.stack()
+    skipped: tuple[str, ...] | None = tuple(call.get("ResourcesToSkip", ()))
+    with stack.lock:
+        _refuse_unless(stack, "UPDATE_ROLLBACK_FAILED")
+        if call.get("ForceRollback"):
+            skipped = None
+        for name in skipped or ():
+            if name not in stack.latest or stack.latest[name].status != "UPDATE_FAILED":
+                raise ApiError(
+                    "ValidationError", f"{name} is not in UPDATE_FAILED state: only such can be skipped"
+                )
+        rollback = _rollback(call, stack)
+        rollback.announce("User Initiated")
+        call.engine.start(stack, rollback.operation, lambda: rollback.run(skipped=skipped))
+    call.engine.wait(stack)
+    return {}
+
+
+def _rollback(call: Call, stack: Stack, *, retain_except_on_create: bool = False) -> Rollback:
+    return Rollback(
+        stack=stack,
+        surroundings=call.surroundings,
+        operation=Operation(kind="ROLLBACK", token=call.get("ClientRequestToken")),
+        retain_except_on_create=retain_except_on_create,
+    )
+
+
+def _refuse_unless(stack: Stack, *statuses: str) -> None:
+    if stack.status not in statuses:
+        raise ApiError(
+            "ValidationError",
+            f"Stack:{stack.stack_id} is in {stack.status} state and can not be rolled back: it has to be in"
+            f" {' or '.join(statuses)}.",
+        )
+
+
+def cancel_update_stack(call: Call) -> Answer:
+    stack = call.stack()
+    with stack.lock:
+        if stack.status != "UPDATE_IN_PROGRESS":
+            raise ApiError(
+                "ValidationError",
+                f"CancelUpdateStack cannot be called from current stack status: {stack.status}",
+            )
+        stack.is_cancelled = True
+    return {}
+
+
+def update_termination_protection(call: Call) -> Answer:
+    stack = call.stack("Stack [{}] does not exist")
+    with stack.lock:
+        stack.is_protected = bool(call.get("EnableTerminationProtection"))
+    return {"StackId": stack.stack_id}
+
+
+def set_stack_policy(call: Call) -> Answer:
+    stack = call.stack()
+    policy = stack_policy.check(str(call.get("StackPolicyBody", "")))
+    with stack.lock:
+        stack.policy = policy
+    return {}
+
+
+def get_stack_policy(call: Call) -> Answer:
+    policy = call.stack().policy
+    return {} if policy is None else {"StackPolicyBody": policy}

@@ -1,0 +1,205 @@
+"""The calls that only look: stacks, events, resources, templates, exports and drift."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from slipway.yard.cloudformation.api import answers
+from slipway.yard.cloudformation.template import checks, sources
+from slipway.yard.cloudformation.api.change_set_commands import locate
+from slipway.yard.cloudformation.api.commands import Answer
+from slipway.yard.cloudformation.engine.engine import Call
+from slipway.yard.cloudformation.api.pages import page
+from slipway.yard.cloudformation.engine.stack import Event, Stack
+from slipway.yard.cloudformation.template.template import Template
+from slipway.yard.errors import ApiError
+
+WITH_ID = "Stack with id {} does not exist"
+STAGES = ["Original", "Processed"]
+
+
+def describe_stacks(call: Call) -> Answer:
+    if call.get("StackName"):
+        stacks = [call.stack(WITH_ID)]
+    else:
+        stacks = [stack for stack in call.engine.stacks(call.region) if not stack.is_gone]
+    listed, token = page(stacks, call, size=50)
+    return {"Stacks": [_locked(stack, answers.stack) for stack in listed], **token}
+
+
+def _locked(stack: Stack, show: Any) -> answers.Shown:
+    with stack.lock:
+        shown: answers.Shown = show(stack)
+    return shown
+
+
+def list_stacks(call: Call) -> Answer:
+    wanted = call.get("StackStatusFilter", [])
+    stacks = [stack for stack in call.engine.stacks(call.region) if not wanted or stack.status in wanted]
+    listed, token = page(stacks, call, size=100)
+    return {"StackSummaries": [_locked(stack, answers.stack_summary) for stack in listed], **token}
+
+
+def describe_stack_events(call: Call) -> Answer:
+    stack = call.stack()
+    with stack.lock:
+        listed, token = page(list(reversed(stack.events)), call, size=100)
+        return {"StackEvents": [answers.event(one, stack) for one in listed], **token}
+
+
+def describe_events(call: Call) -> Answer:
+    """The newer list of events, which also holds why a change set failed its validation."""
+    if call.get("ChangeSetName"):
+        stack, change_set = locate(call)
+        shown = answers.validation_events(change_set, stack)
+    elif call.get("StackName") or call.get("OperationId"):
+        shown = _operation_events(call)
+    else:
+        message = "One of ChangeSetName, OperationId or StackName must be specified"
+        raise ApiError("ValidationError", message)
+    if call.get("Filters", {}).get("FailedEvents"):
+        shown = [one for one in shown if one["EventType"] in ("VALIDATION_ERROR", "PROVISIONING_ERROR")]
+    listed, token = page(shown, call, size=100)
+    return {"OperationEvents": list(listed), **token}
+
+
+def _operation_events(call: Call) -> list[answers.Shown]:
+    stacks = [call.stack()] if call.get("StackName") else call.engine.stacks(call.region)
+    wanted = call.get("OperationId")
+    return [
+        answers.operation_event(one, stack)
+        for stack in stacks
+        for one in reversed(stack.events)
+        if wanted in (None, one.operation.operation_id)
+    ]
+
+
+def _resources(stack: Stack, logical_id: str | None = None) -> list[Event]:
+    found = [one for one in stack.latest.values() if logical_id in (None, one.logical_id)]
+    if logical_id is not None and not found:
+        raise ApiError("ValidationError", f"Resource {logical_id} does not exist for stack {stack.name}")
+    return found
+
+
+def describe_stack_resources(call: Call) -> Answer:
+    if call.get("StackName"):
+        stack = call.stack(WITH_ID)
+    else:
+        stack = _owner(call, str(call.get("PhysicalResourceId", "")))
+    logical_id = call.get("LogicalResourceId")
+    with stack.lock:
+        names = {"StackId": stack.stack_id, "StackName": stack.name}
+        found = [{**names, **answers.resource(one, stack)} for one in _resources(stack, logical_id)]
+    return {"StackResources": found}
+
+
+def _owner(call: Call, physical_id: str) -> Stack:
+    for stack in call.engine.stacks(call.region):
+        if any(one.resource.physical_id == physical_id for one in stack.records.values()):
+            return stack
+    raise ApiError("ValidationError", f"Stack for {physical_id} does not exist")
+
+
+def describe_stack_resource(call: Call) -> Answer:
+    stack = call.stack("Stack '{}' does not exist")
+    logical_id = str(call.get("LogicalResourceId", ""))
+    with stack.lock:
+        (one,) = _resources(stack, logical_id)
+        shown = answers.resource(one, stack, time="LastUpdatedTimestamp")
+        declared = stack.blueprint.template.resources.get(logical_id) if stack.blueprint else None
+        metadata = json.dumps(declared.metadata) if declared and declared.metadata else None
+        names = {"StackName": stack.name, "StackId": stack.stack_id}
+        return {"StackResourceDetail": {**names, **shown, **answers.given(Metadata=metadata)}}
+
+
+def list_stack_resources(call: Call) -> Answer:
+    stack = call.stack(WITH_ID)
+    with stack.lock:
+        listed, token = page(_resources(stack), call, size=100)
+        shown = [answers.resource(one, stack, time="LastUpdatedTimestamp") for one in listed]
+    return {"StackResourceSummaries": shown, **token}
+
+
+def get_template(call: Call) -> Answer:
+    if call.get("ChangeSetName"):
+        _, change_set = locate(call)
+        return {"TemplateBody": change_set.blueprint.template.text, "StagesAvailable": STAGES}
+    stack = call.stack(WITH_ID)
+    text = stack.blueprint.template.text if stack.blueprint else ""
+    return {"TemplateBody": text, "StagesAvailable": STAGES}
+
+
+def validate_template(call: Call) -> Answer:
+    template = sources.template_of(call.parameters, call.surroundings.lookups, None)
+    return _summary(template)
+
+
+def _summary(template: Template) -> Answer:
+    needed, reason = checks.capabilities(template)
+    return answers.given(
+        Parameters=[_declared(key, one) for key, one in template.section("Parameters").items()],
+        Description=template.description,
+        Capabilities=list(needed),
+        CapabilitiesReason=reason,
+        DeclaredTransforms=list(template.transforms),
+    )
+
+
+def _declared(key: str, declaration: Any) -> answers.Shown:
+    default = declaration.get("Default")
+    return answers.given(
+        ParameterKey=key,
+        DefaultValue=None if default is None else str(default),
+        NoEcho=str(declaration.get("NoEcho", "false")).lower() == "true",
+        Description=declaration.get("Description"),
+    )
+
+
+def get_template_summary(call: Call) -> Answer:
+    template = _named_template(call)
+    summary = _summary(template)
+    for shown in summary["Parameters"]:
+        declaration = template.section("Parameters")[shown["ParameterKey"]]
+        shown["ParameterType"] = declaration.get("Type", "String")
+        if "AllowedValues" in declaration:
+            allowed = [str(value) for value in declaration["AllowedValues"]]
+            shown["ParameterConstraints"] = {"AllowedValues": allowed}
+    metadata = template.section("Metadata")
+    return {
+        **summary,
+        "ResourceTypes": sorted({one.type for one in template.resources.values()}),
+        **answers.given(
+            Version=template.body.get("AWSTemplateFormatVersion"),
+            Metadata=json.dumps(metadata) if metadata else None,
+        ),
+    }
+
+
+def _named_template(call: Call) -> Template:
+    if not call.get("StackName"):
+        return sources.template_of(call.parameters, call.surroundings.lookups, None)
+    stack = call.stack(WITH_ID)
+    if stack.blueprint is None:
+        raise ApiError("ValidationError", f"Stack {stack.name} has no template yet")
+    return stack.blueprint.template
+
+
+def list_exports(call: Call) -> Answer:
+    listed, token = page(call.surroundings.exports.all(), call, size=100)
+    shown = [{"ExportingStackId": one.stack_id, "Name": one.name, "Value": one.value} for one in listed]
+    return {"Exports": shown, **token}
+
+
+def list_imports(call: Call) -> Answer:
+    name = str(call.get("ExportName", ""))
+    users = call.surroundings.exports.importers(name)
+    if not users:
+        raise ApiError("ValidationError", f"Export '{name}' is not imported by any stack.")
+    listed, token = page(users, call, size=100)
+    return {"Imports": list(listed), **token}
+
+
+def list_hook_results(call: Call) -> Answer:
+    """The yard has no hooks; the CDK asks for their results when a change set fails."""
+    return {"HookResults": []}

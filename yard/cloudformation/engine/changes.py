@@ -1,0 +1,228 @@
+"""What would change between two blueprints: computed before anything is touched, shown by change sets.
+
+The engine asks `needs_replacement`, so that what a change set announces is what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
+from slipway.yard.cloudformation.template.references import Reference
+from slipway.yard.cloudformation.template.scope import Pending, waits_for
+from slipway.yard.cloudformation.engine.stack import Record
+from slipway.yard.cloudformation.resources import conditional
+
+NEVER, CONDITIONALLY, ALWAYS = "Never", "Conditionally", "Always"
+ABSENT = object()
+ATTRIBUTES = {"DeletionPolicy": "deletion_policy", "UpdateReplacePolicy": "update_replace_policy"}
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One reason for a change: a property that differs, or a reference whose target changes."""
+
+    attribute: str
+    name: str | None = None
+    path: str | None = None
+    recreation: str = NEVER
+    is_dynamic: bool = False
+    source: str = "DirectModification"
+    cause: str | None = None
+    before: Any = ABSENT
+    after: Any = ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    action: str
+    logical_id: str
+    type: str
+    physical_id: str | None = None
+    replacement: str | None = None
+    policy_action: str | None = None
+    details: tuple[Detail, ...] = ()
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+
+
+def needs_replacement(resource_type: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether going from the old properties to the new ones takes a new resource."""
+    paths = tuple(differences(old, new))
+    answer, patterns = _recreation(resource_type, paths)
+    if answer != CONDITIONALLY:
+        return answer == ALWAYS
+    return any(conditional.replaces(resource_type, pattern, old, new) for pattern in patterns)
+
+
+def _recreation(resource_type: str, paths: tuple[Path, ...]) -> tuple[str, tuple[str, ...]]:
+    """What changes at the paths ask for, and the properties of the schema that ask for it."""
+    if not paths:
+        return NEVER, ()
+    if not schemas.is_updatable(resource_type):
+        return ALWAYS, ()
+    for answer, listed in (
+        (ALWAYS, schemas.create_only(resource_type)),
+        (CONDITIONALLY, schemas.conditional_create_only(resource_type)),
+    ):
+        patterns = tuple(one for one in listed if any(_covers(tuple(one.split("/")), path) for path in paths))
+        if patterns:
+            return answer, patterns
+    return NEVER, ()
+
+
+def _covers(pattern: Path, path: Path) -> bool:
+    return len(pattern) <= len(path) and all(
+        one in ("*", other) for one, other in zip(pattern, path, strict=False)
+    )
+
+
+def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
+    """The paths at which the two differ, as deep as both can be followed."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from differences(old.get(key, ABSENT), new.get(key, ABSENT), (*path, key))
+    elif isinstance(old, list) and isinstance(new, list):
+        for index in range(max(len(old), len(new))):
+            yield from differences(_item(old, index), _item(new, index), (*path, str(index)))
+    elif old is ABSENT and isinstance(new, Mapping) and new:
+        # What is nested in an added or a removed object may be what cannot change.
+        yield from differences({}, new, path)
+    elif new is ABSENT and isinstance(old, Mapping) and old:
+        yield from differences(old, {}, path)
+    elif old != new:
+        yield path
+
+
+def _item(items: list[Any], index: int) -> Any:
+    return items[index] if index < len(items) else ABSENT
+
+
+def compare(old: Blueprint | None, new: Blueprint, records: Mapping[str, Record]) -> tuple[Change, ...]:
+    """Every change from what exists to the new blueprint, in the order in which it would be made."""
+    changes: dict[str, Change] = {}
+    for name, planned in new.resources.items():
+        before = old.resources.get(name) if old else None
+        if name not in records or before is None:
+            changes[name] = Change(
+                action="Add", logical_id=name, type=planned.declared.type, after=planned.properties
+            )
+        elif change := _modified(before, planned, records[name], changes):
+            changes[name] = change
+    removed = [record for name, record in records.items() if name not in new.resources]
+    return (*changes.values(), *map(_removed, reversed(removed)))
+
+
+def _removed(record: Record) -> Change:
+    return Change(
+        action="Remove",
+        logical_id=record.logical_id,
+        type=record.type,
+        physical_id=record.resource.physical_id,
+        policy_action="Delete" if record.deletion_policy in ("Delete", "Snapshot") else "Retain",
+        before=record.properties,
+    )
+
+
+def _modified(
+    before: Planned, after: Planned, record: Record, changes: Mapping[str, Change]
+) -> Change | None:
+    details = (*_static(before, after), *_other_attributes(before, after), *_dynamic(after, changes))
+    if not details:
+        return None
+    replacement = _replacement(details)
+    keeps = after.declared.update_replace_policy in ("Retain", "RetainExceptOnCreate")
+    policy_action = "ReplaceAndRetain" if keeps else "ReplaceAndDelete"
+    return Change(
+        action="Modify",
+        logical_id=record.logical_id,
+        type=record.type,
+        physical_id=record.resource.physical_id,
+        replacement=replacement,
+        policy_action=policy_action if replacement == "True" else None,
+        details=details,
+        before=record.properties,
+        after=after.properties,
+    )
+
+
+def _replacement(details: tuple[Detail, ...]) -> str:
+    needs = {(detail.recreation, detail.is_dynamic) for detail in details}
+    if (ALWAYS, False) in needs:
+        return "True"
+    return "Conditional" if any(need != NEVER for need, _ in needs) else "False"
+
+
+def _static(before: Planned, after: Planned) -> Iterator[Detail]:
+    old, new = before.properties, after.properties
+    for name in sorted({*old, *new}):
+        paths = tuple(differences({name: old.get(name, ABSENT)}, {name: new.get(name, ABSENT)}))
+        for path in paths:
+            yield Detail(
+                attribute="Properties",
+                name=name,
+                path="/Properties/" + "/".join(path),
+                recreation=_recreation(after.declared.type, (path,))[0],
+                before=value_at(old, path),
+                after=value_at(new, path),
+            )
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """What stands at the path, or ABSENT."""
+    for step in path:
+        if isinstance(value, Mapping):
+            value = value.get(step, ABSENT)
+        elif isinstance(value, list) and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return ABSENT
+    return value
+
+
+def _other_attributes(before: Planned, after: Planned) -> Iterator[Detail]:
+    if before.declared.metadata != after.declared.metadata:
+        yield Detail(attribute="Metadata")
+    for attribute, field in ATTRIBUTES.items():
+        if getattr(before.declared, field) != getattr(after.declared, field):
+            yield Detail(attribute=attribute)
+
+
+def _dynamic(after: Planned, changes: Mapping[str, Change]) -> Iterator[Detail]:
+    """References whose value will be another, because their target is replaced or changed."""
+    for path, value in _pendings(after.properties):
+        for reference in sorted(value.references, key=str):
+            if _will_change(reference, changes):
+                yield Detail(
+                    attribute="Properties",
+                    name=path[0],
+                    path="/Properties/" + "/".join(path),
+                    recreation=_recreation(after.declared.type, (path,))[0],
+                    is_dynamic=True,
+                    source="ResourceAttribute" if reference.attribute else "ResourceReference",
+                    cause=".".join(filter(None, (reference.logical_id, reference.attribute))),
+                )
+
+
+def _will_change(reference: Reference, changes: Mapping[str, Change]) -> bool:
+    change = changes.get(reference.logical_id)
+    if change is None or change.action != "Modify":
+        return False
+    touched = any(detail.attribute == "Properties" for detail in change.details)
+    return change.replacement != "False" or (reference.attribute is not None and touched)
+
+
+def _pendings(value: Any, path: Path = ()) -> Iterator[tuple[Path, Pending]]:
+    if isinstance(value, Pending):
+        yield path, value
+    elif isinstance(value, Mapping) and waits_for(dict(value)):
+        for key, item in value.items():
+            yield from _pendings(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _pendings(item, (*path, str(index)))

@@ -1,0 +1,160 @@
+"""One create or update of a stack: resources in order, outputs and exports, then what is no longer wanted.
+
+What fails on the way is left to rollback.py, or stays as it is where the caller asked for no rollback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipway.yard.cloudformation.engine import changes, reasons, stack_policy
+from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
+from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
+from slipway.yard.cloudformation.engine.rollback import Rollback
+from slipway.yard.cloudformation.engine.stack import Operation, Output, Record, Stack, removal_order
+from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings
+from slipway.yard.cloudformation.engine.teardown import Teardown
+from slipway.yard.errors import ApiError
+
+NO_REPLACEMENT = "Replacement type updates not supported on stack with disable-rollback."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """`verb` is CREATE or UPDATE; the stack's status is already <verb>_IN_PROGRESS."""
+
+    stack: Stack
+    blueprint: Blueprint
+    operation: Operation
+    surroundings: Surroundings
+    verb: str
+
+    @property
+    def steps(self) -> Steps:
+        return Steps(stack=self.stack, operation=self.operation, surroundings=self.surroundings)
+
+    def run(self) -> None:
+        try:
+            self._refuse_removals()
+            for planned in self.blueprint.resources.values():
+                self._stop_if_cancelled()
+                self._provision(planned)
+            outputs = self._outputs()
+        except StepFailed as failure:
+            self._fail(reasons.failed(failure.verb, [failure.logical_id]))
+        except ApiError as error:
+            self._fail(error.message)
+        else:
+            self.stack.outputs = outputs
+            self._finish()
+
+    def _stop_if_cancelled(self) -> None:
+        if self.stack.is_cancelled:
+            raise ApiError("ValidationError", "User Initiated")
+
+    def _refuse_removals(self) -> None:
+        for name, record in self.stack.records.items():
+            if name not in self.blueprint.resources and self._is_denied("Update:Delete", record):
+                raise ApiError("ValidationError", _denied("Update:Delete", name))
+
+    def _is_denied(self, action: str, record: Record) -> bool:
+        if self.verb == "CREATE":
+            return False
+        policy = self.stack.settings.policy_during_update or self.stack.policy
+        return stack_policy.denies(policy, action, record.logical_id, record.type)
+
+    def _provision(self, planned: Planned) -> None:
+        name = planned.declared.logical_id
+        current = self.stack.records.get(name)
+        verb = "update" if current else "create"
+        try:
+            properties = resolve(planned, scope_of(self.stack, self.blueprint, self.surroundings))
+        except ApiError as error:
+            raise self.steps.refuse(planned, verb, error.message) from error
+        if current is None:
+            record = self.steps.create(planned, properties)
+        else:
+            record = self._bring_up_to_date(current, planned, properties)
+        with self.stack.lock:
+            self.stack.records[name] = record
+
+    def _bring_up_to_date(self, current: Record, planned: Planned, properties: Mapping[str, Any]) -> Record:
+        if current.properties == properties and current.logical_id not in self.stack.dirty:
+            declared = planned.declared
+            return replace(
+                current,
+                dependencies=planned.dependencies,
+                deletion_policy=declared.deletion_policy,
+                update_replace_policy=declared.update_replace_policy,
+            )
+        replaces = changes.needs_replacement(current.type, current.properties, properties)
+        action = "Update:Replace" if replaces else "Update:Modify"
+        if self._is_denied(action, current):
+            raise self.steps.refuse(planned, "update", _denied(action, current.logical_id))
+        if not replaces:
+            return self.steps.update(current, planned, properties)
+        if self.stack.settings.disable_rollback:
+            raise self.steps.refuse(planned, "update", NO_REPLACEMENT)
+        return self.steps.replace(current, planned, properties)
+
+    def _outputs(self) -> tuple[Output, ...]:
+        scope = scope_of(self.stack, self.blueprint, self.surroundings)
+        outputs = tuple(evaluated_output(key, raw, scope) for key, raw in present_outputs(scope).items())
+        values = {one.export_name: one.value for one in outputs if one.export_name is not None}
+        self.surroundings.exports.publish(self.stack.stack_id, self.stack.name, values)
+        return outputs
+
+    def _finish(self) -> None:
+        surroundings = self.surroundings
+        surroundings.exports.hold(self.stack.stack_id, self.stack.name, self.blueprint.imports)
+        left: list[str] = []
+        if self.verb == "UPDATE":
+            self.stack.set_status(self.operation, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+            left = self._clean_up()
+        self.stack.settle()
+        leftover = "Update successful. One or more resources could not be deleted." if left else None
+        self.stack.set_status(self.operation, f"{self.verb}_COMPLETE", leftover)
+
+    def _clean_up(self) -> list[str]:
+        """Remove what the update replaced or no longer declares; the names that would not go."""
+        assert self.stack.base is not None
+        records = self.stack.records
+        undeclared = [record for name, record in records.items() if name not in self.blueprint.resources]
+        held = {record.identity for record in records.values()}
+        replaced = [one for one in self.stack.base.records.values() if one.identity not in held]
+        left = []
+        for record in removal_order([*undeclared, *replaced]):
+            successor = records.get(record.logical_id) if record in replaced else None
+            policy = successor.update_replace_policy if successor else record.deletion_policy
+            if policy.startswith("Retain"):
+                self.steps.skip(record)
+            elif not self.steps.delete_or_leave(record):
+                left.append(record.logical_id)
+            if successor is None:
+                with self.stack.lock:
+                    records.pop(record.logical_id, None)
+        return left
+
+    def _fail(self, reason: str) -> None:
+        settings = self.stack.settings
+        on_failure = settings.on_failure if self.verb == "CREATE" else "ROLLBACK"
+        if settings.disable_rollback or on_failure == "DO_NOTHING":
+            self.stack.set_status(self.operation, f"{self.verb}_FAILED", reason)
+        elif on_failure == "DELETE":
+            self.stack.set_status(self.operation, "DELETE_IN_PROGRESS", reason)
+            Teardown(stack=self.stack, operation=self.operation, surroundings=self.surroundings).run()
+        else:
+            rollback = Rollback(
+                stack=self.stack,
+                operation=Operation(kind="ROLLBACK", token=self.operation.token),
+                surroundings=self.surroundings,
+                retain_except_on_create=settings.retain_except_on_create,
+            )
+            rollback.announce(reason)
+            rollback.run()
+
+
+def _denied(action: str, name: str) -> str:
+    return f"Action denied by stack policy: no statement allows [{action}] for resource [{name}]"

@@ -1,0 +1,128 @@
+"""Drift: what a stack's resources are now, beside what the stack made them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.cloudformation.engine.changes import ABSENT, differences, value_at
+from slipway.yard.cloudformation.engine.reasons import handler_reason
+from slipway.yard.cloudformation.engine.stack import Record, Stack
+from slipway.yard.cloudformation.engine.steps import Surroundings, context_of
+
+KINDS = {(False, True): "ADD", (True, False): "REMOVE", (True, True): "NOT_EQUAL"}  # by (expected, found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyDifference:
+    path: str
+    kind: str
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceDrift:
+    record: Record
+    status: str
+    actual: Mapping[str, Any] | None = None
+    differences: tuple[PropertyDifference, ...] = ()
+    reason: str | None = None
+    timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    stack_id: str
+    status: str
+    drifted: int
+    detection_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def detect(stack: Stack, surroundings: Surroundings, only: Collection[str] = ()) -> Detection:
+    """Read every resource, or only those named, and keep what was found."""
+    with stack.lock:
+        records = [record for name, record in stack.records.items() if not only or name in only]
+    found = {record.logical_id: compare(stack, record, surroundings) for record in records}
+    statuses = [drift.status for drift in found.values()]
+    drifted = sum(status in ("MODIFIED", "DELETED") for status in statuses)
+    status = "DRIFTED" if drifted else "UNKNOWN" if "UNKNOWN" in statuses else "IN_SYNC"
+    detection = Detection(stack_id=stack.stack_id, status=status, drifted=drifted)
+    with stack.lock:
+        stack.drifts.update(found)
+        stack.detection = detection
+    return detection
+
+
+def compare(stack: Stack, record: Record, surroundings: Surroundings) -> ResourceDrift:
+    """One resource; NOT_CHECKED where its provider cannot read it, UNKNOWN where reading fails."""
+    provider = surroundings.providers(record.type)
+    context = context_of(stack, surroundings, record.logical_id, record.default_name)
+    try:
+        actual = provider.read(context, record.resource, record.properties)
+    except NotImplementedError:
+        return ResourceDrift(record=record, status="NOT_CHECKED")
+    except Exception as error:  # noqa: BLE001 - what one resource raises must not hide the drift of the others
+        return ResourceDrift(record=record, status="UNKNOWN", reason=handler_reason(error))
+    if actual is None:
+        return ResourceDrift(record=record, status="DELETED")
+    live = schemas.coerce(record.type, _asked(record.properties, _without_system_tags(actual)))
+    found = tuple(_differences(record.properties, live))
+    return ResourceDrift(
+        record=record, status="MODIFIED" if found else "IN_SYNC", actual=live, differences=found
+    )
+
+
+def _asked(expected: Any, actual: Any) -> Any:
+    """Only what the template sets, at any depth: defaults that a service fills in are no drift."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return {key: _asked(item, actual[key]) for key, item in expected.items() if key in actual}
+    if isinstance(expected, list) and isinstance(actual, list):
+        known = [_asked(one, other) for one, other in zip(expected, actual, strict=False)]
+        return known + actual[len(known) :]
+    return actual
+
+
+def _without_system_tags(actual: Mapping[str, Any]) -> dict[str, Any]:
+    """Tags whose keys begin with aws: come from services, not from people."""
+    tags = actual.get("Tags")
+    if not isinstance(tags, list):
+        return dict(actual)
+    kept = [tag for tag in tags if not str(dict(tag).get("Key", "")).startswith("aws:")]
+    return {**actual, "Tags": kept}
+
+
+def _differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[PropertyDifference]:
+    for name in expected:
+        if _unordered(expected[name]) == _unordered(actual.get(name)):
+            continue
+        sides = ({name: expected[name]}, {name: actual[name]} if name in actual else {})
+        for path in differences(*sides):
+            before, after = value_at(expected, path), value_at(actual, path)
+            yield PropertyDifference(
+                path="/" + "/".join(path),
+                kind=KINDS[before is not ABSENT, after is not ABSENT],
+                expected=_text(before),
+                actual=_text(after),
+            )
+
+
+def _unordered(value: Any) -> Any:
+    """Services give lists back in their own order."""
+    if isinstance(value, dict):
+        return {key: _unordered(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted((_unordered(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
+    return value
+
+
+def _text(value: Any) -> str:
+    if value is ABSENT:
+        return "null"
+    return value if isinstance(value, str) else json.dumps(value)

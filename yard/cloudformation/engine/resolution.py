@@ -1,0 +1,72 @@
+"""The values of a blueprint's expressions once its resources exist: properties and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.cloudformation.template import intrinsics
+from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
+from slipway.yard.cloudformation.template.functions import to_text
+from slipway.yard.cloudformation.template.references import Reference
+from slipway.yard.cloudformation.template.scope import Scope
+from slipway.yard.cloudformation.engine.stack import Output, Record, Stack
+from slipway.yard.cloudformation.engine.steps import Surroundings
+from slipway.yard.errors import ApiError
+
+
+def scope_of(stack: Stack, blueprint: Blueprint, surroundings: Surroundings) -> Scope:
+    """The surroundings in which the blueprint's expressions see the stack's resources as they are now."""
+
+    def value(reference: Reference) -> Any:
+        record = stack.records[reference.logical_id]
+        if reference.attribute is None:
+            return record.resource.physical_id
+        return attribute_of(record, reference.attribute)
+
+    return blueprint.scope(surroundings.lookups, value, surroundings.exports.look_up)
+
+
+def attribute_of(record: Record, attribute: str) -> Any:
+    """What Fn::GetAtt gives: an attribute of the resource, or a property that was set."""
+    attributes = record.resource.attributes
+    if attribute in attributes:
+        return attributes[attribute]
+    value: Any = {**record.properties, **attributes}
+    for part in attribute.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        raise ApiError(
+            "ValidationError",
+            f"Template error: resource {record.logical_id} does not support attribute type {attribute} in"
+            " Fn::GetAtt",
+        )
+    return value
+
+
+def resolve(planned: Planned, scope: Scope) -> dict[str, Any]:
+    """The properties of a resource, checked and in the types of its schema."""
+    declared = planned.declared
+    properties = intrinsics.evaluate(dict(declared.properties), scope)
+    problems = schemas.check(declared.type, properties)
+    if problems:
+        raise ApiError(
+            "ValidationError",
+            f"Properties validation failed for resource {declared.logical_id} with message:\n"
+            + "\n".join(problems),
+        )
+    return schemas.coerce(declared.type, properties)
+
+
+def evaluated_output(key: str, raw: Mapping[str, Any], scope: Scope) -> Output:
+    try:
+        value = to_text(intrinsics.evaluate(raw["Value"], scope))
+    except TypeError as error:
+        raise ApiError(
+            "ValidationError",
+            f"Template format error: The Value field of output {key} must evaluate to a String: {error}",
+        ) from error
+    export = raw.get("Export")
+    name = None if export is None else to_text(intrinsics.evaluate(export["Name"], scope))
+    return Output(key=key, value=value, description=raw.get("Description"), export_name=name)

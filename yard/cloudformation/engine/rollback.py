@@ -1,0 +1,161 @@
+"""Back to what a stack was before an operation failed: changes in place undone, new resources removed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipway.yard.cloudformation.engine import reasons
+from slipway.yard.cloudformation.template.blueprint import Planned
+from slipway.yard.cloudformation.engine.resolution import resolve, scope_of
+from slipway.yard.cloudformation.template.scope import waits_for
+from slipway.yard.cloudformation.engine.stack import Operation, Record, Snapshot, Stack, removal_order
+from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings, subject_of
+from slipway.yard.errors import ApiError
+
+SKIPPED = "Resource skipped during UpdateRollback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """`operation` is its own, by which the CDK tells it from the operation that failed."""
+
+    stack: Stack
+    surroundings: Surroundings
+    operation: Operation
+    retain_except_on_create: bool = False
+
+    @property
+    def steps(self) -> Steps:
+        return Steps(stack=self.stack, operation=self.operation, surroundings=self.surroundings)
+
+    @property
+    def prefix(self) -> str:
+        base = self.stack.base
+        return "UPDATE_" if base and base.blueprint else ""
+
+    def announce(self, reason: str) -> None:
+        self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_IN_PROGRESS", reason)
+
+    def run(self, skipped: Collection[str] | None = ()) -> None:
+        """`skipped` names resources to leave as they are; None leaves whichever will not go back."""
+        base = self.stack.base
+        assert base is not None, "nothing to go back to"
+        stuck = self._restore(base, skipped)
+        if stuck:
+            self._end_stuck(reasons.failed("update", stuck))
+            return
+        if self.prefix:
+            self.stack.set_status(self.operation, "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS")
+        left = self._remove_new(base)
+        if left and not self.prefix:
+            self._end_stuck(reasons.failed("delete", left))
+            return
+        self._end_well(base)
+
+    def _end_stuck(self, reason: str) -> None:
+        self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_FAILED", reason)
+
+    def _end_well(self, base: Snapshot) -> None:
+        status = f"{self.prefix}ROLLBACK_COMPLETE"
+        imports = base.blueprint.imports if base.blueprint else frozenset()
+        self.surroundings.exports.hold(self.stack.stack_id, self.stack.name, imports)
+        if base.blueprint:
+            self.stack.blueprint, self.stack.settings = base.blueprint, base.settings
+            self.stack.settle()
+        else:
+            # A stack that never was still shows what became of its resources.
+            self.stack.base = None
+            self.stack.doomed.clear()
+            self.stack.dirty.clear()
+        self.stack.set_status(self.operation, status)
+
+    def _restore(self, base: Snapshot, skipped: Collection[str] | None) -> list[str]:
+        """Bring the resources of before back in their order; the names of those that would not go back."""
+        stuck = []
+        for name, planned in base.blueprint.resources.items() if base.blueprint else ():
+            if name not in base.records:
+                continue
+            if skipped is not None and name in skipped:
+                self._leave(base.records[name])
+                continue
+            try:
+                self._restore_one(base, planned)
+            except (StepFailed, ApiError):
+                if skipped is None:
+                    self._leave(base.records[name])
+                else:
+                    stuck.append(name)
+        return stuck
+
+    def _leave(self, old: Record) -> None:
+        current = self.stack.records.get(old.logical_id, old)
+        self.stack.dirty.pop(old.logical_id, None)
+        subject = (old.logical_id, current.resource.physical_id, old.type)
+        self.stack.note(self.operation, subject, "UPDATE_COMPLETE", SKIPPED)
+
+    def _restore_one(self, base: Snapshot, planned: Planned) -> None:
+        name = planned.declared.logical_id
+        old, current = base.records[name], self.stack.records[name]
+        if old.identity != current.identity:
+            self.stack.doomed.append(current)
+            self.stack.note(self.operation, subject_of(old), "UPDATE_COMPLETE")
+            current = old
+        properties = self._properties_of(base, planned, old)
+        if properties == current.properties and name not in self.stack.dirty:
+            record = replace(old, resource=current.resource, properties=properties)
+            self._forget_failure(record)
+        else:
+            record = self.steps.update(current, planned, properties)
+        with self.stack.lock:
+            self.stack.records[name] = record
+
+    def _forget_failure(self, record: Record) -> None:
+        last = self.stack.latest.get(record.logical_id)
+        if last is not None and last.status.endswith("_FAILED"):
+            self.stack.note(self.operation, subject_of(record), "UPDATE_COMPLETE")
+
+    def _properties_of(self, base: Snapshot, planned: Planned, old: Record) -> Mapping[str, Any]:
+        """What speaks of other resources is evaluated again: the version or revision of one that was restored
+        is another than before, even where this resource was not touched yet."""
+        assert base.blueprint is not None
+        if not waits_for(dict(planned.properties)):
+            return old.properties
+        return resolve(planned, scope_of(self.stack, base.blueprint, self.surroundings))
+
+    def _remove_new(self, base: Snapshot) -> list[str]:
+        """Remove what the failed operation made; the names of what would not go."""
+        new = [record for record in self.stack.records.values() if record.logical_id not in base.records]
+        left: list[Record] = []
+        for record in removal_order([*self.stack.doomed, *new]):
+            is_new = record.logical_id not in base.records
+            needed = any(record.logical_id in other.dependencies for other in left)
+            if needed or not self._remove(record, is_new=is_new):
+                left.append(record)
+            elif is_new:
+                with self.stack.lock:
+                    del self.stack.records[record.logical_id]
+        if self.prefix:
+            self._abandon(left)
+        return [record.logical_id for record in left]
+
+    def _remove(self, record: Record, *, is_new: bool) -> bool:
+        retains = record.deletion_policy == "Retain" and is_new and not self.retain_except_on_create
+        if retains:
+            self.steps.skip(record)
+            return True
+        if self.prefix:
+            return self.steps.delete_or_leave(record)
+        try:
+            self.steps.delete(record)
+        except StepFailed:
+            return False
+        return True
+
+    def _abandon(self, left: list[Record]) -> None:
+        """An update that is rolled back leaves behind what would not go, and forgets it."""
+        with self.stack.lock:
+            for record in left:
+                if self.stack.records.get(record.logical_id) is record:
+                    del self.stack.records[record.logical_id]

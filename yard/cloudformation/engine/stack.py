@@ -1,0 +1,218 @@
+"""What the yard keeps of a stack: its resources, its events and where it stands.
+
+A Stack is changed only by the one operation that runs on it; whoever reads it holds its lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from slipway.yard.cloudformation.template import references
+from slipway.yard.cloudformation.template.blueprint import Blueprint
+from slipway.yard.cloudformation.resources.provider import Resource
+
+if TYPE_CHECKING:
+    from slipway.yard.cloudformation.engine.change_sets import ChangeSet
+    from slipway.yard.cloudformation.engine.drift import Detection, ResourceDrift
+
+STACK_TYPE = "AWS::CloudFormation::Stack"
+# Answers carry milliseconds, and the CDK sorts events by them: two events are never closer than this.
+TICK = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One resource that exists, as it was last deployed."""
+
+    logical_id: str
+    type: str
+    resource: Resource
+    properties: Mapping[str, Any]
+    dependencies: tuple[str, ...]
+    deletion_policy: str
+    update_replace_policy: str
+    default_name: str
+    # Tells a resource from its replacement. The physical id does not: that of a job definition, which is the
+    # ARN of its newest revision, changes in place.
+    identity: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One command that runs on a stack; its events carry both."""
+
+    kind: str
+    token: str | None = None
+    operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    event_id: str
+    operation: Operation
+    logical_id: str
+    physical_id: str
+    type: str
+    status: str
+    reason: str | None
+    timestamp: datetime
+    properties: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    key: str
+    value: str
+    description: str | None = None
+    export_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a caller says of a stack beside its template and parameters."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
+    notification_arns: tuple[str, ...] = ()
+    role_arn: str | None = None
+    rollback_configuration: Mapping[str, Any] = field(default_factory=dict)
+    deployment_mode: str | None = None
+    disable_rollback: bool = False
+    on_failure: str = "ROLLBACK"
+    retain_except_on_create: bool = False
+    policy_during_update: str | None = None  # instead of the stack's own, for one update
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a failed operation goes back to; no blueprint where the stack did not exist before."""
+
+    blueprint: Blueprint | None
+    settings: Settings
+    records: Mapping[str, Record]
+
+
+@dataclass(slots=True, kw_only=True)
+class Stack:
+    name: str
+    stack_id: str
+    region: str
+    created_at: datetime
+    status: str
+    reason: str | None = None
+    updated_at: datetime | None = None
+    deleted_at: datetime | None = None
+    blueprint: Blueprint | None = None
+    settings: Settings = field(default_factory=Settings)
+    records: dict[str, Record] = field(default_factory=dict)
+    latest: dict[str, Event] = field(default_factory=dict)  # of each resource that is worth showing
+    outputs: tuple[Output, ...] = ()
+    events: list[Event] = field(default_factory=list)
+    change_sets: dict[str, ChangeSet] = field(default_factory=dict)
+    drifts: dict[str, ResourceDrift] = field(default_factory=dict)
+    detection: Detection | None = None
+    change_set_id: str | None = None
+    policy: str | None = None
+    is_protected: bool = False
+    # Of an operation that has not ended well yet:
+    base: Snapshot | None = None
+    doomed: list[Record] = field(default_factory=list)  # new resources that a rollback has let go
+    dirty: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # what a failed update tried to set
+    is_cancelled: bool = False
+    worker: threading.Thread | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
+
+    @property
+    def is_gone(self) -> bool:
+        return self.status == "DELETE_COMPLETE"
+
+    def set_status(self, operation: Operation, status: str, reason: str | None = None) -> None:
+        with self.lock:
+            self.status = status
+            self.reason = reason
+            self._append(operation, (self.name, self.stack_id, STACK_TYPE), status, reason)
+
+    def note(
+        self,
+        operation: Operation,
+        subject: tuple[str, str, str],
+        status: str,
+        reason: str | None = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> None:
+        """An event of one resource; `subject` is its logical id, physical id and type."""
+        with self.lock:
+            event = self._append(operation, subject, status, reason, properties)
+            # The end of a replaced resource says nothing of the one that took its place.
+            current = self.records.get(subject[0])
+            if (
+                not status.startswith("DELETE")
+                or current is None
+                or subject[1] == current.resource.physical_id
+            ):
+                self.latest[subject[0]] = event
+
+    def _append(
+        self,
+        operation: Operation,
+        subject: tuple[str, str, str],
+        status: str,
+        reason: str | None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> Event:
+        logical_id, physical_id, resource_type = subject
+        timestamp = datetime.now(UTC)
+        if self.events:
+            timestamp = max(timestamp, self.events[-1].timestamp + TICK)
+        number = f"{logical_id}-{status}-{timestamp:%Y-%m-%dT%H:%M:%S.%f}"
+        event = Event(
+            event_id=str(uuid.uuid4()) if resource_type == STACK_TYPE else number,
+            operation=operation,
+            logical_id=logical_id,
+            physical_id=physical_id,
+            type=resource_type,
+            status=status,
+            reason=reason,
+            timestamp=timestamp,
+            properties=properties,
+        )
+        self.events.append(event)
+        return event
+
+    def begin(self) -> None:
+        """Keep what a rollback goes back to; an operation that resumes a failed one keeps the older state."""
+        if self.base is None:
+            self.base = Snapshot(blueprint=self.blueprint, settings=self.settings, records=dict(self.records))
+
+    def settle(self) -> None:
+        """Nothing is left to go back to."""
+        with self.lock:
+            self.base = None
+            self.doomed.clear()
+            self.dirty.clear()
+            self.is_cancelled = False
+            for logical_id in set(self.latest) - set(self.records):
+                del self.latest[logical_id]
+
+    def everything(self) -> tuple[Sequence[Record], ...]:
+        """Every resource that may exist, in groups that are removed one after the other."""
+        older = self.base.records if self.base else {}
+        held = {record.identity for record in (*self.records.values(), *self.doomed)}
+        left = [record for record in older.values() if record.identity not in held]
+        return removal_order(self.records.values()), removal_order(self.doomed), removal_order(left)
+
+
+def removal_order(records: Iterable[Record]) -> Sequence[Record]:
+    """Each before what it depends on."""
+    by_name = {record.logical_id: record for record in records}
+    order = references.order({name: record.dependencies for name, record in by_name.items()})
+    return [by_name[name] for name in reversed(order)]

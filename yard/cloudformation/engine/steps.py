@@ -1,0 +1,190 @@
+"""One step on one resource: made, changed, replaced or removed through its provider, with its events."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.cloudformation.template.blueprint import Planned
+from slipway.yard.cloudformation.engine.exports import ExportTable
+from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.engine.reasons import handler_reason, identified
+from slipway.yard.cloudformation.engine.stack import Operation, Record, Stack
+from slipway.yard.cloudformation.resources.provider import Context, Provider, Resource
+
+CLEANUP_ATTEMPTS = 3
+SUFFIX = string.ascii_uppercase + string.digits
+
+Subject = tuple[str, str, str]  # logical id, physical id, type
+
+
+class StepFailed(Exception):
+    """A step came to nothing; its event is written."""
+
+    def __init__(self, logical_id: str, verb: str, reason: str) -> None:
+        super().__init__(reason)
+        self.logical_id = logical_id
+        self.verb = verb  # create, update or delete
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an operation needs beside its stack."""
+
+    account: str
+    providers: Callable[[str], Provider]
+    lookups: Lookups
+    exports: ExportTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The steps of one operation on one stack."""
+
+    stack: Stack
+    operation: Operation
+    surroundings: Surroundings
+
+    def create(self, planned: Planned, properties: Mapping[str, Any]) -> Record:
+        declared = planned.declared
+        name = default_name(self.stack.name, declared.logical_id)
+        self._note((declared.logical_id, "", declared.type), "CREATE_IN_PROGRESS", properties=properties)
+        return self._make(planned, properties, name, verb="create")
+
+    def replace(self, old: Record, planned: Planned, properties: Mapping[str, Any]) -> Record:
+        """A new resource beside the old one, which goes when the whole operation has succeeded."""
+        reason = "Requested update requires the creation of a new physical resource; hence creating one."
+        self._record(old, "UPDATE_IN_PROGRESS", reason, properties)
+        self._refuse_same_name(old, properties)
+        name = default_name(self.stack.name, old.logical_id)
+        return self._make(planned, properties, name, verb="update")
+
+    def update(self, old: Record, planned: Planned, properties: Mapping[str, Any]) -> Record:
+        """The same resource with other properties."""
+        self._record(old, "UPDATE_IN_PROGRESS", None, properties)
+        attempted = self.stack.dirty.get(old.logical_id, old.properties)
+        provider = self.surroundings.providers(old.type)
+        context = self._context(old.logical_id, old.default_name)
+        self.stack.dirty[old.logical_id] = properties
+        with self._failing(subject_of(old), "update"):
+            resource = provider.update(context, old.resource, attempted, properties)
+        del self.stack.dirty[old.logical_id]
+        kept = self._kept(planned, properties, resource, old.default_name)
+        record = replace(kept, identity=old.identity)
+        self._record(record, "UPDATE_COMPLETE")
+        return record
+
+    def refuse(self, planned: Planned, verb: str, reason: str) -> StepFailed:
+        """The failure of a resource that never reached its provider."""
+        logical_id = planned.declared.logical_id
+        record = self.stack.records.get(logical_id)
+        physical_id = record.resource.physical_id if record else ""
+        self._note((logical_id, physical_id, planned.declared.type), f"{verb.upper()}_FAILED", reason)
+        return StepFailed(logical_id, verb, reason)
+
+    def delete(self, record: Record) -> None:
+        self._record(record, "DELETE_IN_PROGRESS")
+        with self._failing(subject_of(record), "delete"):
+            provider = self.surroundings.providers(record.type)
+            context = self._context(record.logical_id, record.default_name)
+            provider.delete(context, record.resource, record.properties)
+        self._record(record, "DELETE_COMPLETE")
+
+    def delete_or_leave(self, record: Record) -> bool:
+        """Whether the resource is gone after a few attempts; one that stays is left behind, as on AWS."""
+        for _ in range(CLEANUP_ATTEMPTS):
+            try:
+                self.delete(record)
+            except StepFailed:
+                continue
+            return True
+        return False
+
+    def skip(self, record: Record) -> None:
+        """Leave the resource where it is and forget it."""
+        self._record(record, "DELETE_SKIPPED")
+
+    def _make(self, planned: Planned, properties: Mapping[str, Any], name: str, *, verb: str) -> Record:
+        declared = planned.declared
+        existing = identified(declared.type, properties)
+        with self._failing((declared.logical_id, "", declared.type), verb, existing):
+            provider = self.surroundings.providers(declared.type)
+            resource = provider.create(self._context(declared.logical_id, name), properties)
+        record = self._kept(planned, properties, resource, name)
+        status = verb.upper()
+        self._record(record, f"{status}_IN_PROGRESS", "Resource creation Initiated", properties)
+        self._record(record, f"{status}_COMPLETE")
+        return record
+
+    def _kept(self, planned: Planned, properties: Mapping[str, Any], resource: Resource, name: str) -> Record:
+        declared = planned.declared
+        return Record(
+            logical_id=declared.logical_id,
+            type=declared.type,
+            resource=resource,
+            properties=properties,
+            dependencies=planned.dependencies,
+            deletion_policy=declared.deletion_policy,
+            update_replace_policy=declared.update_replace_policy,
+            default_name=name,
+        )
+
+    def _refuse_same_name(self, old: Record, properties: Mapping[str, Any]) -> None:
+        identifier = schemas.primary_identifier(old.type)
+        if identifier and all(
+            key in properties and properties[key] == old.properties.get(key) for key in identifier
+        ):
+            name = "|".join(str(properties[key]) for key in identifier)
+            reason = (
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing."
+                f" Rename {name} and update the stack again."
+            )
+            self._record(old, "UPDATE_FAILED", reason)
+            raise StepFailed(old.logical_id, "update", reason)
+
+    def _context(self, logical_id: str, name: str) -> Context:
+        return context_of(self.stack, self.surroundings, logical_id, name)
+
+    @contextmanager
+    def _failing(self, subject: Subject, verb: str, existing: str | None = None) -> Iterator[None]:
+        """Whatever goes wrong inside fails the step: with a bug of a provider, too, a stack has to end."""
+        try:
+            yield
+        except Exception as error:
+            reason = handler_reason(error, existing=existing)
+            self._note(subject, f"{verb.upper()}_FAILED", reason)
+            raise StepFailed(subject[0], verb, reason) from error
+
+    def _record(self, record: Record, status: str, reason: str | None = None, properties: Any = None) -> None:
+        self._note(subject_of(record), status, reason, properties=properties)
+
+    def _note(
+        self, subject: Subject, status: str, reason: str | None = None, *, properties: Any = None
+    ) -> None:
+        self.stack.note(self.operation, subject, status, reason, properties)
+
+
+def context_of(stack: Stack, surroundings: Surroundings, logical_id: str, name: str) -> Context:
+    return Context(
+        region=stack.region,
+        account=surroundings.account,
+        stack_name=stack.name,
+        stack_id=stack.stack_id,
+        logical_id=logical_id,
+        default_name=name,
+    )
+
+
+def subject_of(record: Record) -> Subject:
+    return record.logical_id, record.resource.physical_id, record.type
+
+
+def default_name(stack_name: str, logical_id: str) -> str:
+    """What CloudFormation calls a resource that its template does not name."""
+    return f"{stack_name}-{logical_id}-{''.join(secrets.choice(SUFFIX) for _ in range(12))}"

@@ -1,0 +1,194 @@
+"""A resource type that is made by calling the yard's own API: one row of a table, for most types.
+
+To add one: its create and delete calls, `describe` for its attributes, and a Setting for all that can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
+from slipway.yard.cloudformation.resources.scope import Action, Expression, Scope, input_shape, is_gone, pick, resolve
+from slipway.yard.cloudformation.resources.shapes import like, lookup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One API call. `shaped`: the resource's properties fill the parameters of the same name."""
+
+    operation: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)  # property → parameter
+    shaped: bool = False
+
+    def __call__(self, scope: Scope) -> dict[str, Any]:
+        return scope.send(self.operation, **self._from_properties(scope), **resolve(self.parameters, scope))
+
+    def takes(self, scope: Scope) -> frozenset[str]:
+        """The properties that go into this call."""
+        members = _members(scope, self.operation) if self.shaped else {}
+        return frozenset(name for name in scope.properties if name.lower() in members or name in self.renames)
+
+    def _from_properties(self, scope: Scope) -> dict[str, Any]:
+        members = _members(scope, self.operation)
+        named = {name: self.renames.get(name) or members[name.lower()] for name in self.takes(scope)}
+        return {to: scope.properties[name] for name, to in named.items() if to not in self.parameters}
+
+
+def call(operation: str, /, **parameters: Any) -> Call:
+    """A call with these parameters and no others."""
+    return Call(operation=operation, parameters=parameters)
+
+
+def shaped(operation: str, /, *, renames: Mapping[str, str] | None = None, **parameters: Any) -> Call:
+    """A call that takes the resource's properties by name, with these parameters besides or instead."""
+    return Call(operation=operation, parameters=parameters, renames=renames or {}, shaped=True)
+
+
+def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) -> Expression:
+    """What describing the resource answers at `path`, or None when it is gone.
+
+    `where`: `path` leads to a list, and this field of the one that is meant holds the id.
+    """
+
+    def found(scope: Scope) -> Any:
+        try:
+            answer = pick(scope.send(operation, **resolve(parameters, scope)), path)
+        except ApiError as error:
+            if is_gone(error):
+                return None
+            raise
+        return next((item for item in answer or () if item[where] == scope.id), None) if where else answer
+
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Properties that can change in place, and the call that sets them on create, update and rollback."""
+
+    properties: frozenset[str]
+    put: Action
+    remove: Action | None = None  # None: `put` copes with properties that were taken away
+    on_create: bool = True  # False: the create call has set it already
+
+    def apply(self, scope: Scope) -> None:
+        present = any(scope.properties.get(name) is not None for name in self.properties)
+        (self.put if present or self.remove is None else self.remove)(scope)
+
+
+def setting(*properties: str, put: Action, remove: Action | None = None, on_create: bool = True) -> Setting:
+    return Setting(properties=frozenset(properties), put=put, remove=remove, on_create=on_create)
+
+
+def mirrored(*properties: str) -> dict[str, Expression]:
+    """Properties that describing the resource shows under their own names."""
+    return {name: _mirror(name) for name in properties}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiResource:
+    """A provider made of calls; see provider.py for what its four methods promise."""
+
+    service: str
+    create_call: Call | Action
+    identity: Expression  # the physical id, once the create call has answered
+    delete_call: Action
+    describe: Expression | None = None
+    attributes: Mapping[str, Expression] = field(default_factory=dict)
+    name: Name | None = None  # what to call it when the template does not
+    settings: tuple[Setting, ...] = ()
+    reads: Mapping[str, Expression] = field(default_factory=dict)  # empty: drift is not checked
+    accepts: frozenset[str] = frozenset()  # properties that the calls use in their own way, or may leave out
+    fidelity: Fidelity = Fidelity.MOTO
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        named = self.name.given(context, properties) if self.name else properties
+        scope = Scope(context=context, service=self.service, properties=named)
+        self._refuse(self._unknown(scope, named), "emulate")
+        scope = replace(scope, response=self.create_call(scope))
+        scope = replace(scope, id=str(self.identity(scope)))
+        try:
+            _apply((setting for setting in self.settings if setting.on_create), scope, frozenset(properties))
+            return self._resource(scope)
+        except BaseException:
+            with suppress(ApiError):  # a half-made resource must not outlive the failure that is reported
+                self.delete_call(scope)
+            raise
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        changed = frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
+        changeable = frozenset(name for setting in self.settings for name in setting.properties)
+        self._refuse(changed - changeable, "change in place")
+        scope = Scope(
+            context=context, service=self.service, id=resource.physical_id, properties=new, before=old
+        )
+        try:
+            _apply(self.settings, scope, changed)
+        except ApiError:
+            with suppress(ApiError):  # all of it or nothing: take back what was set before the failure
+                _apply(self.settings, replace(scope, properties=old, before=new), changed)
+            raise
+        return self._resource(scope)
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        scope = Scope(context=context, service=self.service, id=resource.physical_id, properties=properties)
+        try:
+            self.delete_call(scope)
+        except ApiError as error:
+            if not is_gone(error):
+                raise
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        if self.describe is None or not self.reads:
+            raise NotImplementedError
+        scope = Scope(context=context, service=self.service, id=resource.physical_id, properties=properties)
+        description = self.describe(scope)
+        if not description:
+            return None
+        scope = replace(scope, live=description)
+        read = {name: expression(scope) for name, expression in self.reads.items() if name in properties}
+        present = {name: value for name, value in read.items() if value is not None}
+        return {**{name: value for name, value in properties.items() if name not in read}, **present}
+
+    def _resource(self, scope: Scope) -> Resource:
+        scope = replace(scope, live=(self.describe(scope) or {}) if self.describe else {})
+        attributes = {name: expression(scope) for name, expression in self.attributes.items()}
+        return Resource(physical_id=scope.id, attributes=attributes)
+
+    def _unknown(self, scope: Scope, properties: Properties) -> frozenset[str]:
+        taken = self.create_call.takes(scope) if isinstance(self.create_call, Call) else frozenset()
+        later = frozenset(
+            name for setting in self.settings if setting.on_create for name in setting.properties
+        )
+        return frozenset(properties) - taken - later - self.accepts
+
+    def _refuse(self, unknown: frozenset[str], what: str) -> None:
+        """What cannot be carried out must not look as if it had been."""
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise ApiError("ValidationError", f"the yard does not {what} the {self.service} property {names}")
+
+
+def _apply(settings: Iterable[Setting], scope: Scope, changed: frozenset[str]) -> None:
+    for setting in settings:
+        if setting.properties & changed:
+            setting.apply(scope)
+
+
+def _mirror(name: str) -> Expression:
+    def mirror(scope: Scope) -> Any:
+        found = lookup(scope.live, name)
+        return None if found is None else like(scope.properties[name], found)
+
+    return mirror
+
+
+def _members(scope: Scope, operation: str) -> dict[str, str]:
+    shape = input_shape(scope.context.client(scope.service), operation)
+    return {name.lower(): name for name in shape.members} if shape else {}

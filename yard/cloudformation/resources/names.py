@@ -1,0 +1,28 @@
+"""The names that CloudFormation gives to what a template leaves unnamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipway.yard.cloudformation.resources.provider import Context, Properties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """Which property is the name, and what its service allows in one."""
+
+    property: str
+    limit: int
+    lower: bool = False
+
+    def given(self, context: Context, properties: Properties) -> Properties:
+        if properties.get(self.property):
+            return properties
+        return {**properties, self.property: generated(context, self.limit, lower=self.lower)}
+
+
+def generated(context: Context, limit: int, *, lower: bool = False) -> str:
+    """The default name, cut to `limit` characters without its random suffix, which makes it the only one."""
+    stem, _, suffix = context.default_name.rpartition("-")
+    name = f"{stem[: limit - len(suffix) - 1].rstrip('-')}-{suffix}" if stem else suffix[:limit]
+    return name.lower() if lower else name

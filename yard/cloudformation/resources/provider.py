@@ -1,0 +1,76 @@
+"""How the yard's CloudFormation makes a resource: the contract between the engine and one resource type.
+
+To add a type: write its Provider in the file of its service and add it to that file's PROVIDERS table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+Properties = Mapping[str, Any]  # a template's properties, intrinsics resolved: JSON of any shape
+
+
+class Fidelity(Enum):
+    """How far to trust a resource of the yard; `slipway yard status` prints it for every type."""
+
+    BEHAVIOURAL = "behavioural"  # what it does on AWS happens here too
+    MOTO = "backed by moto"  # can be read back and changed through its API; nothing happens
+    RECORDED = "recorded only"  # its properties are kept and checked against the schema, no more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Where a resource is being made."""
+
+    region: str
+    account: str
+    stack_name: str
+    stack_id: str
+    logical_id: str
+    default_name: str  # what CloudFormation would generate: <stack>-<logical id>-<suffix>
+
+    def client(self, service: str) -> Any:
+        """A boto3 client to the yard's own endpoint."""
+        from slipway.yard.endpoint import own_client
+
+        return own_client(service, self.region)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """What was made: `Ref` gives the physical id, `Fn::GetAtt` an attribute (nested ones by dotted names)."""
+
+    physical_id: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Provider(Protocol):
+    """One resource type. The engine decides between update and replacement (schema, conditional.py)."""
+
+    @property
+    def fidelity(self) -> Fidelity: ...
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        """Make it, or raise ApiError and leave nothing behind."""
+        ...
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        """Change it in place; all of it or nothing. A rollback calls it with old and new swapped.
+
+        The physical id may change without a replacement: a job definition's is its newest revision's ARN.
+        """
+        ...
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        """Delete it; one that is already gone is no error."""
+        ...
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        """The live values of the given properties, for drift; None when it is gone.
+
+        A property that is not in the answer was taken away. NotImplementedError: drift is not checked.
+        """
+        ...

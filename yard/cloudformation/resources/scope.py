@@ -1,0 +1,123 @@
+"""What the expressions of a resource's row see, and the words they are written in.
+
+An expression is a function of the Scope; `ID`, `prop`, `live`, `response` and `text` build the usual ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.provider import Context, Properties
+from slipway.yard.cloudformation.resources.shapes import to_request
+
+GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
+# Services that have one code for every refusal.
+ABSENT = re.compile(r"does not exist|Could not find|name not found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """One resource while something is done to it."""
+
+    context: Context
+    service: str
+    id: str = ""  # its physical id; empty until it is created
+    properties: Properties = field(default_factory=dict)
+    before: Properties = field(default_factory=dict)  # what an update starts from
+    response: Mapping[str, Any] = field(default_factory=dict)  # what the create call answered
+    live: Mapping[str, Any] = field(default_factory=dict)  # what describing it answered
+
+    def send(self, operation: str, /, **parameters: Any) -> dict[str, Any]:
+        """Call the yard's own API, without the parameters that are None."""
+        return self.send_to(self.service, operation, **parameters)
+
+    def send_to(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
+        """The same for another service. What it refuses becomes the ApiError that the stack's events show."""
+        from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+        from botocore.parsers import ResponseParserError
+
+        client = self.context.client(service)
+        shape = input_shape(client, operation)
+        given = {key: value for key, value in parameters.items() if value is not None}
+        try:
+            return dict(getattr(client, operation)(**to_request(shape, given)))
+        except ParamValidationError as error:
+            raise ApiError("ValidationError", str(error)) from error
+        except (BotoCoreError, ResponseParserError) as error:  # an answer that is no answer of the service
+            raise ApiError("InternalFailure", f"{service} {operation}: {error}", status=500) from error
+        except ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            raise ApiError(
+                error.response["Error"]["Code"], error.response["Error"]["Message"], status=status
+            ) from error
+
+
+Expression = Callable[[Scope], Any]
+Action = Callable[[Scope], Any]
+
+
+def input_shape(client: Any, operation: str) -> Any:
+    model = client.meta.service_model
+    return model.operation_model(client.meta.method_to_api_mapping[operation]).input_shape
+
+
+def ID(scope: Scope) -> str:  # noqa: N802 - read in the tables as the constant it stands for
+    return scope.id
+
+
+def prop(name: str, default: Any = None) -> Expression:
+    """A property of the template."""
+    return lambda scope: scope.properties.get(name, default)
+
+
+def live(path: str, default: Any = None) -> Expression:
+    """A part of what describing the resource answered, e.g. `live("VpcConfig.SubnetIds.0")`."""
+    return lambda scope: pick(scope.live, path, default)
+
+
+def response(path: str) -> Expression:
+    """A part of what the create call answered."""
+    return lambda scope: pick(scope.response, path)
+
+
+def text(template: str) -> Expression:
+    """Text with {id}, {region}, {account} and the names of properties in it."""
+
+    def filled(scope: Scope) -> str:
+        place = {"id": scope.id, "region": scope.context.region, "account": scope.context.account}
+        return template.format_map({**scope.properties, **place})
+
+    return filled
+
+
+def pick(value: Any, path: str, default: Any = None) -> Any:
+    for step in path.split(".") if path else ():
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdigit():
+            value = value[int(step)] if int(step) < len(value) else None
+        else:
+            return default
+    return default if value is None else value
+
+
+def snake(word: str) -> str:
+    """computeNodeGroup → compute_node_group, as boto3 names its methods."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word)
+
+
+def resolve(value: Any, scope: Scope) -> Any:
+    """`value` with every expression in it replaced by what it stands for."""
+    if isinstance(value, Mapping):
+        return {key: resolve(item, scope) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item, scope) for item in value]
+    return value(scope) if callable(value) else value
+
+
+def is_gone(error: ApiError) -> bool:
+    return bool(GONE.search(error.code) or ABSENT.search(error.message))

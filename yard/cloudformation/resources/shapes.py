@@ -1,0 +1,138 @@
+"""Two translations that spare a table per type: a template's properties into a request's parameters, by the
+request's shape; and an API's answer back into the words of the template, for drift.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from slipway.yard.errors import ApiError
+
+# A tag is {Key, Value} in every template; KMS and ECS call the two TagKey and TagValue in their requests.
+TAG_KEY = {"tagkey": "key", "tagvalue": "value"}
+
+
+def to_request(shape: Any, value: Any, where: str = "") -> Any:
+    """`value` as botocore's `shape` wants it: names by case, scalars by type, JSON documents as text."""
+    convert = _CONVERTERS.get(shape.type_name)
+    return convert(shape, value, where) if convert else value
+
+
+def like(template: Any, live: Any) -> Any:
+    """The part of `live` that `template` speaks of, in the template's names, types and order."""
+    if isinstance(template, Mapping):
+        return _like_mapping(template, _as_mapping(live))
+    if isinstance(template, list):
+        return _like_list(template, _as_list(live))
+    return template if _text(template) == _text(live) else live
+
+
+def lookup(mapping: Mapping[str, Any], name: str) -> Any:
+    """The value under `name`, whatever the case of its letters; None when there is none."""
+    wanted = name.lower()
+    return next((value for key, value in mapping.items() if key.lower() == wanted), None)
+
+
+def _structure(shape: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    members = {name.lower(): name for name in shape.members}
+    members |= {plain: members[aws] for aws, plain in TAG_KEY.items() if aws in members}
+    request = {}
+    for key, item in value.items():
+        name = members.get(key.lower())
+        if name is None:
+            raise ApiError("ValidationError", f"{where or shape.name}: no parameter for the property {key}")
+        request[name] = to_request(shape.members[name], item, f"{where}/{key}")
+    return request
+
+
+def _list(shape: Any, value: Any, where: str) -> Any:
+    if isinstance(value, Mapping):  # tags written as a map where the API wants a list
+        value = [{"Key": key, "Value": item} for key, item in value.items()]
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        value = [value]
+    return [to_request(shape.member, item, where) for item in value]
+
+
+def _map(shape: Any, value: Any, where: str) -> Any:
+    if isinstance(value, list):  # tags written as a list where the API wants a map
+        value = {item["Key"]: item.get("Value", "") for item in value}
+    if not isinstance(value, Mapping):
+        return value
+    return {str(key): to_request(shape.value, item, f"{where}/{key}") for key, item in value.items()}
+
+
+def _string(_shape: Any, value: Any, _where: str) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else _text(value)
+
+
+def _boolean(_shape: Any, value: Any, _where: str) -> Any:
+    return value.lower() == "true" if isinstance(value, str) else value
+
+
+def _number(convert: Callable[[str], Any]) -> Callable[[Any, Any, str], Any]:
+    def converted(_shape: Any, value: Any, where: str) -> Any:
+        try:
+            return convert(value) if isinstance(value, str) else value
+        except ValueError:
+            raise ApiError("ValidationError", f"{where}: '{value}' is not a number") from None
+
+    return converted
+
+
+_CONVERTERS: Mapping[str, Callable[[Any, Any, str], Any]] = {
+    "structure": _structure,
+    "list": _list,
+    "map": _map,
+    "string": _string,
+    "boolean": _boolean,
+    "integer": _number(int),
+    "long": _number(int),
+    "float": _number(float),
+    "double": _number(float),
+}
+
+
+def _like_mapping(template: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: lookup(live, key) for key in template}
+    return {key: like(template[key], value) for key, value in found.items() if value is not None}
+
+
+def _like_list(template: list[Any], live: list[Any]) -> list[Any]:
+    """What the template lists comes first and in its order, so that an API's own order is no difference."""
+    left, matched = list(live), []
+    for item in template:
+        twin = next((other for other in left if like(item, other) == item), None)
+        if twin is not None:
+            left.remove(twin)
+            matched.append(item)
+    pattern = template[0] if template and len({_keys(item) for item in template}) == 1 else None
+    return matched + [like(pattern, item) if isinstance(pattern, Mapping) else item for item in left]
+
+
+def _keys(item: Any) -> frozenset[str]:
+    return frozenset(item) if isinstance(item, Mapping) else frozenset()
+
+
+def _as_mapping(live: Any) -> Mapping[str, Any]:
+    """Tags that the API lists, as the map of a template; a JSON document that the API returns as text."""
+    if isinstance(live, str):
+        return dict(json.loads(live))
+    if isinstance(live, list):
+        return {lookup(item, "key"): lookup(item, "value") for item in live}
+    return live if isinstance(live, Mapping) else {}
+
+
+def _as_list(live: Any) -> list[Any]:
+    if isinstance(live, Mapping):
+        return [{"Key": key, "Value": value} for key, value in live.items()]
+    return list(live) if isinstance(live, list | tuple) else []
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value

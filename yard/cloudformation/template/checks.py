@@ -1,0 +1,143 @@
+"""What is refused before anything is made: types, missing capabilities and wrong properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
+from slipway.yard.cloudformation.template.scope import waits_for
+from slipway.yard.cloudformation.template.template import Template
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.provider import Provider
+
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html, Capabilities
+IAM_NAMES = {
+    "AWS::IAM::AccessKey": None,
+    "AWS::IAM::Group": "GroupName",
+    "AWS::IAM::InstanceProfile": "InstanceProfileName",
+    "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
+    "AWS::IAM::Policy": None,
+    "AWS::IAM::Role": "RoleName",
+    "AWS::IAM::User": "UserName",
+    "AWS::IAM::UserToGroupAddition": None,
+}
+REFUSED_TYPES = {
+    "AWS::CloudFormation::CustomResource": "a custom resource, whose Lambda the yard does not run",
+    "AWS::CloudFormation::Macro": "a macro",
+    "AWS::CloudFormation::Stack": "a nested stack: deploy it as a stack of its own",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyProblem:
+    """One property of one resource that CloudFormation would refuse."""
+
+    logical_id: str
+    type: str
+    path: str
+    message: str
+
+
+def refuse_types(blueprint: Blueprint, providers: Callable[[str], Provider]) -> None:
+    """ValidationError for a type that AWS does not have or the yard does not make."""
+    types = {planned.declared.type: name for name, planned in blueprint.resources.items()}
+    for resource_type, name in types.items():
+        reason = REFUSED_TYPES["AWS::CloudFormation::CustomResource"]
+        if not resource_type.startswith("Custom::"):
+            reason = REFUSED_TYPES.get(resource_type, "")
+        if reason:
+            raise ApiError("ValidationError", f"The yard cannot make {name}: {resource_type} is {reason}.")
+    unknown = sorted(one for one in types if not schemas.is_known(one))
+    if unknown:
+        raise ApiError(
+            "ValidationError", f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]"
+        )
+    _refuse_unmade(types, providers)
+    _refuse_attributes(blueprint)
+
+
+def _refuse_unmade(types: Iterable[str], providers: Callable[[str], Provider]) -> None:
+    refusals = []
+    for resource_type in sorted(types):
+        try:
+            providers(resource_type)
+        except ApiError as error:
+            refusals.append(error.message)
+    if refusals:
+        raise ApiError("ValidationError", "\n".join(refusals))
+
+
+def _refuse_attributes(blueprint: Blueprint) -> None:
+    values: list[Any] = [dict(planned.properties) for planned in blueprint.resources.values()]
+    for reference in sorted(waits_for([*values, dict(blueprint.outputs)]), key=str):
+        resource_type = blueprint.resources[reference.logical_id].declared.type
+        if reference.attribute is not None and not schemas.has_attribute(resource_type, reference.attribute):
+            raise ApiError(
+                "ValidationError",
+                f"Template error: resource {reference.logical_id} does not support attribute type"
+                f" {reference.attribute} in Fn::GetAtt",
+            )
+
+
+def property_problems(blueprint: Blueprint) -> tuple[PropertyProblem, ...]:
+    """What is wrong with the properties as far as they are known."""
+    return tuple(problem for planned in blueprint.resources.values() for problem in _problems(planned))
+
+
+def _problems(planned: Planned) -> Iterator[PropertyProblem]:
+    declared = planned.declared
+    for problem in schemas.check(declared.type, planned.properties):
+        path, _, message = problem.removeprefix("#").partition(": ")
+        yield PropertyProblem(
+            logical_id=declared.logical_id,
+            type=declared.type,
+            path=f"/Resources/{declared.logical_id}/Properties{path}",
+            message=message[:1].upper() + message[1:],
+        )
+
+
+def refuse_properties(blueprint: Blueprint) -> None:
+    """ValidationError that lists every wrong property, resource by resource."""
+    problems = property_problems(blueprint)
+    if not problems:
+        return
+    by_resource: dict[str, list[str]] = {}
+    for problem in problems:
+        path = problem.path.removeprefix(f"/Resources/{problem.logical_id}/Properties")
+        by_resource.setdefault(problem.logical_id, []).append(f"#{path}: {problem.message}")
+    parts = (
+        f"Properties validation failed for resource {name} with message:\n" + "\n".join(lines)
+        for name, lines in by_resource.items()
+    )
+    raise ApiError("ValidationError", "\n".join(parts))
+
+
+def capabilities(template: Template) -> tuple[tuple[str, ...], str | None]:
+    """The capabilities that the template needs, and why."""
+    iam = sorted({one.type for one in template.resources.values() if one.type in IAM_NAMES})
+    needed: list[str] = []
+    if iam:
+        is_named = any(_is_named(one.type, one.properties) for one in template.resources.values())
+        needed.append("CAPABILITY_NAMED_IAM" if is_named else "CAPABILITY_IAM")
+    if template.transforms:
+        needed.append("CAPABILITY_AUTO_EXPAND")
+    reason = f"The following resource(s) require capabilities: [{', '.join(iam)}]" if iam else None
+    return tuple(needed), reason
+
+
+def _is_named(resource_type: str, properties: Mapping[str, Any]) -> bool:
+    name = IAM_NAMES.get(resource_type)
+    return name is not None and name in properties
+
+
+def refuse_capabilities(template: Template, given: Iterable[str]) -> None:
+    needed, _ = capabilities(template)
+    granted = set(given)
+    if "CAPABILITY_NAMED_IAM" in granted:
+        granted.add("CAPABILITY_IAM")
+    missing = [one for one in needed if one not in granted]
+    if missing:
+        raise ApiError("InsufficientCapabilitiesException", f"Requires capabilities : [{', '.join(missing)}]")

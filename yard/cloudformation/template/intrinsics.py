@@ -1,0 +1,176 @@
+"""What a template's expressions come to, with the resources or before there are any.
+
+To add a function that has to see its arguments unevaluated: one function here and its line in LAZY.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from slipway.yard.cloudformation.template import references
+from slipway.yard.cloudformation.template.functions import EXTENDED, FUNCTIONS, to_text
+from slipway.yard.cloudformation.template.references import SUB_VARIABLE, Reference
+from slipway.yard.cloudformation.template.scope import NO_VALUE, Scope, fail, pending, waits_for
+from slipway.yard.cloudformation.template.template import LANGUAGE_EXTENSIONS
+
+
+def evaluate(value: Any, scope: Scope) -> Any:
+    """The value with every function of it evaluated."""
+    if isinstance(value, list):
+        return [item for item in (evaluate(item, scope) for item in value) if item is not NO_VALUE]
+    if isinstance(value, str):
+        return scope.dynamic(value)
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        name, argument = next(iter(value.items()))
+        if name in LAZY:
+            return LAZY[name](argument, scope)
+        if name in FUNCTIONS:
+            return _call(name, argument, scope)
+        if isinstance(name, str) and name.startswith("Fn::"):
+            fail(f"Template error: the yard does not know {name}; it knows {', '.join([*LAZY, *FUNCTIONS])}")
+    evaluated = {key: evaluate(item, scope) for key, item in value.items()}
+    return {key: item for key, item in evaluated.items() if item is not NO_VALUE}
+
+
+def _call(name: str, argument: Any, scope: Scope) -> Any:
+    evaluated = evaluate(argument, scope)
+    missing = waits_for(evaluated)
+    if missing:
+        return pending({name: evaluated}, missing)
+    if name in EXTENDED and LANGUAGE_EXTENSIONS not in scope.template.transforms:
+        fail(f"Template error: {name} needs Transform: {LANGUAGE_EXTENSIONS} in the template")
+    try:
+        return FUNCTIONS[name](evaluated, scope)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        fail(f"Template error: {name} cannot take {json.dumps(evaluated)}: {error}")
+
+
+def condition(name: str, scope: Scope, seen: tuple[str, ...] = ()) -> bool:
+    """Whether a condition of the template holds."""
+    conditions = scope.template.section("Conditions")
+    if name not in conditions:
+        fail(
+            f"Template error: unresolved condition dependency {name} in the Conditions block of the template"
+        )
+    if name in seen:
+        fail(f"Circular dependency between conditions: [{', '.join(seen)}]")
+    return _holds(conditions[name], scope, (*seen, name))
+
+
+def _holds(value: Any, scope: Scope, seen: tuple[str, ...]) -> bool:
+    if isinstance(value, dict) and len(value) == 1:
+        name, argument = next(iter(value.items()))
+        if name == "Condition":
+            return condition(argument, scope, seen)
+        if name in LOGIC:
+            return LOGIC[name](_holds(item, scope, seen) for item in argument)
+        if name == "Fn::Equals":
+            left, right = evaluate(argument, scope)
+            return _same(left, right)
+    if not isinstance(value, bool | str) or str(value).lower() not in ("true", "false"):
+        fail(
+            f"Template error: {json.dumps(value)} is no condition: use Fn::And, Or, Not, Equals or Condition"
+        )
+    return str(value).lower() == "true"
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, dict | list) or isinstance(right, dict | list):
+        return bool(left == right)
+    return to_text(left) == to_text(right)
+
+
+LOGIC: dict[str, Callable[[Iterator[bool]], bool]] = {
+    "Fn::And": all,
+    "Fn::Or": any,
+    "Fn::Not": lambda operands: not next(operands),
+}
+
+
+def _ref(argument: Any, scope: Scope) -> Any:
+    return _referenced(Reference(logical_id=argument), scope)
+
+
+def _referenced(reference: Reference, scope: Scope) -> Any:
+    name = reference.logical_id
+    if reference.attribute is None:
+        if name == "AWS::NoValue":
+            return NO_VALUE
+        for values in (scope.pseudo, scope.parameters):
+            if name in values:
+                return values[name]
+    return scope.resource(reference)
+
+
+def _get_att(argument: Any, scope: Scope) -> Any:
+    logical_id, attribute = references.get_att(argument)
+    return _referenced(Reference(logical_id=logical_id, attribute=evaluate(attribute, scope)), scope)
+
+
+def _sub(argument: Any, scope: Scope) -> Any:
+    text, variables = references.sub_parts(argument)
+    values = {
+        name: evaluate(variables[name.strip()], scope)
+        if name.strip() in variables
+        else _referenced(references.of_variable(name), scope)
+        for name in SUB_VARIABLE.findall(text)
+        if not name.startswith("!")
+    }
+    missing = waits_for(values)
+    if missing:
+        return pending({"Fn::Sub": [text, values]}, missing)
+    for name, value in values.items():
+        if isinstance(value, dict | list):
+            fail(f"Template error: variable {name} in Fn::Sub expression does not resolve to a string")
+    literal = SUB_VARIABLE.sub(lambda found: _substituted(found[1], values), text)
+    return scope.dynamic(literal)
+
+
+def _substituted(name: str, values: Mapping[str, Any]) -> str:
+    return "${" + name[1:] + "}" if name.startswith("!") else to_text(values[name])
+
+
+def _if(argument: Any, scope: Scope) -> Any:
+    if not isinstance(argument, list) or len(argument) != 3:
+        fail("Template error: Fn::If requires a list argument with three elements")
+    name, then, otherwise = argument
+    return evaluate(then if condition(name, scope) else otherwise, scope)
+
+
+def _select(argument: Any, scope: Scope) -> Any:
+    # Lazy: one known element of a list can be had while others still wait.
+    index, items = evaluate(argument, scope)
+    missing = waits_for(index) if isinstance(items, list) else waits_for([index, items])
+    if missing:
+        return pending({"Fn::Select": [index, items]}, missing)
+    try:
+        number = int(index)
+        if number < 0:
+            raise IndexError
+        return items[number]
+    except (IndexError, ValueError, TypeError):
+        fail(f"Template error: Fn::Select cannot select nonexistent value at index {index}")
+
+
+def _logical(name: str) -> Callable[[Any, Scope], bool]:
+    return lambda argument, scope: _holds({name: argument}, scope, ())
+
+
+def _refuse_macro(argument: Any, scope: Scope) -> NoReturn:
+    fail("Fn::Transform runs a macro, and the yard runs none: put the expanded text into the template")
+
+
+LAZY: dict[str, Callable[[Any, Scope], Any]] = {
+    "Ref": _ref,
+    "Fn::GetAtt": _get_att,
+    "Fn::Sub": _sub,
+    "Fn::If": _if,
+    "Fn::Select": _select,
+    "Fn::Equals": _logical("Fn::Equals"),
+    **{name: _logical(name) for name in LOGIC},
+    "Fn::Transform": _refuse_macro,
+}

@@ -1,0 +1,182 @@
+"""The parameters of a template: what was given, checked against what was declared, and resolved through SSM.
+
+To add a constraint: one entry in CONSTRAINTS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.template.template import Template
+from slipway.yard.errors import ApiError
+
+HIDDEN = "****"
+SSM_VALUE = re.compile(r"AWS::SSM::Parameter::Value<(.+)>")
+LIST = re.compile(r"List<(.+)>")
+# The form of AWS-specific types: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/
+# cloudformation-supplied-parameter-types.html
+FORMS = {
+    "AWS::EC2::Image::Id": r"ami-[0-9a-f]+",
+    "AWS::EC2::Instance::Id": r"i-[0-9a-f]+",
+    "AWS::EC2::SecurityGroup::Id": r"sg-[0-9a-f]+",
+    "AWS::EC2::Subnet::Id": r"subnet-[0-9a-f]+",
+    "AWS::EC2::Volume::Id": r"vol-[0-9a-f]+",
+    "AWS::EC2::VPC::Id": r"vpc-[0-9a-f]+",
+    "AWS::EC2::AvailabilityZone::Name": r"[a-z]+(-[a-z]+)+-\d[a-z]",
+    "AWS::EC2::KeyPair::KeyName": r".+",
+    "AWS::EC2::SecurityGroup::GroupName": r".+",
+    "AWS::Route53::HostedZone::Id": r"[A-Z0-9]+",
+    "AWS::SSM::Parameter::Name": r"[\w./-]+",
+    "Number": r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?",
+    "String": r"[\s\S]*",
+}
+FORMS |= {"CommaDelimitedList": FORMS["String"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a stack: as given, and as `Ref` gives it."""
+
+    key: str
+    given: str
+    value: str | list[str]
+    is_hidden: bool = False
+    is_resolved: bool = False  # read from SSM
+
+    def describe(self) -> dict[str, Any]:
+        shown = {"ParameterKey": self.key, "ParameterValue": HIDDEN if self.is_hidden else self.given}
+        if self.is_resolved:
+            text = self.value if isinstance(self.value, str) else ",".join(self.value)
+            shown["ResolvedValue"] = HIDDEN if self.is_hidden else text
+        return shown
+
+
+def resolve(
+    template: Template, given: Mapping[str, str | None], previous: Mapping[str, Parameter], lookups: Lookups
+) -> dict[str, Parameter]:
+    """The parameters by name; ValidationError for unknown, missing or refused values.
+
+    `given` holds None for a value that stays as it was.
+    """
+    declared = template.section("Parameters")
+    unknown = sorted(set(given) - set(declared))
+    if unknown:
+        _refuse(f"Parameters: [{', '.join(unknown)}] do not exist in the template")
+    values = {key: _chosen(key, declaration, given, previous) for key, declaration in declared.items()}
+    missing = [key for key, value in values.items() if value is None]
+    if missing:
+        _refuse(f"Parameters: [{', '.join(missing)}] must have values")
+    return {
+        key: _parameter(key, str(value), declared[key], lookups)
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def _chosen(
+    key: str,
+    declaration: Mapping[str, Any],
+    given: Mapping[str, str | None],
+    previous: Mapping[str, Parameter],
+) -> str | None:
+    if given.get(key) is not None:
+        return given[key]
+    if key in given:
+        if key not in previous:
+            _refuse(
+                f"Invalid input for parameter key {key}. Cannot specify usePreviousValue as true for a"
+                " parameter key not in the previous template"
+            )
+        return previous[key].given
+    default = declaration.get("Default")
+    return None if default is None else _text(default)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parameter(key: str, given: str, declaration: Mapping[str, Any], lookups: Lookups) -> Parameter:
+    kind = str(declaration.get("Type", "String"))
+    for constraint, check in CONSTRAINTS.items():
+        if constraint in declaration and not all(
+            check(item, declaration[constraint]) for item in _items(kind, given)
+        ):
+            _refuse_value(key, constraint, declaration)
+    stored = SSM_VALUE.fullmatch(kind)
+    text = _stored(given, lookups) if stored else given
+    inner = stored[1] if stored else kind
+    listed = LIST.fullmatch(inner)
+    items = _items(inner, text)
+    form = FORMS.get(listed[1] if listed else inner)
+    if form is None:
+        _refuse(f"Template format error: Unrecognized parameter type: {kind}")
+    for item in items:
+        if not re.fullmatch(form or "", item):
+            _refuse(
+                f"Parameter validation failed: parameter value {item} for parameter name {key} is no {inner}"
+            )
+    return Parameter(
+        key=key,
+        given=given,
+        value=items if _is_list(inner) else text,
+        is_hidden=_text(declaration.get("NoEcho", "false")) == "true",
+        is_resolved=stored is not None,
+    )
+
+
+def _is_list(kind: str) -> bool:
+    return kind == "CommaDelimitedList" or LIST.fullmatch(kind) is not None
+
+
+def _items(kind: str, text: str) -> list[str]:
+    if not _is_list(kind):
+        return [text]
+    return [item.strip() for item in text.split(",")] if text else []
+
+
+def _stored(name: str, lookups: Lookups) -> str:
+    try:
+        return lookups.parameter(name)
+    except KeyError:
+        _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.")
+        raise
+
+
+def _refuse_value(key: str, constraint: str, declaration: Mapping[str, Any]) -> None:
+    own = declaration.get("ConstraintDescription")
+    reason = own or f"Parameter '{key}' {WORDS[constraint].format(declaration[constraint])}"
+    _refuse(f"Parameter {key} failed to satisfy constraint: {reason}" if own else reason)
+
+
+def _refuse(message: str) -> None:
+    raise ApiError("ValidationError", message)
+
+
+CONSTRAINTS: dict[str, Callable[[str, Any], bool]] = {
+    "AllowedValues": lambda value, allowed: value in [_text(item) for item in allowed],
+    "AllowedPattern": lambda value, pattern: re.fullmatch(pattern, value) is not None,
+    "MinLength": lambda value, limit: len(value) >= int(limit),
+    "MaxLength": lambda value, limit: len(value) <= int(limit),
+    "MinValue": lambda value, limit: _number(value) >= float(limit),
+    "MaxValue": lambda value, limit: _number(value) <= float(limit),
+}
+WORDS = {
+    "AllowedValues": "must be one of AllowedValues {}",
+    "AllowedPattern": "must match pattern {}",
+    "MinLength": "must contain at least {} characters",
+    "MaxLength": "must contain at most {} characters",
+    "MinValue": "must be a number not less than {}",
+    "MaxValue": "must be a number not greater than {}",
+}
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return float("nan")  # compares false with every limit

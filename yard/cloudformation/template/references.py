@@ -1,0 +1,195 @@
+"""Which resources an expression speaks of, and the order that follows: what is referred to is made first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from slipway.yard.errors import ApiError
+
+PSEUDO_PARAMETERS = frozenset(
+    f"AWS::{name}"
+    for name in [
+        "AccountId",
+        "NotificationARNs",
+        "NoValue",
+        "Partition",
+        "Region",
+        "StackId",
+        "StackName",
+        "URLSuffix",
+    ]
+)
+SUB_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """`Ref` has no attribute, `Fn::GetAtt` has one."""
+
+    logical_id: str
+    attribute: str | None = None
+
+
+def in_expression(value: Any) -> frozenset[Reference]:
+    """Every name that the expression refers to: resources, parameters and pseudo parameters alike."""
+    return frozenset(_walk(value))
+
+
+def get_att(argument: Any) -> tuple[str, Any]:
+    """The resource and attribute of a GetAtt, in its dotted form or as a list."""
+    parts = argument.split(".", 1) if isinstance(argument, str) else argument
+    if not isinstance(parts, list) or len(parts) < 2 or not isinstance(parts[0], str):
+        raise ApiError(
+            "ValidationError",
+            "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name"
+            " and the resource attribute",
+        )
+    return parts[0], parts[1] if len(parts) == 2 else ".".join(parts[1:])
+
+
+def sub_parts(argument: Any) -> tuple[str, Mapping[str, Any]]:
+    """The text and the variables of a Sub."""
+    text, variables = (argument, {}) if isinstance(argument, str) else _pair(argument)
+    if not isinstance(text, str) or not isinstance(variables, dict):
+        raise ApiError(
+            "ValidationError",
+            "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments."
+            " Specify a string as first argument, and an optional second argument to specify a mapping"
+            " of values to replace in the string",
+        )
+    return text, variables
+
+
+def _pair(argument: Any) -> tuple[Any, Any]:
+    if isinstance(argument, list) and len(argument) == 2:
+        return argument[0], argument[1]
+    return None, None
+
+
+def of_variable(name: str) -> Reference:
+    """What ${name} of a Sub refers to."""
+    logical_id, _, attribute = name.strip().partition(".")
+    return Reference(logical_id=logical_id, attribute=attribute or None)
+
+
+def _walk(value: Any) -> Iterator[Reference]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _walk(item)
+    elif isinstance(value, dict):
+        yield from _walk_mapping(value)
+
+
+def _walk_mapping(value: Mapping[str, Any]) -> Iterator[Reference]:
+    if len(value) == 1 and isinstance(value.get("Ref"), str):
+        yield Reference(logical_id=value["Ref"])
+    elif len(value) == 1 and "Fn::GetAtt" in value:
+        logical_id, attribute = get_att(value["Fn::GetAtt"])
+        yield Reference(logical_id=logical_id, attribute=attribute if isinstance(attribute, str) else "")
+        yield from _walk(attribute)
+    elif len(value) == 1 and "Fn::Sub" in value:
+        yield from _walk_sub(value["Fn::Sub"])
+    else:
+        for item in value.values():
+            yield from _walk(item)
+
+
+def _walk_sub(argument: Any) -> Iterator[Reference]:
+    text, variables = sub_parts(argument)
+    for name in SUB_VARIABLE.findall(text):
+        if not name.startswith("!") and name.strip() not in variables:
+            yield of_variable(name)
+    yield from _walk(list(variables.values()))
+
+
+def check(body: Mapping[str, Any], resources: Iterable[str]) -> None:
+    """ValidationError for a reference to something that the template does not declare."""
+    parameters = set(body.get("Parameters") or {}) | PSEUDO_PARAMETERS
+    known = set(resources)
+    for block in ("Conditions", "Resources", "Outputs"):
+        found = in_expression(_referring(body.get(block) or {}))
+        allowed = parameters if block == "Conditions" else parameters | known
+        _check_block(block, found, allowed, known)
+    for logical_id, resource in body["Resources"].items():
+        wanted = resource.get("DependsOn") or []
+        unknown = sorted({wanted} - known if isinstance(wanted, str) else set(wanted) - known)
+        if unknown:
+            _refuse_unresolved(unknown, "Resources")
+        if logical_id in wanted:
+            raise ApiError("ValidationError", f"Circular dependency between resources: [{logical_id}]")
+    _check_conditions(body)
+
+
+def _referring(block: Mapping[str, Any]) -> Any:
+    return [
+        {key: item for key, item in value.items() if key not in ("DependsOn", "Type", "Description")}
+        if isinstance(value, dict) and len(value) > 1
+        else value
+        for value in block.values()
+    ]
+
+
+def _check_block(block: str, found: Iterable[Reference], allowed: set[str], resources: set[str]) -> None:
+    attributes = sorted(
+        reference.logical_id
+        for reference in found
+        if reference.attribute is not None and reference.logical_id not in resources
+    )
+    if attributes:
+        raise ApiError(
+            "ValidationError",
+            f"Template error: instance of Fn::GetAtt references undefined resource {attributes[0]}",
+        )
+    unknown = sorted({reference.logical_id for reference in found} - allowed)
+    if unknown:
+        _refuse_unresolved(unknown, block)
+
+
+def _refuse_unresolved(names: Iterable[str], block: str) -> None:
+    raise ApiError(
+        "ValidationError",
+        f"Template format error: Unresolved resource dependencies [{', '.join(names)}] in the {block} block"
+        " of the template",
+    )
+
+
+def _check_conditions(body: Mapping[str, Any]) -> None:
+    declared = set(body.get("Conditions") or {})
+    used = {
+        value["Condition"]
+        for block in ("Resources", "Outputs")
+        for value in (body.get(block) or {}).values()
+        if isinstance(value, dict) and isinstance(value.get("Condition"), str)
+    }
+    if used - declared:
+        name = sorted(used - declared)[0]
+        raise ApiError(
+            "ValidationError",
+            f"Template format error: Condition {name} is used but is not defined in the Conditions block",
+        )
+
+
+def order(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """The names so that each comes after what it depends on, else as declared; names outside are ignored."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for name, wanted in dependencies.items():
+        sorter.add(name, *(other for other in wanted if other in dependencies))
+    try:
+        return tuple(_stable(sorter, tuple(dependencies)))
+    except CycleError as error:
+        names = ", ".join(sorted(set(error.args[1])))
+        raise ApiError("ValidationError", f"Circular dependency between resources: [{names}]") from error
+
+
+def _stable(sorter: TopologicalSorter[str], declared: tuple[str, ...]) -> Iterator[str]:
+    """As declared among those that are ready, so that two runs go the same way."""
+    place = {name: index for index, name in enumerate(declared)}
+    sorter.prepare()
+    while sorter.is_active():
+        for name in sorted(sorter.get_ready(), key=place.__getitem__):
+            yield name
+            sorter.done(name)

@@ -1,0 +1,152 @@
+"""What CloudFormation knows of each resource type, from the schemas that cfn-lint bundles.
+
+Keywords of the schemas are in schema_checks.py. A value that is no JSON stands for one that is not known yet,
+and passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.cloudformation.template.schema_checks import problems, property_schema, resolved
+
+SCHEMA_REGION = "us-east-1"  # the region with the most types
+PREFIX = "/properties/"
+NO_SCHEMA: Mapping[str, Any] = {}
+# Built into CloudFormation rather than written as resource types; cfn-lint has stand-ins that mislead.
+SPECIAL = frozenset({"AWS::CDK::Metadata"})
+
+Schema = Mapping[str, Any]
+
+
+def is_known(resource_type: str) -> bool:
+    """Whether CloudFormation has the type at all; whether the yard emulates it is another question."""
+    return resource_type in SPECIAL or schema(resource_type) is not NO_SCHEMA
+
+
+def create_only(resource_type: str) -> tuple[str, ...]:
+    """Paths (`A/B`, `*` for any item) of the properties that cannot change without a replacement."""
+    return _paths(resource_type, "createOnlyProperties")
+
+
+def conditional_create_only(resource_type: str) -> tuple[str, ...]:
+    """Paths of the properties whose change may need a replacement."""
+    return _paths(resource_type, "conditionalCreateOnlyProperties")
+
+
+def read_only(resource_type: str) -> tuple[str, ...]:
+    return _paths(resource_type, "readOnlyProperties")
+
+
+def primary_identifier(resource_type: str) -> tuple[str, ...]:
+    return _paths(resource_type, "primaryIdentifier")
+
+
+def is_updatable(resource_type: str) -> bool:
+    """A type without an update handler is replaced on every change."""
+    handlers = schema(resource_type).get("handlers")
+    return not handlers or "update" in handlers
+
+
+def has_attribute(resource_type: str, attribute: str) -> bool:
+    """Whether Fn::GetAtt may ask for the attribute."""
+    if schema(resource_type) is NO_SCHEMA:
+        return True
+    known = _attributes(resource_type)
+    return any(_matches(pattern.split("."), attribute.split(".")) for pattern in known)
+
+
+def coerce(resource_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties in the types of the schema: CloudFormation takes "5" for 5, "true" for true."""
+    root = schema(resource_type)
+    coerced = _coerced(dict(properties), root, root)
+    assert isinstance(coerced, dict)
+    return coerced
+
+
+def check(resource_type: str, properties: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is wrong with the properties, one line each in CloudFormation's words."""
+    if resource_type in SPECIAL or schema(resource_type) is NO_SCHEMA:
+        return ()
+    found = problems(coerce(resource_type, properties), schema(resource_type))
+    return tuple(sorted({*found, *_given_read_only(resource_type, properties)}))
+
+
+@lru_cache(maxsize=512)
+def schema(resource_type: str) -> Schema:
+    """The resource schema; or NO_SCHEMA. The first call loads cfn-lint (about 2 s)."""
+    if resource_type in SPECIAL:
+        return NO_SCHEMA
+    from cfnlint.schema import ResourceNotFoundError
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
+    try:
+        found: Schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(SCHEMA_REGION, resource_type).schema
+    except ResourceNotFoundError:
+        return NO_SCHEMA
+    return found
+
+
+@lru_cache(maxsize=512)
+def _attributes(resource_type: str) -> tuple[str, ...]:
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
+    return tuple(PROVIDER_SCHEMA_MANAGER.get_type_getatts(resource_type, SCHEMA_REGION))
+
+
+def _matches(pattern: list[str], parts: list[str]) -> bool:
+    return len(pattern) == len(parts) and all(
+        one in ("*", other) for one, other in zip(pattern, parts, strict=True)
+    )
+
+
+def _paths(resource_type: str, key: str) -> tuple[str, ...]:
+    paths = schema(resource_type).get(key) or ()
+    return tuple(path.removeprefix(PREFIX).replace("/items/", "/*/") for path in paths)
+
+
+def _given_read_only(resource_type: str, properties: Mapping[str, Any]) -> Iterator[str]:
+    settable = {*create_only(resource_type), *(schema(resource_type).get("required") or ())}
+    for name in sorted(set(read_only(resource_type)) & set(properties) - settable):
+        yield f"#: extraneous key [{name}] is not permitted: it is read-only"
+
+
+def _coerced(value: Any, part: Schema, root: Schema) -> Any:
+    part = resolved(part, root)
+    if isinstance(value, dict):
+        return {key: _coerced(item, property_schema(part, key), root) for key, item in value.items()}
+    if isinstance(value, list):
+        items = part.get("items")
+        return [_coerced(item, items if isinstance(items, dict) else {}, root) for item in value]
+    convert = COERCIONS.get(part.get("type") if isinstance(part.get("type"), str) else None)
+    return value if convert is None else convert(value)
+
+
+def _to_string(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _to_number(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return int(value) if value.strip().lstrip("+-").isdigit() else number
+
+
+def _to_boolean(value: Any) -> Any:
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
+
+
+COERCIONS: dict[str | None, Callable[[Any], Any]] = {
+    "string": _to_string,
+    "integer": _to_number,
+    "number": _to_number,
+    "boolean": _to_boolean,
+}

@@ -1,0 +1,60 @@
+"""The surroundings of an expression, and the value that waits for a resource."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.template.references import Reference
+from slipway.yard.cloudformation.template.template import Template
+from slipway.yard.errors import ApiError
+
+NO_VALUE = object()  # what AWS::NoValue comes to: the key that holds it goes away
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A value known only once its resources exist: the expression that is left, and what it waits for."""
+
+    expression: str  # canonical JSON, so that two of them can be compared
+    references: frozenset[Reference]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Everything an expression may ask for."""
+
+    template: Template
+    parameters: Mapping[str, Any]
+    pseudo: Mapping[str, Any]
+    lookups: Lookups
+    resource: Callable[[Reference], Any]  # the value of a reference to a resource, or a Pending
+    imported: Callable[[str], str]
+    dynamic: Callable[[str], str] = str  # resolves {{resolve:…}}; a preview leaves it as it stands
+
+
+def pending(expression: Any, waits_for: frozenset[Reference]) -> Pending:
+    return Pending(json.dumps(expression, sort_keys=True, default=_expression), waits_for)
+
+
+def waits_for(value: Any) -> frozenset[Reference]:
+    """What any part of the value still waits for."""
+    if isinstance(value, Pending):
+        return value.references
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return frozenset().union(*(waits_for(item) for item in value))
+    return frozenset()
+
+
+def _expression(value: Any) -> Any:
+    assert isinstance(value, Pending), value
+    return json.loads(value.expression)
+
+
+def fail(message: str) -> NoReturn:
+    raise ApiError("ValidationError", message)

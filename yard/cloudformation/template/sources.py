@@ -1,0 +1,79 @@
+"""Where a template comes from: the body of the request, the yard's S3, or the stack itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlparse
+
+from slipway.yard.cloudformation.template import template
+from slipway.yard.cloudformation.template.document import MAX_BODY_BYTES, MAX_OBJECT_BYTES
+from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.template.template import Template
+from slipway.yard.errors import ApiError
+
+VIRTUAL_HOST = re.compile(r"(?P<bucket>.+)\.(s3[.-].*|localhost)")
+PATH_HOST = re.compile(r"s3[.-].*|localhost")
+ONE_OF = "Either Template URL or Template Body must be specified."
+
+
+def template_of(parameters: Mapping[str, Any], lookups: Lookups, previous: Template | None) -> Template:
+    """The template that a request brings or names."""
+    if parameters.get("UsePreviousTemplate"):
+        if previous is None:
+            raise ApiError("ValidationError", "There is no previous template to use: give a template.")
+        return previous
+    body, url = parameters.get("TemplateBody"), parameters.get("TemplateURL")
+    if (body is None) == (url is None):
+        raise ApiError("ValidationError", ONE_OF)
+    return template.load(_checked_body(body) if body is not None else fetch(str(url), lookups))
+
+
+def _checked_body(body: str) -> str:
+    if len(body.encode()) > MAX_BODY_BYTES:
+        raise ApiError(
+            "ValidationError",
+            "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: Member must"
+            f" have length less than or equal to {MAX_BODY_BYTES}: upload it and give its TemplateURL",
+        )
+    return body
+
+
+def fetch(url: str, lookups: Lookups) -> str:
+    """The text of a stored template."""
+    bucket, key, version = locate(url)
+    try:
+        content = lookups.stored_object(bucket, key, version)
+    except KeyError as error:
+        raise ApiError("ValidationError", f"S3 error: The specified key does not exist: {url}") from error
+    if len(content) > MAX_OBJECT_BYTES:
+        raise ApiError("ValidationError", f"Template may not exceed {MAX_OBJECT_BYTES} bytes in size.")
+    return content.decode()
+
+
+def locate(url: str) -> tuple[str, str, str | None]:
+    """Bucket, key and version of an S3 address, in path style or virtual-host style."""
+    parsed = urlparse(url)
+    host, path = parsed.hostname or "", unquote(parsed.path).lstrip("/")
+    version = parse_qs(parsed.query).get("versionId", [None])[0]
+    virtual = VIRTUAL_HOST.fullmatch(host)
+    if PATH_HOST.fullmatch(host) or _is_address(host) or parsed.scheme == "s3":
+        whole = f"{host}/{path}" if parsed.scheme == "s3" else path
+        bucket, _, key = whole.partition("/")
+    elif virtual:
+        bucket, key = virtual["bucket"], path
+    else:
+        bucket, key = "", ""
+    if not bucket or not key:
+        raise ApiError("ValidationError", f"TemplateURL must be a supported URL: {url} is no object of S3.")
+    return bucket, key, version
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,157 @@
+"""A template taken apart: its sections checked, its resources typed, its references known to exist.
+
+To allow a new attribute of a resource: one name in RESOURCE_KEYS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slipway.yard.cloudformation.template import document, references
+from slipway.yard.errors import ApiError
+
+SECTIONS = frozenset(
+    [
+        "AWSTemplateFormatVersion",
+        "Conditions",
+        "Description",
+        "Globals",
+        "Mappings",
+        "Metadata",
+        "Outputs",
+        "Parameters",
+        "Resources",
+        "Rules",
+        "Transform",
+        "Hooks",
+    ]
+)
+RESOURCE_KEYS = frozenset(
+    [
+        "Type",
+        "Properties",
+        "Metadata",
+        "DependsOn",
+        "Condition",
+        "DeletionPolicy",
+        "UpdateReplacePolicy",
+        "CreationPolicy",
+        "UpdatePolicy",
+    ]
+)
+DELETION_POLICIES = ("Delete", "Retain", "RetainExceptOnCreate", "Snapshot")
+LANGUAGE_EXTENSIONS = "AWS::LanguageExtensions"
+MAX_RESOURCES = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceDeclaration:
+    logical_id: str
+    type: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    depends_on: tuple[str, ...] = ()
+    condition: str | None = None
+    deletion_policy: str = "Delete"
+    update_replace_policy: str = "Delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    text: str
+    body: Mapping[str, Any]
+    resources: Mapping[str, ResourceDeclaration]
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        return self.body.get(name) or {}
+
+    @property
+    def description(self) -> str | None:
+        return self.body.get("Description")
+
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        return _names(self.body.get("Transform"))
+
+
+def load(text: str) -> Template:
+    """The checked template; ValidationError in CloudFormation's words for the first thing wrong with it."""
+    body = document.parse(text)
+    _check_sections(body)
+    resources = {name: _declaration(name, value) for name, value in body["Resources"].items()}
+    template = Template(text=text, body=body, resources=resources)
+    references.check(template.body, tuple(resources))
+    references.order({name: _edges(declared) for name, declared in resources.items()})
+    return template
+
+
+def _edges(declared: ResourceDeclaration) -> frozenset[str]:
+    found = references.in_expression(declared.properties)
+    return frozenset(reference.logical_id for reference in found) | frozenset(declared.depends_on)
+
+
+def _check_sections(body: Mapping[str, Any]) -> None:
+    unknown = sorted(set(body) - SECTIONS)
+    if unknown:
+        _refuse(f"Invalid template property or properties [{', '.join(unknown)}]")
+    for name in SECTIONS - {"AWSTemplateFormatVersion", "Description", "Transform"}:
+        if name in body and not isinstance(body[name], dict):
+            _refuse(f"Template format error: {name} must be an object.")
+    if not body.get("Resources"):
+        _refuse("Template format error: At least one Resources member must be defined.")
+    if len(body["Resources"]) > MAX_RESOURCES:
+        _refuse(
+            f"Template format error: Number of resources, {len(body['Resources'])}, is greater than"
+            f" maximum allowed, {MAX_RESOURCES}"
+        )
+    macros = [name for name in _names(body.get("Transform")) if name != LANGUAGE_EXTENSIONS]
+    if macros or "Hooks" in body:
+        _refuse(
+            f"The yard runs no macros or hooks: {', '.join(macros) or 'Hooks'}. Remove them for the yard."
+        )
+
+
+def _declaration(logical_id: str, value: Any) -> ResourceDeclaration:
+    if not (logical_id.isascii() and logical_id.isalnum()):
+        _refuse(f"Template format error: Resource name {logical_id} is non alphanumeric.")
+    where = f"/Resources/{logical_id}"
+    if not isinstance(value, dict) or not isinstance(value.get("Type"), str):
+        _refuse(f"Template format error: [{where}] Every Resources object must contain a Type member.")
+    unknown = sorted(set(value) - RESOURCE_KEYS)
+    if unknown:
+        _refuse(f"Invalid template resource property '{unknown[0]}'")
+    for name in ("Properties", "Metadata"):
+        if not isinstance(value.get(name, {}), dict):
+            _refuse(f"Template format error: [{where}/{name}] {name} must be an object.")
+    return ResourceDeclaration(
+        logical_id=logical_id,
+        type=value["Type"],
+        properties=value.get("Properties", {}),
+        metadata=value.get("Metadata", {}),
+        depends_on=_names(value.get("DependsOn")),
+        condition=value.get("Condition"),
+        deletion_policy=_policy(value, "DeletionPolicy", logical_id),
+        update_replace_policy=_policy(value, "UpdateReplacePolicy", logical_id),
+    )
+
+
+def _policy(value: Mapping[str, Any], name: str, logical_id: str) -> str:
+    policy = value.get(name, "Delete")
+    if policy not in DELETION_POLICIES:
+        _refuse(
+            f"Template format error: {name} of resource {logical_id} is '{policy}', but has to be one of"
+            f" {', '.join(DELETION_POLICIES)}."
+        )
+    return str(policy)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _refuse(message: str) -> None:
+    raise ApiError("ValidationError", message)

@@ -1,0 +1,188 @@
+"""The yard's own questions, under /_yard: is it there, what can it do, which faults are scripted.
+
+A new one is a function and its line in _HANDLERS.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins
+from slipway.yard.services import registry
+from slipway.yard.services.imagebuilder import imitation as bakes
+from slipway.yard.services.batch import imitation
+from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import book, entering, keeper, listing
+from slipway.yard.machines.hosts import imitation as hosts_imitation
+from slipway.yard.gateway.protocols import Reply
+
+LARGEST_BODY = 2**24
+LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S
+
+_STARTED = time.monotonic()
+
+
+def control(environ: dict[str, Any]) -> Reply:
+    path = environ["PATH_INFO"][len(CONTROL_PATH) :]
+    handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
+    if handler is None:
+        known = ", ".join(f"{method} {CONTROL_PATH}{path}" for method, path in _HANDLERS)
+        return _reply(404, {"message": f"there is no {environ['REQUEST_METHOD']} {path}; there are {known}"})
+    body = environ["wsgi.input"].read(min(int(environ.get("CONTENT_LENGTH") or 0), LARGEST_BODY))
+    try:
+        if path != HEALTH:
+            _check_signature(environ, body)
+        return _reply(200, handler(json.loads(body or b"null")))
+    except ApiError as error:
+        return _reply(error.status, {"message": error.message})
+    except (ValueError, TypeError) as error:
+        return _reply(400, {"message": str(error)})
+
+
+def _check_signature(environ: dict[str, Any], body: bytes) -> None:
+    """Only the yard's own key orders the yard about; a job's or a host's does not."""
+    signature = signatures.read(environ)
+    key = keys.find(signature.access_key_id)
+    if key.access_key_id != ACCESS_KEY_ID or signature.service != CONTROL_SERVICE:
+        raise ApiError("AccessDenied", "only the yard's own key may do this", status=403)
+    signatures.check(environ, signature, key, body)
+
+
+def _reply(status: int, body: object) -> Reply:
+    return Reply(
+        status=status, headers=(("Content-Type", "application/json"),), body=json.dumps(body).encode()
+    )
+
+
+def _health(_body: object) -> dict[str, Any]:
+    return {"pid": os.getpid()}
+
+
+def _status(_body: object) -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "uptime_s": round(time.monotonic() - _STARTED),
+        "memory_mib": _memory_mib(),
+        "stacks": _stacks(),
+        "resource_types": _fidelities(),
+        "own_services": sorted(registry.SERVICES),
+        "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
+        "stand_ins": stand_ins.described(),
+        "batch_jobs": imitation.described(),
+        "hosts": hosts_imitation.described(),
+        "bakes": bakes.described(),
+    }
+
+
+def _memory_mib() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except FileNotFoundError:  # macOS: the most it ever had, in bytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**20
+    return pages * resource.getpagesize() // 2**20
+
+
+def _stacks() -> list[dict[str, str]]:
+    """Of every region in which something was deployed since the start."""
+    from slipway.yard.gateway.pipeline import regions_used
+
+    module = registry.module_of("cloudformation", "DescribeStacks")
+    assert module
+    found = [
+        {"region": region, "name": stack["StackName"], "status": str(stack["StackStatus"])}
+        for region in sorted(regions_used("cloudformation"))
+        for stack in module.call("DescribeStacks", {}, region)["Stacks"]
+    ]
+    return sorted(found, key=lambda stack: (stack["region"], stack["name"]))
+
+
+def _fidelities() -> Mapping[str, str]:
+    from slipway.yard.cloudformation.resources.registry import fidelities
+
+    return {name: fidelity.value for name, fidelity in sorted(fidelities().items())}
+
+
+def _add_fault(rule: object) -> list[dict[str, Any]]:
+    faults.add_rule(faults.decode(rule))
+    return faults.listed()
+
+
+def _clear_faults(_body: object) -> list[dict[str, Any]]:
+    faults.clear_rules()
+    return faults.listed()
+
+
+def _kill_node(asked: object) -> str:
+    from slipway.yard.services.batch.jobs_api import kill_node
+
+    if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
+        raise ValueError("a job's id and the number of one of its nodes are wanted")
+    return kill_node(str(asked.get("job")), asked["node"])
+
+
+def _kill_host(asked: object) -> str:
+    host = book.find(_host_named(asked))
+    keeper.kill(host)
+    return host.machine.name
+
+
+def _hosts(_body: object) -> list[dict[str, Any]]:
+    return listing.hosts()
+
+
+def _await_hosts(asked: object) -> bool:
+    """Whether all that is under way has come to an end."""
+    if not isinstance(asked, Mapping):
+        raise ValueError("a time is wanted")
+    return keeper.wait_until_settled(min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
+
+
+def _enter_host(asked: object) -> dict[str, Any]:
+    return entering.door(book.find(_host_named(asked)))
+
+
+def _host_named(asked: object) -> str:
+    if not isinstance(asked, Mapping):
+        raise ValueError("a host's name is wanted")
+    return str(asked.get("host"))
+
+
+def _await_job(asked: object) -> str:
+    from slipway.yard.services.batch.book import wait_until_final
+
+    if not isinstance(asked, Mapping):
+        raise ValueError("a job's id is wanted")
+    return wait_until_final(str(asked.get("job")), min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
+
+
+def _reset(_body: object) -> None:
+    """As new: what was created, scripted and given out is gone."""
+    faults.clear_rules()
+    keys.reset()
+    registry.reset()
+    moto_backends.reset()
+    keeper.reset()
+    stand_ins.reset()
+
+
+_HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
+    ("GET", HEALTH): _health,  # open to all of this machine: it says what `ps` says
+    ("GET", "/status"): _status,
+    ("GET", "/faults"): lambda _body: faults.listed(),
+    ("POST", "/faults"): _add_fault,
+    ("DELETE", "/faults"): _clear_faults,
+    ("POST", "/kill-node"): _kill_node,
+    ("POST", "/await-hosts"): _await_hosts,
+    ("POST", "/await-job"): _await_job,
+    ("GET", "/hosts"): _hosts,
+    ("POST", "/enter-host"): _enter_host,
+    ("POST", "/kill-host"): _kill_host,
+    ("POST", "/reset"): _reset,
+}

@@ -1,0 +1,97 @@
+"""The yard's own address and keys, and clients to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from slipway.jobs.core.errors import SlipwayError
+
+ACCOUNT = "123456789012"  # moto's account
+ACCESS_KEY_ID = "SLIPWAYYARD"  # cannot be taken for a real key, which begins with AKIA or ASIA
+HOST = "127.0.0.1"
+DEFAULT_PORT = 5566
+CONTROL_PATH = "/_yard"  # what is not AWS: health, faults, reset
+CONTROL_SERVICE = "slipway-yard"  # which its requests are signed for
+HEALTH = "/health"
+SECRET_VARIABLE = "SLIPWAY_YARD_SECRET"  # noqa: S105 - in the yard's own process
+# What no program that the yard starts may find in its environment.
+HIDDEN_VARIABLES = frozenset({SECRET_VARIABLE, "AWS_SECRET_ACCESS_KEY"})
+TIMEOUT_S = 10
+
+
+class Yard(Protocol):
+    """A running yard as its clients know it."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def secret(self) -> str: ...
+
+
+def own_client(service: str, region: str) -> Any:
+    """A client to the running yard, from inside it: its server sets both variables before it starts."""
+    from slipway.jobs.aws import client_at
+
+    endpoint, secret = os.environ["SLIPWAY_YARD_ENDPOINT"], os.environ[SECRET_VARIABLE]
+    return client_at(endpoint, service, region, ACCESS_KEY_ID, secret)
+
+
+def refuse_remote(url: str) -> str:
+    """A command of the yard that reached another machine would change somebody's account."""
+    from slipway.jobs.aws import is_loopback
+
+    if not is_loopback(url):
+        raise SlipwayError(
+            f"'{url}' is not on this machine, and a yard is never anywhere else; "
+            f"allowed are addresses like http://{HOST}:{DEFAULT_PORT}",
+            hint='unset AWS_ENDPOINT_URL, or point it at the yard: eval "$(slipway yard env)"',
+        )
+    return url
+
+
+def control(yard: Yard, method: str, path: str, body: object = None) -> Any:
+    """Ask the yard itself, not one of its services: `control(yard, "GET", "/status")`."""
+    sent = "" if body is None else json.dumps(body)
+    url = refuse_remote(yard.endpoint) + CONTROL_PATH + path
+    return _ask(method, url, sent, _signed(yard, method, url, sent))
+
+
+def is_answering(endpoint: str) -> bool:
+    try:
+        _ask("GET", refuse_remote(endpoint) + CONTROL_PATH + HEALTH, "", {})
+    except SlipwayError:
+        return False
+    return True
+
+
+def _signed(yard: Yard, method: str, url: str, body: str) -> dict[str, str]:
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    request = AWSRequest(method=method, url=url, data=body)
+    SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), CONTROL_SERVICE, "local").add_auth(request)
+    return dict(request.headers)
+
+
+def _ask(method: str, url: str, body: str, headers: Mapping[str, str]) -> Any:
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or HOST, address.port, timeout=TIMEOUT_S)
+    try:
+        connection.request(method, address.path, body or None, dict(headers))
+        answer = connection.getresponse()
+        said = json.loads(answer.read() or b"null")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        endpoint = f"{address.scheme}://{address.netloc}"
+        raise SlipwayError(f"no yard answers at {endpoint} ({error})", hint="slipway yard up") from error
+    finally:
+        connection.close()
+    if answer.status >= http.client.BAD_REQUEST:
+        raise SlipwayError(said["message"], hint=said.get("hint", ""))
+    return said

@@ -1,0 +1,78 @@
+"""The variables that point AWS tools at the yard. Another shell is a line of SHELLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from shlex import quote
+
+from slipway.yard.endpoint import ACCESS_KEY_ID, HOST, Yard
+
+DEFAULT_REGION = "us-east-1"
+# Each of these would send a tool past the yard: to a profile's account, or to another endpoint.
+UNSET = (
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+)
+SERVICE_ENDPOINTS = "AWS_ENDPOINT_URL_"  # AWS_ENDPOINT_URL_S3 and its like come before AWS_ENDPOINT_URL
+PROXIES = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    export: Callable[[str, str], str]
+    unset: Callable[[str], str]
+
+
+SHELLS: Mapping[str, Shell] = {
+    "sh": Shell(
+        export=lambda name, value: f"export {name}={quote(value)}",
+        unset=lambda name: f"unset {name}",
+    ),
+    "fish": Shell(
+        export=lambda name, value: f"set -gx {name} '{_fish_escaped(value)}'",
+        unset=lambda name: f"set -e {name}",
+    ),
+}
+
+
+def exported(yard: Yard, present: Mapping[str, str]) -> dict[str, str]:
+    """What a tool needs in order to reach the yard, in a shell that has these variables now."""
+    region = present.get("AWS_REGION") or present.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
+    variables = {
+        "AWS_ENDPOINT_URL": yard.endpoint,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+        "AWS_SECRET_ACCESS_KEY": yard.secret,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "CDK_DISABLE_VERSION_CHECK": "true",
+    }
+    return variables | _around_proxies(present)
+
+
+def unset(present: Mapping[str, str]) -> tuple[str, ...]:
+    return (*UNSET, *sorted(name for name in present if name.startswith(SERVICE_ENDPOINTS)))
+
+
+def script(shell: str, yard: Yard, present: Mapping[str, str]) -> str:
+    """For `eval "$(slipway yard env)"`."""
+    words = SHELLS[shell]
+    lines = [words.unset(name) for name in unset(present)]
+    lines += [words.export(name, value) for name, value in exported(yard, present).items()]
+    return "\n".join(lines) + "\n"
+
+
+def _around_proxies(present: Mapping[str, str]) -> dict[str, str]:
+    """A proxy is on another machine, for which the yard's address means the proxy itself."""
+    if not any(present.get(name) for name in PROXIES):
+        return {}
+    listed = [name for name in (present.get("no_proxy") or present.get("NO_PROXY") or "").split(",") if name]
+    without = ",".join(dict.fromkeys([*listed, HOST, "localhost"]))
+    return {"NO_PROXY": without, "no_proxy": without}
+
+
+def _fish_escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "\\'")

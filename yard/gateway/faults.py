@@ -1,0 +1,189 @@
+"""Scripted faults: make the yard fail a given call in a given way, so many times.
+
+A new kind is one line of Kind and one function of _SCRIPTS. The client's functions stand at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from slipway.yard.endpoint import Yard, control
+from slipway.yard.errors import ApiError
+
+ANY = "*"
+
+
+class Kind(StrEnum):
+    THROTTLE = "throttle"
+    SERVER_ERROR = "server-error"
+    DROP_RESPONSE = "drop-response"  # carried out, and the connection closed without an answer
+    INSUFFICIENT_CAPACITY = "insufficient-capacity"
+    RESPOND = "respond"  # these results, in order, in place of the service's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One rule. `times` None: until removed. `respond` gives each result once, its last one `times` times."""
+
+    service: str  # as boto3 calls it
+    operation: str  # as AWS's API calls it, or "*"
+    kind: Kind
+    times: int | None = 1
+    body: Sequence[Mapping[str, Any]] = ()  # of `respond`: the results
+
+    def __post_init__(self) -> None:
+        if self.times is not None and self.times < 1:
+            raise ValueError(f"times is {self.times}; allowed are 1 and more, or null for until removed")
+        if (self.kind is Kind.RESPOND) != bool(self.body):
+            raise ValueError(
+                f"kind '{self.kind}' with {len(self.body)} results in body; only 'respond' takes them"
+            )
+
+    def matches(self, service: str, operation: str) -> bool:
+        return self.service == service and self.operation in (ANY, operation)
+
+    @property
+    def answers(self) -> int | None:
+        """How many calls this rule is good for."""
+        return None if self.times is None else self.times + max(len(self.body) - 1, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """A fault that strikes one call: the how-manieth of its rule."""
+
+    fault: Fault
+    index: int
+
+    @property
+    def kind(self) -> Kind:
+        return self.fault.kind
+
+
+@dataclass(slots=True)
+class _Book:
+    """The rules of this server, with how often each struck."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    struck: list[list[Any]] = field(default_factory=list)  # [Fault, times]
+
+    def next_for(self, service: str, operation: str) -> Struck | None:
+        with self.lock:
+            for entry in self.struck:
+                fault, times = entry
+                if fault.matches(service, operation) and (fault.answers is None or times < fault.answers):
+                    entry[1] += 1
+                    return Struck(fault=fault, index=times)
+        return None
+
+
+_book = _Book()
+
+
+def decode(rule: object) -> Fault:
+    """A rule as it came in, checked against AWS's names; ValueError says what is wrong with it."""
+    if not isinstance(rule, Mapping):
+        raise ValueError(f"a rule is an object, not {type(rule).__name__}")
+    if unknown := set(rule) - {"service", "operation", "kind", "times", "body"}:
+        raise ValueError(f"unknown keys {sorted(unknown)}; allowed are service, operation, kind, times, body")
+    kinds = ", ".join(Kind)
+    if rule.get("kind") not in list(Kind):
+        raise ValueError(f"kind is {rule.get('kind')!r}; allowed are {kinds}")
+    fault = Fault(**{**rule, "kind": Kind(rule["kind"]), "operation": rule.get("operation", ANY)})
+    _check_names(fault)
+    return fault
+
+
+def add_rule(fault: Fault) -> None:
+    with _book.lock:
+        _book.struck.append([fault, 0])
+
+
+def clear_rules() -> None:
+    with _book.lock:
+        _book.struck.clear()
+
+
+def listed() -> list[dict[str, Any]]:
+    with _book.lock:
+        return [asdict(fault) | {"struck": times} for fault, times in _book.struck]
+
+
+def next_for(service: str, operation: str) -> Struck | None:
+    """The fault that strikes this call, counted; None for a call that goes through."""
+    return _book.next_for(service, operation)
+
+
+def scripted_result(struck: Struck | None, service: str) -> Mapping[str, Any] | None:
+    """What is answered in the service's place; raises the fault's error. None: the service is asked."""
+    return _SCRIPTS[struck.kind](struck, service) if struck else None
+
+
+def _throttle(_struck: Struck, service: str) -> None:
+    code = "RequestLimitExceeded" if service == "ec2" else "ThrottlingException"
+    raise ApiError(code, "Rate exceeded (a scripted fault of the yard)", status=429)
+
+
+def _server_error(_struck: Struck, _service: str) -> None:
+    raise ApiError("InternalFailure", "an internal error occurred (a scripted fault of the yard)", status=500)
+
+
+def _insufficient_capacity(_struck: Struck, _service: str) -> None:
+    # EC2's error codes list this one among the server errors.
+    raise ApiError(
+        "InsufficientInstanceCapacity",
+        "We currently do not have sufficient capacity in the Availability Zone you requested "
+        "(a scripted fault of the yard)",
+        status=500,
+    )
+
+
+def _respond(struck: Struck, _service: str) -> Mapping[str, Any]:
+    return struck.fault.body[min(struck.index, len(struck.fault.body) - 1)]
+
+
+_SCRIPTS: Mapping[Kind, Callable[[Struck, str], Mapping[str, Any] | None]] = {
+    Kind.THROTTLE: _throttle,
+    Kind.SERVER_ERROR: _server_error,
+    Kind.INSUFFICIENT_CAPACITY: _insufficient_capacity,
+    Kind.RESPOND: _respond,
+    Kind.DROP_RESPONSE: lambda _struck, _service: None,  # the front hangs up after the service has answered
+}
+
+
+def _check_names(fault: Fault) -> None:
+    from difflib import get_close_matches
+
+    from botocore.exceptions import UnknownServiceError
+    from botocore.session import get_session
+
+    try:
+        known = get_session().get_service_model(fault.service).operation_names
+    except UnknownServiceError as error:
+        raise ValueError(f"there is no service '{fault.service}'; boto3's names are meant") from error
+    if fault.operation != ANY and fault.operation not in known:
+        close = get_close_matches(fault.operation, known, n=3) or known[:3]
+        raise ValueError(f"{fault.service} has no operation '{fault.operation}'; it has {', '.join(close)} …")
+
+
+# The client's side.
+
+
+def script(yard: Yard, fault: Fault) -> None:
+    """Add a rule to this yard."""
+    control(yard, "POST", "/faults", asdict(fault))
+
+
+def scripted(yard: Yard) -> list[dict[str, Any]]:
+    """List the rules of this yard, and how often each has struck."""
+    found: list[dict[str, Any]] = control(yard, "GET", "/faults")
+    return found
+
+
+def unscript(yard: Yard) -> None:
+    """Remove every rule from this yard."""
+    control(yard, "DELETE", "/faults")

@@ -1,0 +1,88 @@
+"""The access keys that open the yard: its own, and those that it gave out, each with a secret of its own.
+
+STS gives them out (the CDK assumes roles), the metadata service of a host, and Batch to its jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slipway.yard.endpoint import ACCESS_KEY_ID, SECRET_VARIABLE
+from slipway.yard.errors import ApiError
+
+_SECRET_BYTES = 30  # 40 characters, as AWS's are
+_TOKEN_BYTES = 96
+_MOTOS_EXAMPLE = b"AKIAIOSFODNN7EXAMPLE"  # which moto gives to everybody who asks for a session
+_ID, _SECRET, _TOKEN, _END = (
+    re.compile(rb"(?<=<%b>)[^<]+(?=</%b>)" % (name, name))
+    for name in (b"AccessKeyId", b"SecretAccessKey", b"SessionToken", b"Expiration")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    access_key_id: str
+    secret: str = field(repr=False)
+    token: str = field(default="", repr=False)  # empty for the yard's own key
+    expires_at: float | None = None  # seconds of the epoch
+
+
+_issued: dict[str, Key] = {}
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def find(access_key_id: str) -> Key:
+    """A deploy that was meant for an account must not end in the yard and look done."""
+    if access_key_id == ACCESS_KEY_ID:
+        return Key(access_key_id=ACCESS_KEY_ID, secret=os.environ[SECRET_VARIABLE])
+    if found := _issued.get(access_key_id):
+        return found
+    raise ApiError(
+        "InvalidClientTokenId",
+        "this is the yard, not AWS: it takes only its own key; "
+        'run eval "$(slipway yard env)", or unset AWS_ENDPOINT_URL to reach AWS',
+        status=403,
+    )
+
+
+def issue(access_key_id: str = "", *, lasts_s: float | None = None) -> Key:
+    """A temporary key; without an end it is good until the yard is reset."""
+    key = Key(
+        access_key_id=access_key_id or f"ASIA{secrets.token_hex(8).upper()}",
+        secret=new_secret(),
+        token=secrets.token_urlsafe(_TOKEN_BYTES),
+        expires_at=None if lasts_s is None else time.time() + lasts_s,
+    )
+    _issued[key.access_key_id] = key
+    return key
+
+
+def reissued(answer_of_sts: bytes) -> bytes:
+    """The answer with a secret and a token of ours: moto's are guessable, and some the same for everybody."""
+    found = _ID.search(answer_of_sts)
+    if not found:
+        return answer_of_sts
+    end = _END.search(answer_of_sts)
+    key = issue(
+        "" if found[0] == _MOTOS_EXAMPLE else found[0].decode(),
+        lasts_s=_seconds_until(end[0].decode()) if end else None,
+    )
+    for pattern, value in ((_ID, key.access_key_id), (_SECRET, key.secret), (_TOKEN, key.token)):
+        answer_of_sts = pattern.sub(value.encode(), answer_of_sts)
+    return answer_of_sts
+
+
+def reset() -> None:
+    _issued.clear()
+
+
+def _seconds_until(moment: str) -> float:
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() - time.time()

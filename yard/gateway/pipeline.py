@@ -1,0 +1,89 @@
+"""What happens to an AWS request in the yard, in order. Every step either answers it or lets it through."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from dataclasses import replace
+from typing import Any
+
+from slipway.jobs.core.regions import REGIONS
+from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins, validation
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import keeper
+from slipway.yard.services.registry import module_of, not_emulated
+from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
+
+log = logging.getLogger(__name__)
+
+
+_regions_used: set[tuple[str, str]] = set()
+
+
+def regions_used(service: str) -> set[str]:
+    """The regions in which this service was called since the start."""
+    return {region for used, region in _regions_used if used == service}
+
+
+def answer(environ: dict[str, Any]) -> Reply:
+    try:
+        call = parse(environ)
+    except ApiError as error:
+        return respond_unparsed(error)
+    _regions_used.add((call.service, call.region))
+    reply = _answer(environ, call)
+    log.info("%s:%s %s -> %s", call.service, call.operation, call.region, reply.status)
+    return reply
+
+
+def _answer(environ: dict[str, Any], call: Call) -> Reply:
+    try:
+        signatures.check(environ, call.signature, keys.find(call.signature.access_key_id), call.body)
+        _refuse_unknown_region(call)
+        if not call.operation:
+            return respond(call, not_emulated(call.service, call.operation))
+        fault = faults.next_for(call.service, call.operation)
+        scripted = faults.scripted_result(fault, call.service)
+        if scripted is not None:
+            return respond(call, scripted)
+        validation.check(call)
+    except ApiError as error:
+        return respond(call, error)
+    reply = _serve(environ, call)
+    if fault and fault.kind is faults.Kind.DROP_RESPONSE:
+        _hang_up(environ)
+    return reply
+
+
+def _serve(environ: dict[str, Any], call: Call) -> Reply:
+    try:
+        stand_ins.prepare(call.service, call.region)
+        if module := module_of(call.service, call.operation):
+            found = module.call(call.operation, call.parameters or {}, call.region)
+            keeper.noticed(call.service, call.operation)
+            return respond(call, found)
+    except ApiError as error:
+        return respond(call, error)
+    except Exception as error:
+        log.exception("%s:%s crashed", call.service, call.operation)
+        return respond(call, moto_backends.crashed(call, error))
+    reply = moto_backends.answer(environ, call)
+    keeper.noticed(call.service, call.operation)
+    return replace(reply, body=keys.reissued(reply.body)) if call.service == "sts" else reply
+
+
+def _refuse_unknown_region(call: Call) -> None:
+    """AWS has no endpoint there, and its others refuse such a scope in these words."""
+    if call.region not in REGIONS:
+        raise ApiError(
+            "InvalidSignatureException",
+            f"Credential should be scoped to a valid region, and AWS has no region {call.region[:60]!r}.",
+            status=403,
+        )
+
+
+def _hang_up(environ: dict[str, Any]) -> None:
+    """The request was carried out; its caller never learns."""
+    connection: socket.socket = environ["werkzeug.socket"]
+    connection.shutdown(socket.SHUT_RDWR)
+    raise ConnectionResetError("a scripted fault dropped this response")

@@ -1,0 +1,203 @@
+"""Who asks, and whether it is true: reads a request's AWS signature, and compares it with the one of the key.
+
+botocore signs the same request again with the secret that the yard knows. Every service takes Signature
+Version 4 in the header. S3 alone takes one in the query (presigned URLs), also Version 2, boto3's default.
+A further way to sign is a branch of read, and a line of expected_signature._EXPECTED.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import parse_qsl
+
+from slipway.yard.gateway.bodies import checked
+from slipway.yard.errors import ApiError
+from slipway.yard.gateway.expected_signature import UNSIGNED, Signature, Way, expected, unsigned_headers
+from slipway.yard.gateway.keys import Key
+
+LARGEST_SKEW_S = 15 * 60
+LONGEST_PRESIGNED_S = 7 * 24 * 60 * 60
+S3 = "s3"
+# S3's words for "the body is not part of the signature". The signatures of single chunks are not checked.
+UNHASHED = frozenset(
+    {
+        UNSIGNED,
+        "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+    }
+)
+CONTENT_HASH = "HTTP_X_AMZ_CONTENT_SHA256"
+
+_CREDENTIAL = re.compile(r"([^/,\s]+)/(\d{8})/([^/,\s]+)/([^/,\s]+)/aws4_request")
+_HEADER = re.compile(
+    rf"AWS4-HMAC-SHA256\s+Credential={_CREDENTIAL.pattern},\s*SignedHeaders=([^,\s]+),\s*Signature=([0-9a-f]+)\s*"
+)
+_TIME = "%Y%m%dT%H%M%SZ"
+
+Environ = dict[str, Any]
+
+
+def read(environ: Environ) -> Signature:
+    """Raise ApiError where the request has no signature that the yard could check."""
+    if header := environ.get("HTTP_AUTHORIZATION"):
+        return _of_header(environ, header)
+    query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+    if "X-Amz-Credential" in query:
+        return _of_query(query)
+    if "AWSAccessKeyId" in query:
+        return _of_old_query(query)
+    raise _unsigned("this one has none")
+
+
+def check(environ: Environ, signature: Signature, key: Key, body: bytes) -> None:
+    """Raise ApiError unless the key made this signature for this request, lately.
+
+    The bodies of S3 are objects: they are checked while they are read, and `body` is not looked at.
+    """
+    _check_token(signature, key)
+    _check_time(signature)
+    declared = environ.get(CONTENT_HASH, "")
+    if signature.service == S3:
+        payload = _declared_to_s3(signature, declared)
+    else:
+        payload = hashlib.sha256(body).hexdigest()
+        if declared and declared != payload:
+            raise _mismatch(key)
+    if hidden := unsigned_headers(environ, signature):
+        raise ApiError(
+            "AccessDenied",
+            f"There were headers present in the request which were not signed: {', '.join(hidden)}",
+            status=403,
+        )
+    if not hmac.compare_digest(expected(environ, signature, key, payload).encode(), signature.value.encode()):
+        raise _mismatch(key)
+    if signature.service == S3 and payload not in UNHASHED:
+        environ["wsgi.input"] = checked(environ, payload)
+
+
+def _of_header(environ: Environ, header: str) -> Signature:
+    found = _HEADER.fullmatch(header)
+    if not found:
+        raise _unsigned("this one's is of another kind than Signature Version 4, or incomplete")
+    return Signature(
+        way=Way.HEADER,
+        access_key_id=found[1],
+        day=found[2],
+        region=found[3],
+        service=found[4].lower(),
+        signed_headers=tuple(found[5].split(";")),
+        value=found[6],
+        made_at=environ.get("HTTP_X_AMZ_DATE") or _from_http(environ.get("HTTP_DATE", "")),
+        token=environ.get("HTTP_X_AMZ_SECURITY_TOKEN", ""),
+    )
+
+
+def _of_query(query: Mapping[str, str]) -> Signature:
+    found = _CREDENTIAL.fullmatch(query["X-Amz-Credential"])
+    if not found or found[4].lower() != S3:
+        raise _unsigned("only S3's may be in the query")
+    lasts = query.get("X-Amz-Expires", "")
+    if not lasts.isdecimal() or int(lasts) > LONGEST_PRESIGNED_S:
+        raise ApiError(
+            "AuthorizationQueryParametersError", f"X-Amz-Expires is 0 to {LONGEST_PRESIGNED_S} seconds"
+        )
+    return Signature(
+        way=Way.QUERY,
+        access_key_id=found[1],
+        day=found[2],
+        region=found[3],
+        service=S3,
+        signed_headers=tuple(query.get("X-Amz-SignedHeaders", "").split(";")),
+        value=query.get("X-Amz-Signature", ""),
+        made_at=query.get("X-Amz-Date", ""),
+        token=query.get("X-Amz-Security-Token", ""),
+        lasts_s=int(lasts),
+    )
+
+
+def _of_old_query(query: Mapping[str, str]) -> Signature:
+    ends = query.get("Expires", "")
+    return Signature(
+        way=Way.OLD_QUERY,
+        access_key_id=query["AWSAccessKeyId"],
+        day="",
+        region="us-east-1",  # the URL names none
+        service=S3,
+        signed_headers=(),
+        value=query.get("Signature", ""),
+        made_at=ends,
+        token=query.get("x-amz-security-token", ""),
+    )
+
+
+def _from_http(date: str) -> str:
+    try:
+        return parsedate_to_datetime(date).astimezone(UTC).strftime(_TIME)
+    except ValueError:
+        return ""
+
+
+def _check_token(signature: Signature, key: Key) -> None:
+    if not hmac.compare_digest(signature.token.encode(), key.token.encode()):
+        code = "InvalidToken" if signature.service == S3 else "InvalidClientTokenId"
+        raise ApiError(code, "the session token is not the one that belongs to this key", status=403)
+    if key.expires_at is not None and key.expires_at < time.time():
+        raise ApiError("ExpiredToken", "the session token has expired; ask for new credentials", status=403)
+
+
+def _check_time(signature: Signature) -> None:
+    now = time.time()
+    if signature.way is Way.OLD_QUERY:
+        if not signature.made_at.isdecimal() or int(signature.made_at) < now:
+            raise ApiError("AccessDenied", "Request has expired", status=403)
+        return
+    try:
+        made_at = datetime.strptime(signature.made_at, _TIME).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise _unsigned("this one does not say when it was made") from None
+    if signature.day != signature.made_at[:8]:
+        raise ApiError("SignatureDoesNotMatch", "the credential is of another day than the date", status=403)
+    if signature.lasts_s is not None and made_at + signature.lasts_s < now:
+        raise ApiError("AccessDenied", "Request has expired", status=403)
+    if made_at > now + LARGEST_SKEW_S or (signature.lasts_s is None and made_at < now - LARGEST_SKEW_S):
+        code = "RequestTimeTooSkewed" if signature.service == S3 else "SignatureDoesNotMatch"
+        message = f"Signature expired: {signature.made_at} is more than 15 minutes from this machine's time"
+        raise ApiError(code, message, status=403)
+
+
+def _declared_to_s3(signature: Signature, declared: str) -> str:
+    if signature.way is not Way.HEADER and not declared:
+        return UNSIGNED
+    if declared in UNHASHED or re.fullmatch(r"[0-9a-f]{64}", declared):
+        return declared
+    raise ApiError(
+        "InvalidArgument",
+        f"x-amz-content-sha256 is '{declared}', and not the body's SHA-256 nor one of "
+        f"{', '.join(sorted(UNHASHED))}",
+    )
+
+
+def _unsigned(why: str) -> ApiError:
+    return ApiError(
+        "MissingAuthenticationToken",
+        f"the yard answers requests that are signed as AWS's are (Signature Version 4), and {why}",
+        status=403,
+    )
+
+
+def _mismatch(key: Key) -> ApiError:
+    hint = "" if key.token else '; a new yard has a new one: run eval "$(slipway yard env)" again'
+    return ApiError(
+        "SignatureDoesNotMatch",
+        "the signature does not match the request: it was made with another secret access key, "
+        f"or the request was changed after it{hint}",
+        status=403,
+    )

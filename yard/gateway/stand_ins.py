@@ -1,0 +1,196 @@
+"""What a fresh account has not, and the yard must have until it is made for real: each one is listed here.
+
+To add one: a function and its line in STAND_INS, with what it stands in for and which services show it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.yard.endpoint import ACCOUNT
+
+IMAGE_PARAMETER = "/slipway/amis/{}/id"
+MANIFEST_PARAMETER = "/slipway/amis/{}/manifest"
+# The machine image of each kind of cluster, until it is baked here: name -> its manifest.
+IMAGES: Mapping[str, Mapping[str, object]] = {
+    "gaudi-ecs": {"image": "gaudi-ecs", "synapseai": "1.18.0", "driver": "1.18.0-524", "stand_in": True},
+    "cpu-mpi": {"image": "cpu-mpi", "stand_in": True},
+}
+BATCH_ROLE = "AWSServiceRoleForBatch"
+BATCH_SERVICE = "batch.amazonaws.com"
+BATCH_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Action": "sts:AssumeRole", "Effect": "Allow", "Principal": {"Service": BATCH_SERVICE}}],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    what: str
+    services: frozenset[str]  # in which it shows: it is made before the first call to one of them
+    make: Callable[[str], None]  # in a region; may be called again
+    is_regional: bool = True
+
+
+def prepare(service: str, region: str) -> None:
+    """Make what this service is expected to show, once per region."""
+    for stand_in in STAND_INS:
+        if service in stand_in.services:
+            key = (stand_in.what, region if stand_in.is_regional else "")
+            with _lock:  # held while it is made: whoever comes second waits until it is there
+                if key not in _made:
+                    stand_in.make(region)
+                    _made.add(key)
+
+
+def described() -> list[str]:
+    return [stand_in.what for stand_in in STAND_INS]
+
+
+def reset() -> None:
+    with _lock:
+        _made.clear()
+
+
+_lock = threading.Lock()
+_made: set[tuple[str, str]] = set()
+
+
+@lru_cache(maxsize=1)
+def _add_instance_types() -> None:
+    """Types of our catalogue that moto's snapshot of EC2 no longer has; dl1.24xlarge is one.
+
+    Once: moto's own tables outlive a reset.
+    """
+    from moto.ec2.models import instance_types as moto_types
+
+    for known in instance_types():
+        if known.name not in moto_types.INSTANCE_TYPES:
+            moto_types.INSTANCE_TYPES[known.name] = _described(known)
+            moto_types.InstanceTypeBackend.instance_types.append(moto_types.InstanceType(known.name))
+        for region in known.regions:
+            _offer(moto_types.INSTANCE_TYPE_OFFERINGS, known.name, region)
+
+
+def _described(known: InstanceType) -> dict[str, Any]:
+    """As DescribeInstanceTypes has it, as far as the catalogue goes."""
+    network: dict[str, Any] = {
+        "NetworkPerformance": f"{known.network_gbps:g} Gigabit",
+        "MaximumNetworkCards": known.network_cards,
+        "EnaSupport": "required",
+        "EfaSupported": known.has_efa,
+    }
+    if known.has_efa:
+        network["EfaInfo"] = {"MaximumEfaInterfaces": known.efa_interfaces}
+    return {
+        "InstanceType": known.name,
+        "CurrentGeneration": True,
+        "SupportedUsageClasses": ["on-demand"],
+        "SupportedRootDeviceTypes": ["ebs"],
+        "SupportedVirtualizationTypes": ["hvm"],
+        "ProcessorInfo": {"SupportedArchitectures": [known.architecture]},
+        "VCpuInfo": {"DefaultVCpus": known.vcpus},
+        "MemoryInfo": {"SizeInMiB": known.memory_mib},
+        "NetworkInfo": network,
+        "PlacementGroupInfo": {"SupportedStrategies": ["cluster", "partition", "spread"]},
+        "Hypervisor": "nitro",
+    } | _accelerator(known)
+
+
+def _accelerator(known: InstanceType) -> dict[str, Any]:
+    if known.accelerator is None:
+        return {}
+    memory_mib = int(known.accelerator.memory_gib * 1024)
+    device = {
+        "Name": known.accelerator.name,
+        "Count": known.accelerator.count,
+        "MemoryInfo": {"SizeInMiB": memory_mib},
+    }
+    total = {"TotalGpuMemoryInMiB": memory_mib * known.accelerator.count}
+    return {"GpuInfo": {"Gpus": [device], **total}}
+
+
+def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, region: str) -> None:
+    """In the region, and in its zones a and b: in which of them AWS has the type is not in the catalogue."""
+    for kind, by_region in offerings.items():
+        listed = by_region.get(region)
+        if listed is None or any(offer["InstanceType"] == name for offer in listed):
+            continue
+        zones = sorted({offer["Location"] for offer in listed})[:2]
+        listed += [{"InstanceType": name, "Location": zone, "LocationType": kind} for zone in zones]
+
+
+def _register_images(region: str) -> None:
+    """Machine images by name only: nothing was baked, and hosts boot from this machine's own files."""
+    for name, manifest in IMAGES.items():
+        _register_image(region, name, manifest)
+
+
+def _register_image(region: str, image_name: str, manifest: Mapping[str, object]) -> None:
+    from moto.ec2.models import ec2_backends
+    from moto.ssm.models import ssm_backends
+
+    image = ec2_backends[ACCOUNT][region].register_image(
+        name=f"slipway-{image_name}-stand-in", description="a stand-in of the yard: nothing was baked"
+    )
+    image.root_device_name = "/dev/xvda"
+    texts = {IMAGE_PARAMETER: image.id, MANIFEST_PARAMETER: json.dumps(manifest)}
+    for name, value in {path.format(image_name): text for path, text in texts.items()}.items():
+        ssm_backends[ACCOUNT][region].put_parameter(
+            name=name,
+            description="a stand-in of the yard",
+            value=value,
+            parameter_type="String",
+            allowed_pattern="",
+            keyid="",
+            overwrite=True,
+            tags=[],
+            data_type="text",
+            tier="Standard",
+            policies=None,
+        )
+
+
+def _create_batch_role(_region: str) -> None:
+    """AWS makes it when an account first uses Batch."""
+    from moto.iam.models import iam_backends
+
+    iam = iam_backends[ACCOUNT]["aws"]
+    if not any(role.name == BATCH_ROLE for role in iam.roles.values()):
+        iam.create_role(
+            BATCH_ROLE,
+            json.dumps(BATCH_TRUST),
+            f"/aws-service-role/{BATCH_SERVICE}/",
+            permissions_boundary=None,
+            description="",
+            tags=[],
+            max_session_duration="3600",
+            linked_service=BATCH_SERVICE,
+        )
+
+
+STAND_INS = (
+    StandIn(
+        what="instance types of the catalogue that moto lacks, and where they are offered",
+        services=frozenset({"autoscaling", "ec2", "batch", "pcs", "ecs"}),
+        make=lambda _region: _add_instance_types(),
+        is_regional=False,
+    ),
+    StandIn(
+        what=f"machine images that were not baked here: {', '.join(map(IMAGE_PARAMETER.format, IMAGES))}",
+        services=frozenset({"autoscaling", "ec2", "ssm", "batch"}),
+        make=_register_images,
+    ),
+    StandIn(
+        what=f"the role {BATCH_ROLE}",
+        services=frozenset({"iam", "batch"}),
+        make=_create_batch_role,
+        is_regional=False,
+    ),
+)

@@ -1,0 +1,138 @@
+"""Refuse what AWS would refuse: moto takes nearly anything, botocore's models say what each member may be.
+
+A service that says "invalid" in its own words has a line in CODES; what its model leaves out is in CONTRACTS.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from slipway.yard.services.batch import limits
+from slipway.yard.gateway.constraints import at, join, problems
+from slipway.yard.errors import ApiError
+from slipway.yard.gateway.protocols import STREAMED, Call
+
+CODES: Mapping[str, str] = {
+    "autoscaling": "ValidationError",
+    "batch": "ClientException",
+    "cloudformation": "ValidationError",
+    "codebuild": "InvalidInputException",
+    "ec2": "InvalidParameterValue",
+    "ecr": "InvalidParameterException",
+    "ecs": "InvalidParameterException",
+    "efs": "BadRequest",
+    "elbv2": "ValidationError",
+    "fsx": "BadRequest",
+    "iam": "ValidationError",
+    "imagebuilder": "InvalidParameterValueException",
+    "logs": "InvalidParameterException",
+    "pricing": "InvalidParameterException",
+    "service-quotas": "IllegalArgumentException",
+    "sns": "InvalidParameter",
+    "sts": "ValidationError",
+}
+DEFAULT_CODE = "ValidationException"
+CONTRACTS: Mapping[str, Callable[[Call], Iterator[str]]] = {"batch": limits.problems}
+
+# The query protocols' own parameters.
+_PROTOCOL_PARAMETERS = frozenset({"Action", "Version"})
+
+
+def check(call: Call) -> None:
+    """Raise ApiError for parameters that the service's model does not allow, all of them at once."""
+    if call.service in STREAMED:
+        return
+    found = [*_problems_of_form(call)]
+    if call.parameters is not None and call.model.input_shape is not None:
+        found += problems(call.model.input_shape, call.parameters)
+        found += CONTRACTS.get(call.service, _nothing)(call) if not found else ()
+    if found:
+        many = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected: "
+        raise ApiError(CODES.get(call.service, DEFAULT_CODE), many + "; ".join(found))
+
+
+def _nothing(_call: Call) -> Iterator[str]:
+    yield from ()
+
+
+# Whether what came over the wire has the model's members and types; the parser drops what it does not know.
+
+
+def _problems_of_form(call: Call) -> Iterator[str]:
+    shape = call.model.input_shape
+    if call.protocol in ("query", "ec2"):
+        yield from _unknown_form_keys(call)
+    elif call.body and shape is not None:
+        payload = shape.serialization.get("payload")
+        if payload and shape.members[payload].type_name in ("blob", "string"):
+            return
+        if call.protocol in ("json", "rest-json"):
+            yield from _raw_problems(shape.members[payload] if payload else shape, _decoded(call.body), "")
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise ApiError("SerializationException", f"the request's body is not JSON: {error}") from error
+
+
+def _unknown_form_keys(call: Call) -> Iterator[str]:
+    """Write the parsed parameters as botocore would: what is then missing was understood by nobody."""
+    from botocore.serialize import create_serializer
+
+    if call.parameters is None:
+        return
+    serializer = create_serializer(call.protocol, include_validation=False)
+    understood = serializer.serialize_to_request(dict(call.parameters), call.model)["body"]
+    for key, value in parse_qsl(call.body.decode(errors="replace"), keep_blank_values=True):
+        # An empty value may stand for an empty list or structure, which the parser has no way to see.
+        if value and key not in understood and key not in _PROTOCOL_PARAMETERS:
+            yield f"Unknown parameter '{key}' for {call.operation}"
+
+
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "structure": (dict,),
+    "map": (dict,),
+    "list": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "long": (int,),
+    "float": (int, float, str),  # "NaN" and "Infinity" are text in JSON
+    "double": (int, float, str),
+}
+
+
+def _raw_problems(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if value is None or getattr(shape, "is_document_type", False):
+        return
+    if not _is_of_type(value, shape.type_name):
+        yield f"{at(value, path)} is of the wrong type; a {shape.type_name} is wanted"
+        return
+    for member, item, where in _raw_members(shape, value, path):
+        if member is None:
+            yield f"Unknown parameter '{where}'; allowed are {', '.join(shape.members)}"
+        else:
+            yield from _raw_problems(member, item, where)
+
+
+def _is_of_type(value: Any, type_name: str) -> bool:
+    """In Python, unlike in JSON, true is a number."""
+    allowed = _JSON_TYPES.get(type_name)
+    is_boolean_for_number = isinstance(value, bool) and type_name != "boolean"
+    return allowed is None or (isinstance(value, allowed) and not is_boolean_for_number)
+
+
+def _raw_members(shape: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    """The parts of a value with their shapes; no shape for one that the model does not name."""
+    if shape.type_name == "structure":
+        named = {member.serialization.get("name", name): member for name, member in shape.members.items()}
+        yield from ((named.get(name), item, join(path, name)) for name, item in value.items())
+    elif shape.type_name == "list":
+        yield from ((shape.member, item, f"{path}.{number}") for number, item in enumerate(value, 1))
+    elif shape.type_name == "map":
+        yield from ((shape.value, item, join(path, name)) for name, item in value.items())

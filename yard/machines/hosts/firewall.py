@@ -1,0 +1,78 @@
+"""An instance's security groups as nftables rules: what no rule allows is dropped, and nobody is told.
+
+A protocol that has ports is a line of _WITH_PORTS.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from slipway.yard.machines.isolation.tiers import best_tier, programs
+
+ANY = "-1"
+_WITH_PORTS = ("tcp", "udp")
+_BY_NUMBER = {"icmp": "icmp", "icmpv6": "ipv6-icmp", "58": "ipv6-icmp"}
+_FAMILIES = {4: "ip", 6: "ip6"}
+# Way of a rule -> chain, hook, the interface that nothing filters, and whose address the rule names.
+_CHAINS = {"ingress": ("input", "iif", "saddr"), "egress": ("output", "oif", "daddr")}
+
+
+def is_enforced() -> bool:
+    """Whether this machine can."""
+    return best_tier().isolated and shutil.which("nft", path=programs()) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One permission of one group."""
+
+    way: str  # ingress or egress
+    protocol: str  # tcp, udp, icmp, a number, or ANY
+    first: int | None  # port; None: all
+    last: int | None
+    peers: tuple[str, ...]  # networks
+
+
+def ruleset(rules: Iterable[Rule]) -> str:
+    """For `nft -f`, which does all of it at once. What is established stays, as EC2 tracks connections."""
+    given = tuple(rules)
+    chains = "".join(_chain(way, (rule for rule in given if rule.way == way)) for way in _CHAINS)
+    return f"flush ruleset\ntable inet security_groups {{\n{chains}}}\n"
+
+
+def _chain(way: str, rules: Iterable[Rule]) -> str:
+    hook, interface, _ = _CHAINS[way]
+    lines = sorted({line for rule in rules for line in _lines(rule)})
+    body = "".join(f"    {line}\n" for line in [f"{interface} lo accept", _TRACKED, *lines])
+    return f"  chain {way} {{\n    type filter hook {hook} priority 0; policy drop;\n{body}  }}\n"
+
+
+_TRACKED = "ct state established,related accept"
+
+
+def _lines(rule: Rule) -> Iterator[str]:
+    address = _CHAINS[rule.way][2]
+    for version, family in _FAMILIES.items():
+        networks = sorted(_networks(rule.peers, version))
+        if networks:
+            yield f"{family} {address} {{ {', '.join(networks)} }} {_matched(rule)}accept"
+
+
+def _networks(peers: Iterable[str], version: int) -> list[str]:
+    """Overlapping ones are one: nft takes no set with two answers."""
+    found = [ipaddress.ip_network(peer, strict=False) for peer in peers]
+    chosen = [network for network in found if network.version == version]
+    return [str(each) for each in ipaddress.collapse_addresses(chosen)]  # type: ignore[type-var]  # of one version
+
+
+def _matched(rule: Rule) -> str:
+    if rule.protocol == ANY:
+        return ""
+    if rule.protocol in _WITH_PORTS:
+        has_all = rule.first in (None, -1) or (rule.first, rule.last) == (0, 65535)
+        ports = "" if has_all else f" dport {rule.first}-{rule.last}"
+        return f"meta l4proto {rule.protocol}{f' {rule.protocol}{ports}' if ports else ''} "
+    return f"meta l4proto {_BY_NUMBER.get(rule.protocol, rule.protocol)} "

@@ -1,0 +1,262 @@
+"""A host's first process: it boots, keeps the units running, runs what the yard asks for, and reaps.
+
+All modules are loaded before the host's own files take the place of this machine's: nothing may be imported
+later. Standard library only. A new order of the yard is a method and its line in _ORDERS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from slipway.yard.machines.hosts.inside import tree
+from slipway.yard.machines.hosts.inside.failures import Failures
+from slipway.yard.machines.isolation import kernel, namespaces
+
+LARGEST_ORDER = 1 << 17
+METADATA = ("169.254.169.254", 80)
+RESTART_S = 1.0  # systemd's RestartSec of our units; twice as long each time that one ends soon
+LONGEST_RESTART_S = 30.0
+SOON_S = 10.0
+HOPELESS_S = 8.0  # after three ends in a row that came soon
+GOODBYE_S = 2.0  # for everything that runs, when the instance is terminated
+# linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG. A host's root
+# neither opens its own firewall nor loads modules into this machine's kernel, sets its clock or has disks.
+GIVEN_UP = (12, 16, 17, 22, 25, 27, 34)
+_DESCRIPTORS = 2
+
+
+def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
+    """Never returns."""
+    output, log = os.pipe()
+    try:
+        tree.enter(plan)
+        kernel.set_hostname(plan["hostname"])
+        _share_processors(plan["address"])
+        for file, user in plan["users"].items():
+            kernel.keep_users(Path(file), user)
+        kernel.give_up(GIVEN_UP)
+        listeners = [_listen(("127.0.0.1", plan["port"])), _listen(METADATA)]
+        own = os.pidfd_open(os.getpid())
+        tell(
+            yard,
+            {"event": "up", "namespaces": namespaces.own()},
+            [output, own, *(each.fileno() for each in listeners)],
+        )
+        for each in (own, output, *(each.detach() for each in listeners)):
+            os.close(each)
+        Init(plan, yard, log).run(namespaces.wake_on_children())
+    finally:
+        tell(yard, {"event": "failed", "why": traceback.format_exc()}, [])
+        os._exit(1)
+
+
+def _share_processors(address: str) -> None:
+    """One for each host, in turn: with a thread for all of them in each rank, none would get far."""
+    usable = sorted(os.sched_getaffinity(0))
+    turn = int(address.partition("/")[0].rpartition(".")[2])
+    os.sched_setaffinity(0, {usable[turn % len(usable)]})
+
+
+class Init:
+    def __init__(self, plan: Mapping[str, Any], yard: socket.socket, log: int) -> None:
+        self.plan, self.yard, self.log = plan, yard, log
+        self.steps: list[Sequence[str]] = list(plan["boot"])
+        self.boot_log = -1  # while it boots
+        self.failures = Failures(plan)
+        self.step = 0  # the process of the step of booting that runs now
+        self.running_step: Sequence[str] = ()
+        self.units: dict[int, Mapping[str, Any]] = {}
+        self.began: dict[str, float] = {}  # when each unit last did
+        self.pauses: dict[str, float] = {}  # before it starts again
+        self.due: list[tuple[float, Mapping[str, Any]]] = []  # units that start again, and when
+        self.commands: dict[int, str] = {}  # a process that the yard asked for -> how the yard calls it
+
+    def run(self, awake: int) -> NoReturn:
+        self._keep_output()
+        self._next_step()
+        while True:
+            readable, _, _ = select.select([self.yard.fileno(), awake], [], [], self._pause_s())
+            if awake in readable:
+                os.read(awake, 4096)
+                self._reap()
+            if self.yard.fileno() in readable:
+                self._obey(*socket.recv_fds(self.yard, LARGEST_ORDER, _DESCRIPTORS)[:2])
+            self._start_due()
+
+    def command(self, order: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+        output, errors = descriptors
+        argv = (*(f"{name}={value}" for name, value in order["environment"].items()), *order["argv"])
+        process = self._spawn(("env", *argv), output, errors, self.plan["as_user"])
+        self.commands[process] = order["id"]
+        for each in descriptors:
+            os.close(each)
+
+    def signal(self, order: Mapping[str, Any], _descriptors: Sequence[int]) -> None:
+        """To the command and all that it started, but for what has left its process group."""
+        for process, name in self.commands.items():
+            if name == order["id"]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process, order["signal"])
+
+    def shut_down(self, _order: Mapping[str, Any], _descriptors: Sequence[int]) -> NoReturn:
+        """What a terminated instance hears: all processes get SIGTERM, and a little time."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGTERM)
+        self._wait_for_all()
+        self.end()
+
+    def end(self) -> NoReturn:
+        """The first process of a PID namespace takes all others with it."""
+        os._exit(0)
+
+    def _wait_for_all(self) -> None:
+        until = time.monotonic() + GOODBYE_S
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < until:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    time.sleep(0.01)
+
+    def _keep_output(self) -> None:
+        """A step may leave something running that prints; nothing waits for it."""
+        source, self.boot_log = os.pipe()
+        self._spawn(self.plan["keep_output"], self.log, self.log, source=source)
+        os.close(source)
+
+    def _next_step(self) -> None:
+        """Boot is over when no step is left. One that fails is told of, and passed over as by cloud-init."""
+        if self.steps:
+            self.running_step = self.steps.pop(0)
+            self.step = self._spawn(self.running_step, self.boot_log, self.boot_log)
+            return
+        self.step = 0
+        os.close(self.boot_log)
+        for unit in self.plan["units"]:
+            self._start_unit(unit)
+        self.failures.look_for_programs()
+        self._tell_how_it_went()
+
+    def _tell_how_it_went(self) -> None:
+        """A host that failed lives on, so that people can enter it and look."""
+        why = self.failures.words
+        tell(self.yard, {"event": "failed", "why": why} if why else {"event": "booted"}, [])
+
+    def _start_unit(self, unit: Mapping[str, Any]) -> None:
+        if Path(self.plan["masked"], unit["name"]).exists():
+            self._note(f"{unit['name']}: is masked")
+            return
+        if not self.failures.has(unit["argv"][0]):
+            return
+        self.began[unit["name"]] = time.monotonic()
+        self.units[self._spawn(unit["argv"], self.log, self.log, self.plan["as_user"])] = unit
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        ripe = [unit for when, unit in self.due if when <= now]
+        self.due = [(when, unit) for when, unit in self.due if when > now]
+        for unit in ripe:
+            self._start_unit(unit)
+
+    def _pause_s(self) -> float | None:
+        if not self.due:
+            return None
+        return max(0.0, min(when for when, _ in self.due) - time.monotonic())
+
+    def _obey(self, said: bytes, descriptors: list[int]) -> None:
+        if not said:  # the yard is gone
+            self.end()
+        order = json.loads(said)
+        _ORDERS[order["do"]](self, order, descriptors)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                ended, status = os.waitpid(-1, os.WNOHANG)
+                if ended == 0:
+                    return
+                self._ended(ended, os.waitstatus_to_exitcode(status))
+
+    def _ended(self, process: int, code: int) -> None:
+        if process == self.step:
+            if code:
+                self._note(f"boot: {self.running_step[0]} failed with {code}")
+                self.failures.step(self.running_step, code)
+            self._next_step()
+        elif process in self.units:
+            self._unit_ended(self.units.pop(process), code)
+        elif process in self.commands:
+            tell(self.yard, {"event": "done", "id": self.commands.pop(process), "code": code}, [])
+
+    def _unit_ended(self, unit: Mapping[str, Any], code: int) -> None:
+        name, now = unit["name"], time.monotonic()
+        is_soon = now - self.began[name] < SOON_S
+        before_s = self.pauses.get(name, RESTART_S / 2) if is_soon else RESTART_S / 2
+        self.pauses[name] = pause_s = min(2 * before_s, LONGEST_RESTART_S)
+        self._note(f"{name}: ended with {code}, starts again in {pause_s:g} s")
+        self.due.append((now + pause_s, unit))
+        if pause_s >= HOPELESS_S and before_s < HOPELESS_S:
+            self.failures.unit(name, code)
+            self._tell_how_it_went()
+
+    def _note(self, text: str) -> None:
+        os.write(self.log, f"{text}\n".encode())
+
+    def _spawn(
+        self, argv: Sequence[str], output: int, errors: int, before: Sequence[str] = (), source: int = -1
+    ) -> int:
+        child = os.fork()
+        if child:
+            return child
+        with contextlib.suppress(BaseException):
+            namespaces.sleep_through_children()
+            os.setsid()
+            given = os.open(os.devnull, os.O_RDONLY) if source < 0 else source
+            for end, target in ((given, 0), (output, 1), (errors, 2)):
+                os.dup2(end, target)
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            _execute((*before, *argv), self.plan["environment"])
+        os._exit(126)
+
+
+_ORDERS: Mapping[str, Callable[[Init, Mapping[str, Any], Sequence[int]], None]] = {
+    "command": Init.command,
+    "signal": Init.signal,
+    "power-off": lambda host, _order, _descriptors: host.end(),
+    "shut-down": lambda host, order, descriptors: host.shut_down(order, descriptors),
+}
+
+
+def _execute(argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    for each in (signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(each, signal.SIG_DFL)
+    os.chdir("/")
+    try:
+        os.execvpe(argv[0], list(argv), dict(environment))  # noqa: S606 - no shell reads it
+    except OSError as error:
+        sys.stderr.write(f"{argv[0]}: {error.strerror}\n")
+        sys.stderr.flush()
+        os._exit(127)
+
+
+def _listen(address: tuple[str, int]) -> socket.socket:
+    """In this host's network; the yard answers what comes in here."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(address)
+    listener.listen(128)
+    return listener
+
+
+def tell(yard: socket.socket, event: Mapping[str, object], descriptors: Sequence[int]) -> None:
+    with contextlib.suppress(OSError):
+        socket.send_fds(yard, [json.dumps(event).encode()], list(descriptors))

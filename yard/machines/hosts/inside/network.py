@@ -1,0 +1,165 @@
+"""The network of one VPC and the hosts in it, as one process tree: `python -m … TIER DESCRIPTOR`.
+
+The yard says over a socket which host to start, to end, and what its firewall is. When the yard is gone, so
+is everything here. Standard library only. A new order is a method and its line in _ORDERS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from slipway.yard.machines.hosts.inside import init
+from slipway.yard.machines.isolation import kernel, namespaces
+
+LARGEST_ORDER = 1 << 17  # a firewall of some hundred rules
+METADATA_ADDRESS = "169.254.169.254"
+_DESCRIPTORS = 1
+_FIRST_PORT_OF_ANYBODY = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+
+
+def main(tier: str, descriptor: str) -> NoReturn:
+    control = socket.socket(fileno=int(descriptor))
+    os.set_inheritable(control.fileno(), False)
+    namespaces.enter_network(tier, control)
+    Network(control).run(namespaces.wake_on_children())
+
+
+class Network:
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.holders: dict[int, int] = {}  # the process that we wait for -> its host
+        self.first: dict[int, int] = {}  # host -> its first process
+
+    def run(self, awake: int) -> NoReturn:
+        while True:
+            readable, _, _ = select.select([self.control.fileno(), awake], [], [])
+            if awake in readable:
+                os.read(awake, 4096)
+                self._reap()
+            if self.control.fileno() in readable:
+                self._obey(*socket.recv_fds(self.control, LARGEST_ORDER, _DESCRIPTORS)[:2])
+
+    def start(self, number: int, order: Mapping[str, Any], link: int) -> None:
+        """The host waits until its network is there."""
+        plan = json.loads(Path(order["plan"]).read_text(encoding="utf-8"))
+        (go, start), (up, told) = os.pipe(), os.pipe()
+        holder = os.fork()
+        if holder == 0:
+            namespaces.sleep_through_children()
+            _close_all_but(link, go, told)
+            _hold(plan, link, go, told)
+        for each in (go, told, link):
+            os.close(each)
+        self.holders[holder] = number
+        self.first[number] = int(os.read(up, 32) or b"0")
+        os.close(up)
+        namespaces.ip(*namespaces.cable(number, holder))
+        namespaces.ip(*_addresses(plan["address"]), before=_joins(holder))
+        if not plan["is_root"]:  # its sshd is no root, and takes port 22
+            _in_network_of(holder, ["sh", "-c", f"echo 0 >{_FIRST_PORT_OF_ANYBODY}"])
+        if plan["firewall"]:
+            _set_firewall(holder, plan["firewall"])
+        _in_network_of(holder, ["ip", "link", "set", "eth0", "up"])
+        os.write(start, b"g")
+        os.close(start)
+
+    def firewall(self, number: int, order: Mapping[str, Any], _link: int) -> None:
+        _set_firewall(self._holder(number), order["rules"])
+
+    def kill(self, number: int, _order: Mapping[str, Any], _link: int) -> None:
+        """As when the power fails: the host's first process takes all others with it."""
+        if number in self.holders.values() and self.first[number]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.first[number], signal.SIGKILL)
+
+    def _holder(self, number: int) -> int:
+        return next(holder for holder, held in self.holders.items() if held == number)
+
+    def _obey(self, said: bytes, descriptors: list[int]) -> None:
+        if not said:  # the yard is gone, or needs us no more
+            os._exit(0)
+        order = json.loads(said)
+        link = descriptors[0] if descriptors else -1
+        try:
+            _ORDERS[order["do"]](self, order["host"], order, link)
+        except StopIteration:
+            return  # the host has ended meanwhile
+        except (OSError, subprocess.CalledProcessError) as error:
+            self._tell("failed", order["host"], why=repr(error))
+            self.kill(order["host"], order, -1)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                ended, _ = os.waitpid(-1, os.WNOHANG)
+                if ended == 0:
+                    return
+                if ended in self.holders:
+                    self._tell("ended", self.holders.pop(ended))
+
+    def _tell(self, event: str, host: int, **more: str) -> None:
+        self.control.send(json.dumps({"event": event, "host": host, **more}).encode())
+
+
+_ORDERS: Mapping[str, Callable[[Network, int, Mapping[str, Any], int], None]] = {
+    "start": Network.start,
+    "firewall": Network.firewall,
+    "kill": Network.kill,
+}
+
+
+def _hold(plan: Mapping[str, Any], link: int, go: int, told: int) -> NoReturn:
+    """A PID namespace holds the children of its maker, so one process stands between."""
+    with contextlib.suppress(OSError):
+        kernel.die_with_parent()
+        kernel.unshare(namespaces.OF_A_MACHINE)
+        first = os.fork()
+        if first == 0:
+            kernel.die_with_parent()
+            os.close(told)
+            os.read(go, 1)
+            os.close(go)
+            init.become(plan, socket.socket(fileno=link))
+        os.write(told, str(first).encode())
+        _close_all_but()
+        os.waitpid(first, 0)
+    os._exit(0)
+
+
+def _addresses(own: str) -> tuple[str, ...]:
+    return ("link set lo up", f"addr add {METADATA_ADDRESS}/32 dev lo", f"addr add {own} dev eth0")
+
+
+def _set_firewall(holder: int, rules: str) -> None:
+    _in_network_of(holder, ["nft", "-f", "-"], rules)
+
+
+def _in_network_of(holder: int, command: list[str], text: str = "") -> None:
+    """This machine's program, in the host's network: the host may lack the program, or have another."""
+    subprocess.run(command, input=text, text=True, check=True, preexec_fn=_joins(holder))
+
+
+def _joins(holder: int) -> Callable[[], None]:
+    return lambda: kernel.join(f"/proc/{holder}/ns/net", kernel.NEW_NETWORK)
+
+
+def _close_all_but(*kept: int) -> None:
+    """What belongs to the network, and to other hosts, is none of this host's."""
+    last = 2
+    for each in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(last + 1, each)
+        last = each
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,70 @@
+"""What a job of an MPI cluster takes of this machine's memory, by its request, before its nodes read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from slipway.jobs.core.mpi import mpi_job
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.mpi.mpi_job import MpiJob
+from slipway.jobs.core.targets import PARAMETER_ROOT, MpiTarget, decode_target
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines.memory import Need
+
+REQUEST_KEY = "RequestKey"  # the parameter of the document that runs a job
+_DOMAINS = "sys/devices/system/node"
+
+
+def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str) -> Need | None:
+    """None where the command runs no job of ours: it is as small as what an agent runs on AWS."""
+    keys = parameters.get(REQUEST_KEY) or ()
+    buckets = (each.bucket for each in _targets(region) if keys and each.run_document == document)
+    bucket = next(buckets, None)
+    job = _request(bucket, keys[0]) if bucket else None
+    if job is None:
+        return None
+    return Need(nodes=job.nodes, ranks=job.nodes * (job.processes_per_node or _numa_domains(Path("/"))))
+
+
+def _targets(region: str) -> Iterator[MpiTarget]:
+    for text, name in _records(region):
+        try:
+            target = decode_target(text, parameter=name)
+        except SlipwayError:
+            continue
+        if isinstance(target, MpiTarget):
+            yield target
+
+
+def _records(region: str) -> Iterator[tuple[str, str]]:
+    """Each target's text, and where it lies; ten make a page."""
+    from moto.ssm.models import ssm_backends
+
+    page: str | None = None
+    while True:
+        found, page = ssm_backends[ACCOUNT][region].get_parameters_by_path(
+            path=PARAMETER_ROOT, recursive=True, next_token=page
+        )
+        yield from ((each.value, each.name) for each in found)
+        if page is None:
+            return
+
+
+def _request(bucket: str, key: str) -> MpiJob | None:
+    """None where it cannot be read: the node then says so."""
+    from moto.s3.models import s3_backends
+
+    backend = s3_backends[ACCOUNT]["aws"]
+    found = backend.get_object(bucket, key) if bucket in backend.buckets else None
+    if found is None:
+        return None
+    try:
+        return mpi_job.decode(found.value.decode(errors="replace"), where=key)
+    except SlipwayError:
+        return None
+
+
+def _numa_domains(root: Path) -> int:
+    """As the nodes count them: hosts of the yard see this machine's."""
+    return max(1, len(list((root / _DOMAINS).glob("node[0-9]*"))))

@@ -1,0 +1,155 @@
+"""The instance metadata service of a host, version 2 only, at 169.254.169.254 of its own network.
+
+A further category is a line of _tree. Paths: EC2 user guide, "Instance metadata categories".
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from slipway.yard.gateway import keys
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines.hosts.book import Host
+from slipway.yard.machines.hosts.machines import Machine
+
+LONGEST_TOKEN_S = 21600
+CREDENTIALS_LAST = timedelta(hours=6)
+TOKEN_PATH = "/latest/api/token"  # noqa: S105 - a path
+TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
+TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - a header's name
+
+
+def serve(listener: socket.socket, host: Host) -> None:
+    """Until the listener is closed. Only that host's processes reach it."""
+    handler = type("Handler", (_Handler,), {"host": host, "tokens": {}})
+    server = ThreadingHTTPServer(("", 0), handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listener
+    server.daemon_threads = True
+    name = f"metadata {host.machine.name}"
+    threading.Thread(target=_accept, args=(server,), name=name, daemon=True).start()
+
+
+def _accept(server: ThreadingHTTPServer) -> None:
+    """serve_forever would look twice a second whether it is to end."""
+    while True:
+        try:
+            connection, address = server.socket.accept()
+        except OSError:
+            return
+        server.process_request(connection, address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    host: Host
+    tokens: dict[str, float]  # token -> until when, on the monotonic clock
+    protocol_version = "HTTP/1.1"
+
+    def do_PUT(self) -> None:
+        lifetime = self.headers.get(TTL_HEADER, "")
+        is_valid = lifetime.isdigit() and 1 <= int(lifetime) <= LONGEST_TOKEN_S
+        if self.path.rstrip("/") != TOKEN_PATH:
+            self._answer(405)
+        elif not is_valid or "X-Forwarded-For" in self.headers:
+            self._answer(400 if not is_valid else 403)
+        else:
+            token = base64.b64encode(secrets.token_bytes(40)).decode()
+            self.tokens[token] = time.monotonic() + int(lifetime)
+            self._answer(200, token, {TTL_HEADER: lifetime})
+
+    def do_GET(self) -> None:
+        if self.tokens.get(self.headers.get(TOKEN_HEADER, ""), 0.0) < time.monotonic():
+            self._answer(401)
+            return
+        found = _read(_tree(self.host.machine), self.path)
+        self._answer(404 if found is None else 200, found or "")
+
+    def _answer(self, status: int, text: str = "", headers: Mapping[str, str] | None = None) -> None:
+        body = text.encode()
+        self.send_response(status)
+        for name, value in {**(headers or {}), "Content-Type": "text/plain"}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """SDKs ask often."""
+
+
+def _tree(machine: Machine) -> dict[str, Any]:
+    role = machine.role
+    iam = {"info": _profile(machine), "security-credentials": {role: _credentials}} if role else {}
+    meta = {
+        "ami-id": machine.image,
+        "hostname": machine.hostname,
+        "iam": iam,
+        "instance-id": machine.id,
+        "instance-life-cycle": machine.life_cycle,
+        "instance-type": machine.instance_type,
+        "local-hostname": machine.hostname,
+        "local-ipv4": machine.address,
+        "placement": {"availability-zone": machine.zone, "region": machine.region},
+        "services": {"domain": "amazonaws.com", "partition": "aws"},
+    }
+    latest: dict[str, Any] = {
+        "dynamic": {"instance-identity": {"document": _document(machine)}},
+        "meta-data": {name: value for name, value in meta.items() if value},
+    }
+    if machine.user_data:
+        latest["user-data"] = base64.b64decode(machine.user_data).decode(errors="replace")
+    return {"latest": latest}
+
+
+def _read(tree: Any, path: str) -> str | None:
+    """A folder is listed, as the service does; None where there is nothing."""
+    for step in path.partition("?")[0].split("/"):
+        if step:
+            tree = tree.get(step) if isinstance(tree, Mapping) else None
+    if isinstance(tree, Mapping):
+        return "\n".join(f"{name}/" if isinstance(value, Mapping) else name for name, value in tree.items())
+    if callable(tree):
+        return str(tree())
+    return None if tree is None else str(tree)
+
+
+def _profile(machine: Machine) -> str:
+    return json.dumps({"Code": "Success", "InstanceProfileArn": machine.profile_arn})
+
+
+def _credentials() -> str:
+    """A key of the host's own, which the yard takes; what its role may do is not looked at."""
+    key = keys.issue(lasts_s=CREDENTIALS_LAST.total_seconds())
+    now = datetime.now(UTC)
+    given = {
+        "Code": "Success",
+        "LastUpdated": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "Type": "AWS-HMAC",
+        "AccessKeyId": key.access_key_id,
+        "SecretAccessKey": key.secret,
+        "Token": key.token,
+        "Expiration": (now + CREDENTIALS_LAST).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return json.dumps(given)
+
+
+def _document(machine: Machine) -> str:
+    said = {
+        "accountId": ACCOUNT,
+        "availabilityZone": machine.zone,
+        "imageId": machine.image,
+        "instanceId": machine.id,
+        "instanceType": machine.instance_type,
+        "privateIp": machine.address,
+        "region": machine.region,
+    }
+    return json.dumps(said)

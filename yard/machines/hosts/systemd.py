@@ -1,0 +1,59 @@
+"""What stands in for systemd on a host: init starts the units, and these two words are what user data says.
+
+A further word is a line of SYSTEMCTL. The host's PATH finds both before those of a machine image.
+"""
+
+from __future__ import annotations
+
+# init passes over a unit of which there is a file here (yard/machines/hosts/inside/init.py).
+MASKED = "/run/yard/masked"
+
+SYSTEMCTL = f"""\
+#!/bin/sh
+# The yard's: no systemd runs here.
+word="$1"
+shift
+case "$word" in
+  mask)
+    mkdir -p {MASKED}
+    for each in "$@"; do
+      case "$each" in
+        -*) ;;
+        *) : >"{MASKED}/${{each%.service}}.service" ;;
+      esac
+    done
+    ;;
+  daemon-reload) ;;
+  *)
+    echo "systemctl: the yard runs no systemd, and knows mask and daemon-reload, not '$word'" >&2
+    exit 1
+    ;;
+esac
+"""
+
+SYSTEMD_RUN = """\
+#!/usr/bin/env python3
+# The yard's: a timer of whole minutes, or the command at once. No systemd runs here.
+import os, subprocess, sys, time
+
+words = sys.argv[1:]
+minutes = None
+while words and words[0].startswith("--"):
+    name, _, value = words.pop(0).partition("=")
+    if name == "--on-unit-active":
+        minutes = int(value.removesuffix("min"))
+if os.fork():
+    sys.exit()
+os.setsid()
+while minutes:
+    time.sleep(60 * minutes)
+    subprocess.run(words, check=False)
+os.execvp(words[0], words)
+"""
+
+# In memory, where every host may write, whoever owns its programs.
+FOLDER = "/run/yard/bin"
+FILES = {
+    f"{FOLDER}/systemctl": {"text": SYSTEMCTL, "mode": 0o755},
+    f"{FOLDER}/systemd-run": {"text": SYSTEMD_RUN, "mode": 0o755},
+}

@@ -1,0 +1,113 @@
+"""Hide the homes of this machine's users from what runs in the yard: their keys and tokens are not a job's.
+
+Only what a job runs of them is left, as the checkout. `plan` decides in the yard; `hide` acts where the tree
+of a node or of a host is made, and uses the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from slipway.yard.machines.isolation import kernel
+
+# Of all users: where root starts the yard, a job is root. An agent's socket is as good as the key.
+HOMES = ("/root", "/home", "/run/user")
+# Of a home that is itself the checkout, only what is known to hold secrets can be hidden.
+STORES = (
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".cargo",
+    ".config",
+    ".docker",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+)
+_SYSTEM = ("/usr", "/etc", "/bin", "/lib")  # a home above one of these is no home: a service's may be /
+_OF_MOUNTS = (  # what an ordinary user may not take off a mount
+    (os.ST_NOSUID, kernel.NO_SETUID),
+    (os.ST_NODEV, kernel.NO_DEVICES),
+    (os.ST_NOEXEC, kernel.NO_PROGRAMS),
+)
+
+# What `slipway yard status` says where trees are made, and where none can be.
+WORDS = {
+    True: "empty but for what runs, read-only: this machine's keys and credentials are not seen",
+    False: "not enforced: what runs here reads and writes all that you can, ~/.ssh and ~/.aws with it",
+}
+
+Plan = Mapping[str, Sequence[str]]
+
+NOTHING: Plan = {"hidden": (), "shown": ()}
+
+
+def plan(needed: Iterable[str], yard: Path) -> Plan:
+    """What a tree hides, the yard's own folder with its secret among it, and what it shows of that."""
+    homes = {os.path.realpath(path) for path in (*HOMES, *_own(), str(yard))}
+    found = {path for path in homes if not any(_is_within(system, path) for system in _SYSTEM)}
+    shown = [path for path in needed if any(_is_within(path, home) for home in found)]
+    for home in sorted(found):
+        if any(_is_within(home, path) for path in needed):
+            found.remove(home)
+            found |= {f"{home}/{name}" for name in STORES}
+    return {"hidden": sorted(found), "shown": sorted(shown)}
+
+
+def hide(root: Path, plan: Plan, *, read_only: bool) -> None:
+    """In the tree below `root`, leave each hidden folder empty but for what is shown."""
+    shown = [
+        (path, os.open(_below(root, path), os.O_PATH))
+        for path in plan["shown"]
+        if _below(root, path).is_dir()
+    ]
+    for path in plan["hidden"]:
+        _empty(
+            _below(root, path),
+            is_inside=any(_is_within(path, home) for home in plan["hidden"] if home != path),
+        )
+    for path, descriptor in shown:
+        target = _below(root, path)
+        target.mkdir(parents=True, exist_ok=True)
+        kernel.mount(f"/proc/self/fd/{descriptor}", target, flags=kernel.BIND | kernel.RECURSIVE)
+        os.close(descriptor)
+        if read_only:
+            make_read_only(target)
+
+
+def make_read_only(mounted: Path) -> None:
+    now = os.statvfs(mounted).f_flag
+    kept = sum(flag for said, flag in _OF_MOUNTS if now & said)
+    kernel.mount("none", mounted, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | kept)
+
+
+def _own() -> Iterator[str]:
+    yield str(Path.home())
+    yield pwd.getpwuid(os.getuid()).pw_dir
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _empty(target: Path, *, is_inside: bool) -> None:
+    """`is_inside`: what holds it has been emptied before."""
+    if is_inside:
+        target.mkdir(parents=True, exist_ok=True)
+    elif target.is_symlink():
+        return  # the folder behind it is hidden under its own name
+    elif target.is_dir():
+        kernel.mount("home", target, "tmpfs", options="mode=755")
+    elif target.exists():
+        kernel.mount("/dev/null", target, flags=kernel.BIND)
+
+
+def _below(root: Path, path: str) -> Path:
+    return root / path.lstrip("/")

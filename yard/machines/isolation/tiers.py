@@ -1,0 +1,137 @@
+"""How far nodes are kept apart on this machine: found out by trying, once.
+
+A tier is a row of TIERS, the best first; what it leaves together is what `yard status` says of it. Only the
+yard's server asks: whoever enters what the server made is told how it was made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.yard.machines.isolation.trial import CANNOT
+
+TIER_VARIABLE = "SLIPWAY_YARD_TIER"  # for tests and for people: this tier, and no other
+CHECKOUT = Path(__file__).resolve().parents[3]
+TRIAL_SECONDS = 40.0  # it takes a tenth of a second on an idle machine
+_OWN = "own network, hostname, process tree, /tmp and /dev/shm"
+
+
+class NoTier(SlipwayError):
+    """The tier that was asked for cannot be had, or nobody can tell whether it can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    name: str
+    isolated: bool
+    words: str
+    obstacle: Callable[[], str]  # why this machine cannot; empty where it can
+
+    def works(self) -> bool:
+        return not self.obstacle()
+
+
+def _obstacle_of_root() -> str:
+    return "this user is not root" if os.geteuid() != 0 else _try("root")
+
+
+def _obstacle_of_user() -> str:
+    return _try("user")
+
+
+TIERS = (
+    Tier(
+        name="root",
+        isolated=True,
+        obstacle=_obstacle_of_root,
+        words=f"namespaces made as root: {_OWN} for each node",
+    ),
+    Tier(
+        name="user",
+        isolated=True,
+        obstacle=_obstacle_of_user,
+        words=f"namespaces of an ordinary user: {_OWN} for each node",
+    ),
+    Tier(
+        name="plain",
+        isolated=False,
+        obstacle=str,
+        words="plain processes on 127.0.0.x: nodes share network, hostname, processes, /tmp and /dev/shm",
+    ),
+)
+
+
+@lru_cache(maxsize=1)
+def best_tier() -> Tier:
+    wanted = os.environ.get(TIER_VARIABLE)
+    return _tier_named(wanted) if wanted else _best_that_works()
+
+
+def programs() -> str:
+    """Where `ip` and `nft` are looked for: an ordinary user's PATH lacks the second half."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def _tier_named(name: str) -> Tier:
+    """Never another one: what was to be kept apart would not be."""
+    found = next((tier for tier in TIERS if tier.name == name), None)
+    if found is None:
+        allowed = ", ".join(tier.name for tier in TIERS)
+        raise NoTier(f"{TIER_VARIABLE} is '{name}'; allowed are {allowed}", hint=f"unset {TIER_VARIABLE}")
+    if obstacle := found.obstacle():
+        raise NoTier(
+            f"{TIER_VARIABLE} asks for tier '{name}', which this machine does not allow: {obstacle}",
+            hint=f"unset {TIER_VARIABLE}, and the yard takes the best tier that this machine allows",
+        )
+    return found
+
+
+def _best_that_works() -> Tier:
+    """Where it is the last one, its words say what kept this machine from the one before."""
+    obstacle = ""
+    for tier in TIERS[:-1]:
+        obstacle = tier.obstacle()
+        if not obstacle:
+            return tier
+    return replace(TIERS[-1], words=f"{TIERS[-1].words}; no better, because {obstacle}")
+
+
+def _try(tier: str) -> str:
+    """Make all that a cluster is made of, in a process of its own. Returns why it cannot be made.
+
+    A trial that ends in any other way than by its own verdict is our fault, and says nothing of the machine.
+    """
+    if not sys.platform.startswith("linux"):
+        return "namespaces are Linux's"
+    if not shutil.which("ip", path=programs()):
+        return "the program `ip` is missing; install the package iproute2"
+    command = [sys.executable, "-S", "-m", "slipway.yard.machines.isolation.trial", tier]
+    environment = {**os.environ, "PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
+    try:
+        tried = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=TRIAL_SECONDS, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NoTier(
+            f"the trial of isolation tier '{tier}' took longer than {TRIAL_SECONDS:.0f} s",
+            hint=f"start the yard when this machine is less busy, or choose a tier with {TIER_VARIABLE}",
+        ) from error
+    if tried.returncode not in (0, CANNOT):
+        raise NoTier(
+            f"the trial of isolation tier '{tier}' crashed (exit code {tried.returncode}): "
+            f"{_last_line(tried.stderr)}",
+            hint=f"this is a fault of Slipway; {TIER_VARIABLE}=plain starts a yard without isolation",
+        )
+    return _last_line(tried.stdout) if tried.returncode else ""
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2] or "it said nothing"

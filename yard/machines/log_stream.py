@@ -1,0 +1,71 @@
+"""What a node prints becomes lines of its CloudWatch stream, to the last one before it died."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+
+log = logging.getLogger(__name__)
+
+DEFAULT_GROUP = "/aws/batch/job"  # Batch makes this one itself
+READ_BYTES = 1 << 18
+LARGEST_EVENT_BYTES = 256 * 1024 - 26  # of PutLogEvents, with what CloudWatch counts for each event
+
+
+def place(container: Mapping[str, Any], definition_name: str, task_id: str) -> tuple[str, str]:
+    """Group and stream, named as AWS Batch names them."""
+    options = (container.get("logConfiguration") or {}).get("options") or {}
+    prefix = options.get("awslogs-stream-prefix", definition_name)
+    return options.get("awslogs-group", DEFAULT_GROUP), f"{prefix}/default/{task_id}"
+
+
+def create(group: str, stream: str, region: str) -> str:
+    """Returns why it could not be made; "" when it is there."""
+    from moto.logs.models import logs_backends
+
+    backend = logs_backends[ACCOUNT][region]
+    if group == DEFAULT_GROUP and group not in backend.groups:
+        backend.create_log_group(group, {})
+    if group not in backend.groups:
+        return f"failed to create Cloudwatch log stream: the log group {group} does not exist"
+    backend.create_log_stream(group, stream)
+    return ""
+
+
+def follow(descriptor: int, group: str, stream: str, region: str) -> threading.Thread:
+    """Write down what comes, until nobody can print any more."""
+    thread = threading.Thread(target=_follow, args=(descriptor, group, stream, region), daemon=True)
+    thread.start()
+    return thread
+
+
+def _follow(descriptor: int, group: str, stream: str, region: str) -> None:
+    rest = b""
+    with os.fdopen(descriptor, "rb", buffering=0) as output:
+        while chunk := output.read(READ_BYTES):
+            *lines, rest = (rest + chunk).split(b"\n")
+            while len(rest) > LARGEST_EVENT_BYTES:
+                lines, rest = [*lines, rest[:LARGEST_EVENT_BYTES]], rest[LARGEST_EVENT_BYTES:]
+            put(lines, group, stream, region)
+    put([rest], group, stream, region)
+
+
+def put(lines: list[bytes], group: str, stream: str, region: str) -> None:
+    """One event for each line that says something."""
+    from moto.logs.models import logs_backends
+
+    now_ms = int(time.time() * 1000)
+    texts = (line.decode(errors="replace").rstrip("\r") for line in lines)
+    events = [{"timestamp": now_ms, "message": text} for text in texts if text]
+    if not events:
+        return
+    try:
+        logs_backends[ACCOUNT][region].put_log_events(group, stream, events)
+    except Exception:  # the group may go while the job runs; the job goes on, as on AWS
+        log.warning("the log stream %s of %s cannot be written", stream, group, exc_info=True)

@@ -1,0 +1,93 @@
+"""The folders behind a container's mounts: one for each file system, private ones for everything else.
+
+All of it lies in the yard's scratch folder, and goes with the yard.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+
+FILE_SYSTEMS = "file-systems"
+ATTEMPTS = "attempts"
+# What our user data tells a node of the file system that it mounts (infra/patterns/nodes/boot.py).
+_FILES = re.compile(r'"files":\s*(\{[^{}]*\})')
+
+
+def root() -> Path:
+    return Path(tempfile.gettempdir()) / "batch"
+
+
+def attempt_folder(job_id: str, number: int) -> Path:
+    folder = root() / ATTEMPTS / f"{job_id}-{number}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def file_systems() -> Path:
+    """What a user puts into one of its folders is on the nodes that mount that file system."""
+    return root() / FILE_SYSTEMS
+
+
+def file_system(identifier: str, below: str = "/") -> Path:
+    folder = file_systems() / identifier / below.strip("/")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def forget() -> None:
+    shutil.rmtree(root(), ignore_errors=True)
+
+
+def mounts(container: Mapping[str, Any], shared: Mapping[str, str], private: Path) -> list[tuple[str, str]]:
+    """(folder, path in the container), outer before inner. `shared`: path on a node -> file system."""
+    volumes = {volume["name"]: volume for volume in container.get("volumes", ())}
+    points = [
+        (str(_source(volumes[point["sourceVolume"]], shared, private)), point["containerPath"])
+        for point in container.get("mountPoints", ())
+        if point.get("sourceVolume") in volumes
+    ]
+    return sorted(points, key=lambda point: len(point[1]))
+
+
+def shared_paths(environment: Any, region: str) -> dict[str, str]:
+    """Where the nodes of a compute environment mount which file system, from their launch template."""
+    given = (environment.compute_resources or {}).get("launchTemplate")
+    data = _user_data(given, region) if given else ""
+    found = (json.loads(text) for text in _FILES.findall(data))
+    return {files["path"]: files["id"] for files in found if files.get("path") and files.get("id")}
+
+
+def _user_data(given: Mapping[str, str], region: str) -> str:
+    from moto.ec2.models import ec2_backends
+
+    backend = ec2_backends[ACCOUNT][region]
+    name, identifier = given.get("launchTemplateName"), given.get("launchTemplateId")
+    template = backend.get_launch_template_by_name(name) if name else backend.get_launch_template(identifier)
+    version = given.get("version") or "$Default"
+    chosen = (
+        template.latest_version()
+        if version == "$Latest"
+        else (template.default_version() if version == "$Default" else template.get_version(version))
+    )
+    return base64.b64decode(str(chosen.data.get("UserData") or "")).decode(errors="replace")
+
+
+def _source(volume: Mapping[str, Any], shared: Mapping[str, str], private: Path) -> Path:
+    if efs := volume.get("efsVolumeConfiguration"):
+        return file_system(str(efs["fileSystemId"]), efs.get("rootDirectory") or "/")
+    path = (volume.get("host") or {}).get("sourcePath", "")
+    for place, identifier in shared.items():
+        if path == place or path.startswith(place + "/"):
+            return file_system(identifier, path.removeprefix(place))
+    folder = private / "volumes" / str(volume["name"])
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,204 @@
+"""Start, find and stop the one process that is the yard. Each may be repeated; two at once make one yard."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.yard.endpoint import DEFAULT_PORT, is_answering
+from slipway.yard.machines.memory import limit_of
+from slipway.yard.state import LOG_FILE, MACHINE_IMAGES, SCRATCH_FOLDER, YardState, home, locked, private, read_state, remove_made, remove_tree
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 10
+POLL_S = 0.05
+LAST_LOG_LINES = 15
+# A yard is nobody's AWS: neither profiles nor keys nor endpoints of the user reach its process.
+FORGOTTEN = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL")
+
+
+# Started by this very process, which alone can tell the system that it knows of their end.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Up:
+    state: YardState
+    was_up: bool
+    died: str = ""  # what became of the yard that was up before, where it was not stopped
+
+
+def up(port: int | None = None, *, folder: Path | None = None) -> Up:
+    """The running yard: the one that is there, or a new one. With a port, a new one takes that or none."""
+    folder = folder or home()
+    with locked(folder):
+        state = read_state(folder)
+        if state and state.is_running():
+            return Up(state=_checked(state, port), was_up=True)
+        limit_of(os.environ)  # refuses a bad value here, where a person sees it
+        died = obituary(folder, state) if state else ""
+        for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
+            _remove(folder / leftover)
+        return Up(state=_start(folder, port), was_up=False, died=died)
+
+
+def down(*, folder: Path | None = None) -> YardState | None:
+    """Stop the yard and remove all it made. Returns what was stopped, None when nothing ran."""
+    folder = folder or home()
+    if not folder.exists():
+        return None
+    with locked(folder):
+        state = read_state(folder)
+        running = state if state and state.is_running() else None
+        if running:
+            _stop(running)
+        remove_made(folder)
+        return running
+
+
+def running(*, folder: Path | None = None) -> YardState | None:
+    state = read_state(folder or home())
+    return state if state and state.is_running() else None
+
+
+def required(*, folder: Path | None = None) -> YardState:
+    """The running yard, or an error that says how to get one."""
+    folder = folder or home()
+    state = read_state(folder)
+    if state and state.is_running():
+        return state
+    said = f"the yard is not up: {obituary(folder, state)}" if state else "the yard is not up"
+    raise SlipwayError(said, hint=f"start {'a new one' if state else 'it'}: slipway yard up")
+
+
+def obituary(folder: Path, state: YardState) -> str:
+    """Say that this yard died, when it was last heard of, and what is lost with it."""
+    life = f"the one of {_clock(state.started_at)} died after {_last_heard(folder, state)}"
+    return f"{life} without being stopped; its stacks, files and jobs are gone, for they were in its memory"
+
+
+def _last_heard(folder: Path, state: YardState) -> str:
+    """The yard logs every request."""
+    try:
+        seconds = (folder / LOG_FILE).stat().st_mtime
+    except FileNotFoundError:
+        return _clock(state.started_at)
+    return _clock(datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds"))
+
+
+def _clock(moment: str) -> str:
+    """In the user's own time."""
+    return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def last_log_lines(folder: Path, count: int = LAST_LOG_LINES) -> str:
+    try:
+        lines = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    return "\n".join(lines[-count:])
+
+
+def _checked(state: YardState, port: int | None) -> YardState:
+    if port is not None and not state.endpoint.endswith(f":{port}"):
+        raise SlipwayError(
+            f"a yard is already up at {state.endpoint}, and port {port} was asked for",
+            hint="stop it first: slipway yard down",
+        )
+    if not is_answering(state.endpoint):
+        raise SlipwayError(
+            f"the yard's process {state.pid} is there but does not answer at {state.endpoint}",
+            hint="stop it: slipway yard down; its log: slipway yard logs",
+        )
+    return state
+
+
+def _start(folder: Path, port: int | None) -> YardState:
+    (folder / SCRATCH_FOLDER).mkdir(mode=0o700)
+    command = [sys.executable, "-m", "slipway.yard.server", "--home", str(folder)]
+    command += ["--port", str(port or DEFAULT_PORT)] + (["--only-that-port"] if port else [])
+    with open(folder / LOG_FILE, "ab", opener=private) as log:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env=_environment(folder),
+            start_new_session=True,  # Ctrl-C in the terminal that started it is not meant for the yard
+        )
+    _children[child.pid] = child
+    return _wait_for(child, folder)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in FORGOTTEN}
+    source = str(Path(__file__).resolve().parents[2])  # so that `jobs` is found from the yard's own folder
+    return kept | {
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(folder / SCRATCH_FOLDER),
+    }
+
+
+def _wait_for(child: subprocess.Popen[bytes], folder: Path) -> YardState:
+    def is_decided() -> bool:
+        return child.poll() is not None or _is_ready(folder, child.pid)
+
+    if not _until(is_decided, START_TIMEOUT_S):
+        child.kill()
+    state = read_state(folder)
+    if child.poll() is None and state:
+        return state
+    log = last_log_lines(folder)
+    remove_made(folder)
+    raise SlipwayError(
+        f"the yard did not start (exit code {_children.pop(child.pid).wait()}); the end of its log:\n{log}",
+        hint="is the extra 'yard' installed, and the port free? Try another: slipway yard up --port 5600",
+    )
+
+
+def _is_ready(folder: Path, pid: int) -> bool:
+    state = read_state(folder)
+    return state is not None and state.pid == pid and is_answering(state.endpoint)
+
+
+def _stop(state: YardState) -> None:
+    for ending in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(state.pid, ending)
+        if _until(lambda: not state.is_running(), STOP_TIMEOUT_S):
+            if child := _children.pop(state.pid, None):
+                child.wait()
+            return
+    raise SlipwayError(
+        f"the yard's process {state.pid} does not end", hint=f"end it yourself: kill -9 {state.pid}"
+    )
+
+
+def _until(is_so: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        remove_tree(path)
+    else:
+        path.unlink(missing_ok=True)

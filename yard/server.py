@@ -1,0 +1,165 @@
+"""The yard's one process: every AWS request of this machine comes in here, on the loopback address only.
+
+A request is answered by the first that will: a scripted fault, one of our own services, or moto.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.gateway import origins
+from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.isolation.tiers import NoTier, best_tier
+from slipway.yard.gateway.keys import new_secret
+from slipway.yard.lifetime import end_with_owner
+from slipway.yard.state import YardState, process_identity, write_state
+
+log = logging.getLogger("yard")
+
+PORTS_TO_TRY = 100
+BACKLOG = 128
+
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
+
+
+def application(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    """The WSGI application."""
+    from slipway.yard.controls import control
+    from slipway.yard.gateway.pipeline import answer
+    from slipway.yard.gateway.protocols import respond_unparsed
+
+    try:
+        origins.check(environ)
+        is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PATH + "/")
+        reply = control(environ) if is_control else answer(environ)
+    except ApiError as error:
+        reply = respond_unparsed(error)
+    headers = [(name, value) for name, value in reply.headers if name.lower() != "content-length"]
+    length = dict(reply.headers).get("Content-Length") if environ["REQUEST_METHOD"] == "HEAD" else None
+    headers.append(("Content-Length", length or str(len(reply.body))))
+    start_response(f"{reply.status} {_reason(reply.status)}", headers)
+    return [reply.body]
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"
+
+
+def main(arguments: list[str]) -> None:
+    options = _options(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")  # moto warns of every error code that a model does not name
+    signal.signal(signal.SIGTERM, _end)
+    end_with_owner(Path(options.home))
+    listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
+    port = listener.getsockname()[1]
+    _refuse_unknown_isolation()
+    secret = new_secret()
+    _set_environment(port, options.home, secret)
+    serve(listener, lambda: _announce(Path(options.home), port, secret))
+
+
+def _refuse_unknown_isolation() -> None:
+    """Before anything is promised: nothing that is to be kept apart may run where it is not."""
+    try:
+        log.info("isolation: %s", best_tier().words)
+    except NoTier as error:
+        sys.exit(f"{error.message}; {error.hint}")
+
+
+def _end(*_: object) -> None:
+    """Without a last search for cycles in all that moto made: it takes seconds and finds nothing of use."""
+    gc.freeze()
+    sys.exit(0)
+
+
+def serve(listener: socket.socket, announce: Callable[[], None]) -> None:
+    from moto.moto_server.werkzeug_app import MotoRequestHandler
+    from werkzeug.serving import make_server
+
+    from slipway.yard.gateway import moto_backends
+
+    moto_backends.configure()
+    server = make_server(
+        HOST,
+        listener.getsockname()[1],
+        application,
+        threaded=True,
+        request_handler=MotoRequestHandler,
+        fd=listener.fileno(),
+    )
+    announce()
+    server.serve_forever()
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="slipway.yard.server", description=__doc__)
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--only-that-port", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _listen(first_port: int, ports_to_try: int) -> socket.socket:
+    """The first port from this one on that nobody has."""
+    for port in range(first_port, first_port + ports_to_try):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return listener
+    sys.exit(f"no port is free from {first_port} to {first_port + ports_to_try - 1} on {HOST}")
+
+
+def _set_environment(port: int, home: str, secret: str) -> None:
+    """For our own clients to this server, and for moto's."""
+    os.environ.update(
+        SLIPWAY_YARD_ENDPOINT=f"http://{HOST}:{port}",
+        **{SECRET_VARIABLE: secret},
+        SLIPWAY_YARD_HOME=home,  # which slipway.yard.state.home() then is
+        MOTO_PORT=str(port),
+        AWS_ACCESS_KEY_ID=ACCESS_KEY_ID,
+        AWS_SECRET_ACCESS_KEY=secret,
+    )
+
+
+def _announce(folder: Path, port: int, secret: str) -> None:
+    identity = process_identity(os.getpid())
+    assert identity, "a process that runs has an identity"
+    state = YardState(
+        pid=os.getpid(),
+        identity=identity,
+        endpoint=f"http://{HOST}:{port}",
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        secret=secret,
+    )
+    write_state(folder, state)
+    log.info("listening at %s", state.endpoint)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

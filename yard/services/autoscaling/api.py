@@ -1,0 +1,188 @@
+"""Auto Scaling launches what its launch template says; moto leaves out most of it.
+
+moto answers for everything else. To carry out a further part of a launch template: a line of _instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import keeper
+from slipway.yard.machines.hosts.plain import loopback
+from slipway.yard.machines.isolation.tiers import best_tier
+
+Parameters = Mapping[str, Any]
+
+GROUP_TAG = "aws:autoscaling:groupName"
+RESOLVED = "resolve:ssm:"  # how a launch template names a parameter that holds the image's id
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def image_id(text: str, region: str) -> str:
+    """The AMI that a launch template means; raises ApiError for one that is not there."""
+    from moto.ec2.models import ec2_backends
+    from moto.ssm.models import ssm_backends
+
+    identifier = text
+    if text.startswith(RESOLVED):
+        name, _, version = text.removeprefix(RESOLVED).partition(":")
+        found = ssm_backends[ACCOUNT][region].get_parameters([f"{name}:{version}" if version else name])
+        if not found:
+            raise _no_image(f"There is no parameter {name}")
+        identifier = str(next(iter(found.values())).value)
+    if not any(image.id == identifier for image in ec2_backends[ACCOUNT][region].describe_images()):
+        raise _no_image(f"The image id '[{identifier}]' does not exist")
+    return identifier
+
+
+def is_suspended(group: Any, process: str) -> bool:
+    return any(each["ProcessName"] == process for each in group.suspended_processes)
+
+
+def _no_image(reason: str) -> ApiError:
+    return ApiError("ValidationError", f"You must use a valid fully-formed launch template. {reason}")
+
+
+def _create(parameters: Parameters, region: str) -> dict[str, Any]:
+    """All that AWS looks at before it launches anything, then moto's group."""
+    from moto.autoscaling.models import autoscaling_backends
+    from moto.core.exceptions import ServiceException
+
+    _launch_in_full()
+    _check_sizes(parameters)
+    backend = autoscaling_backends[ACCOUNT][region]
+    if parameters["AutoScalingGroupName"] in backend.autoscaling_groups:
+        name = parameters["AutoScalingGroupName"]
+        raise ApiError("AlreadyExists", f"AutoScalingGroup by this name already exists - {name}", status=400)
+    try:
+        backend.create_auto_scaling_group(**_arguments(parameters))
+    except ServiceException as error:
+        raise ApiError(str(error.code), str(error.message)) from error
+    return {}
+
+
+def _check_sizes(parameters: Parameters) -> None:
+    least, most = parameters["MinSize"], parameters["MaxSize"]
+    wanted = parameters.get("DesiredCapacity", least)
+    if not least <= wanted <= most:
+        raise ApiError(
+            "ValidationError",
+            f"Desired capacity:{wanted} must be between the specified min size:{least} and max size:{most}",
+        )
+
+
+def _arguments(parameters: Parameters) -> dict[str, Any]:
+    """As moto's own handler reads them."""
+    given = parameters.get
+    return {
+        "name": parameters["AutoScalingGroupName"],
+        "availability_zones": given("AvailabilityZones", []),
+        "desired_capacity": given("DesiredCapacity"),
+        "max_size": given("MaxSize"),
+        "min_size": given("MinSize"),
+        "launch_config_name": given("LaunchConfigurationName"),
+        "launch_template": dict(given("LaunchTemplate", {})),
+        "mixed_instances_policy": given("MixedInstancesPolicy"),
+        "vpc_zone_identifier": given("VPCZoneIdentifier"),
+        "default_cooldown": given("DefaultCooldown"),
+        "health_check_period": given("HealthCheckGracePeriod"),
+        "health_check_type": given("HealthCheckType"),
+        "load_balancers": given("LoadBalancerNames", []),
+        "target_group_arns": given("TargetGroupARNs", []),
+        "placement_group": given("PlacementGroup"),
+        "termination_policies": given("TerminationPolicies", []),
+        "tags": [dict(tag) for tag in given("Tags", [])],
+        "capacity_rebalance": given("CapacityRebalance", False),
+        "new_instances_protected_from_scale_in": given("NewInstancesProtectedFromScaleIn", False),
+    }
+
+
+@lru_cache(maxsize=1)
+def _launch_in_full() -> None:
+    from moto.autoscaling.models import FakeAutoScalingGroup
+
+    by_configuration = FakeAutoScalingGroup.replace_autoscaling_group_instances
+
+    def launch(group: Any, count: int, tags: dict[str, str]) -> None:
+        if group.ec2_launch_template is None:
+            by_configuration(group, count, tags)
+        elif not is_suspended(group, "Launch"):
+            _launch(group, count, tags)
+
+    FakeAutoScalingGroup.replace_autoscaling_group_instances = launch
+
+
+def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
+    from moto.autoscaling.models import InstanceState
+
+    version = group.ec2_launch_template.get_version(group.launch_template_version)
+    profile = version.data.get("IamInstanceProfile") or {}
+    reservation = group.ec2_backend.run_instances(
+        image_id(version.image_id, group.region),
+        count,
+        version.user_data,
+        [],
+        tags={"instance": {**version.instance_tags, **tags, GROUP_TAG: group.name}},
+        **_instance(group, version),
+    )
+    for instance in reservation.instances:
+        instance.placement.group_name = group.placement_group or _placement(version).get("GroupName", "")
+        instance.autoscaling_group = group
+        instance.lifecycle = (version.data.get("InstanceMarketOptions") or {}).get("MarketType")
+        _give_address(instance)
+        if profile:
+            _give_profile(group.ec2_backend, instance, profile)
+        state = InstanceState(instance, protected_from_scale_in=group.new_instances_protected_from_scale_in)
+        group.instance_states.append(state)
+
+
+def _instance(group: Any, version: Any) -> dict[str, Any]:
+    """Only the first interface: the others of an EFA type have no address that anybody here could reach."""
+    listed = version.data.get("NetworkInterfaces") or []
+    first: Mapping[str, Any] = next((each for each in listed if int(each.get("DeviceIndex", 0)) == 0), {})
+    subnet = group.vpc_zone_identifier.split(",")[0] if group.vpc_zone_identifier else None
+    interface = {"DeviceIndex": 0, "DeleteOnTermination": True}
+    template = {"LaunchTemplateId": version.template.id, "Version": str(version.number)}
+    return {
+        "instance_type": version.instance_type,
+        "is_instance_type_default": False,
+        "placement": group.availability_zones[0],
+        "region_name": group.region,
+        "subnet_id": subnet,
+        "security_group_ids": first.get("Groups") or version.data.get("SecurityGroupIds") or [],
+        "nics": [interface] if subnet else [],
+        "launch_template": template,
+        "key_name": version.data.get("KeyName"),
+        "metadata_options": version.data.get("MetadataOptions") or {},
+    }
+
+
+def _placement(version: Any) -> Mapping[str, Any]:
+    return version.data.get("Placement") or {}
+
+
+def _give_address(instance: Any) -> None:
+    """Where hosts have no network of their own, they are at addresses of this machine."""
+    if keeper.are_kept() and not best_tier().isolated:
+        interface = instance.nics[0]
+        interface.private_ip_address = loopback(interface.private_ip_address)
+
+
+def _give_profile(ec2: Any, instance: Any, profile: Mapping[str, str]) -> None:
+    ec2.associate_iam_instance_profile(
+        instance_id=instance.id,
+        iam_instance_profile_name=profile.get("Name"),
+        iam_instance_profile_arn=profile.get("Arn"),
+    )
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "CreateAutoScalingGroup": _create,
+}

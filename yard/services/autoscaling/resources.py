@@ -1,0 +1,220 @@
+"""EC2 Auto Scaling: groups, and what acts on one: scheduled actions, scaling policies, lifecycle hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop
+from slipway.yard.cloudformation.resources.tags import changes
+
+# What UpdateAutoScalingGroup takes and moto carries out; the rest of a group is fixed when it is made.
+CHANGEABLE = (
+    "AvailabilityZones",
+    "DesiredCapacity",
+    "HealthCheckGracePeriod",
+    "HealthCheckType",
+    "LaunchTemplate",
+    "MaxSize",
+    "MinSize",
+    "NewInstancesProtectedFromScaleIn",
+    "VPCZoneIdentifier",
+)
+
+
+def subnets(scope: Scope) -> str | None:
+    """A list in the template, one text in the API."""
+    return ",".join(scope.properties.get("VPCZoneIdentifier") or ()) or None
+
+
+def group_tags(scope: Scope) -> list[dict[str, Any]] | None:
+    return [{**tag, "ResourceId": "", "ResourceType": "auto-scaling-group"} for tag in _tags(scope)] or None
+
+
+def retag(scope: Scope) -> None:
+    """Each tag says of which group it is, and whether an instance gets it at launch."""
+    _, removed = changes(scope, "Tags")
+    named = {"ResourceId": scope.id, "ResourceType": "auto-scaling-group"}
+    if removed:
+        scope.send("delete_tags", Tags=[{**named, "Key": key} for key in removed])
+    if given := _tags(scope):
+        scope.send("create_or_update_tags", Tags=[{**tag, **named} for tag in given])
+
+
+def read_tags(scope: Scope) -> list[dict[str, Any]]:
+    held = {tag["Key"]: tag for tag in scope.live["Tags"]}
+    return [
+        {"Key": key, "Value": held[key]["Value"], "PropagateAtLaunch": held[key]["PropagateAtLaunch"]}
+        for key in (tag["Key"] for tag in _tags(scope))
+        if key in held
+    ]
+
+
+def read_subnets(scope: Scope) -> list[str]:
+    return str(scope.live.get("VPCZoneIdentifier", "")).split(",")
+
+
+def collect_metrics(scope: Scope) -> None:
+    for wanted in scope.properties.get("MetricsCollection") or ():
+        scope.send("enable_metrics_collection", AutoScalingGroupName=scope.id, **wanted)
+
+
+def policy_arn(scope: Scope) -> Any:
+    """moto's answer to the call that makes it leaves it out."""
+    found = scope.send("describe_policies", PolicyNames=[own("PolicyName")(scope)])
+    return found["ScalingPolicies"][0]["PolicyARN"]
+
+
+def policy_name(scope: Scope) -> str:
+    return scope.id.rpartition(":policyName/")[2]
+
+
+def own(name: str) -> Any:
+    """The name that the template gives, else the one that CloudFormation makes up."""
+    return lambda scope: scope.properties.get(name) or scope.context.default_name
+
+
+def put_hook(scope: Scope) -> dict[str, Any]:
+    """moto keeps a hook's times and results only; nobody is notified, and no instance waits for one."""
+    words = ("AutoScalingGroupName", "LifecycleTransition", "HeartbeatTimeout", "DefaultResult")
+    return scope.send(
+        "put_lifecycle_hook",
+        LifecycleHookName=scope.id or own("LifecycleHookName")(scope),
+        **{word: scope.properties.get(word) for word in words},
+    )
+
+
+def _tags(scope: Scope) -> list[dict[str, Any]]:
+    return list(scope.properties.get("Tags") or ())
+
+
+GROUP = ApiResource(
+    service="autoscaling",
+    name=Name(property="AutoScalingGroupName", limit=255),
+    create_call=shaped(
+        "create_auto_scaling_group",
+        renames={"Cooldown": "DefaultCooldown"},
+        VPCZoneIdentifier=subnets,
+        Tags=group_tags,
+    ),
+    identity=prop("AutoScalingGroupName"),
+    describe=find("describe_auto_scaling_groups", "AutoScalingGroups.0", AutoScalingGroupNames=[ID]),
+    attributes={"AutoScalingGroupARN": live("AutoScalingGroupARN")},
+    settings=(
+        setting(
+            *CHANGEABLE,
+            put=shaped(
+                "update_auto_scaling_group", AutoScalingGroupName=ID, VPCZoneIdentifier=subnets, Tags=None
+            ),
+            on_create=False,
+        ),
+        setting("MetricsCollection", put=collect_metrics),
+        setting("Tags", put=retag, on_create=False),
+    ),
+    delete_call=call("delete_auto_scaling_group", AutoScalingGroupName=ID, ForceDelete=True),
+    reads={
+        **mirrored("MinSize", "MaxSize", "DesiredCapacity", "HealthCheckType", "LaunchTemplate"),
+        "Tags": read_tags,
+        "VPCZoneIdentifier": read_subnets,
+    },
+    accepts=frozenset({"Tags", "VPCZoneIdentifier"}),
+)
+
+SCHEDULED_ACTION = ApiResource(
+    service="autoscaling",
+    name=Name(property="ScheduledActionName", limit=255),
+    create_call=shaped("put_scheduled_update_group_action"),
+    identity=prop("ScheduledActionName"),
+    describe=find(
+        "describe_scheduled_actions",
+        "ScheduledUpdateGroupActions.0",
+        AutoScalingGroupName=prop("AutoScalingGroupName"),
+        ScheduledActionNames=[ID],
+    ),
+    attributes={"ScheduledActionName": ID},
+    settings=(
+        setting(
+            "DesiredCapacity",
+            "EndTime",
+            "MaxSize",
+            "MinSize",
+            "Recurrence",
+            "StartTime",
+            "TimeZone",
+            put=shaped("put_scheduled_update_group_action", ScheduledActionName=ID),
+            on_create=False,
+        ),
+    ),
+    delete_call=call(
+        "delete_scheduled_action", AutoScalingGroupName=prop("AutoScalingGroupName"), ScheduledActionName=ID
+    ),
+    reads=mirrored("DesiredCapacity", "MinSize", "MaxSize", "Recurrence"),
+)
+
+SCALING_POLICY = ApiResource(
+    service="autoscaling",
+    create_call=shaped("put_scaling_policy", PolicyName=own("PolicyName")),
+    identity=policy_arn,
+    describe=find("describe_policies", "ScalingPolicies.0", PolicyNames=[policy_name]),
+    attributes={"Arn": ID, "PolicyName": policy_name},
+    settings=(
+        setting(
+            "AdjustmentType",
+            "Cooldown",
+            "EstimatedInstanceWarmup",
+            "MetricAggregationType",
+            "MinAdjustmentMagnitude",
+            "PolicyType",
+            "ScalingAdjustment",
+            "StepAdjustments",
+            "TargetTrackingConfiguration",
+            put=shaped("put_scaling_policy", PolicyName=policy_name),
+            on_create=False,
+        ),
+    ),
+    delete_call=call(
+        "delete_policy",
+        AutoScalingGroupName=prop("AutoScalingGroupName"),
+        PolicyName=policy_name,
+    ),
+    reads=mirrored("AdjustmentType", "PolicyType", "ScalingAdjustment"),
+)
+
+LIFECYCLE_HOOK = ApiResource(
+    service="autoscaling",
+    create_call=put_hook,
+    identity=own("LifecycleHookName"),
+    describe=find(
+        "describe_lifecycle_hooks",
+        "LifecycleHooks.0",
+        AutoScalingGroupName=prop("AutoScalingGroupName"),
+        LifecycleHookNames=[ID],
+    ),
+    settings=(
+        setting("DefaultResult", "HeartbeatTimeout", "LifecycleTransition", put=put_hook, on_create=False),
+    ),
+    delete_call=call(
+        "delete_lifecycle_hook", AutoScalingGroupName=prop("AutoScalingGroupName"), LifecycleHookName=ID
+    ),
+    reads=mirrored("DefaultResult", "HeartbeatTimeout", "LifecycleTransition"),
+    accepts=frozenset(
+        {
+            "AutoScalingGroupName",
+            "DefaultResult",
+            "HeartbeatTimeout",
+            "LifecycleHookName",
+            "LifecycleTransition",
+        }
+    ),
+)
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::AutoScaling::AutoScalingGroup": GROUP,
+    "AWS::AutoScaling::ScheduledAction": SCHEDULED_ACTION,
+    "AWS::AutoScaling::ScalingPolicy": SCALING_POLICY,
+    "AWS::AutoScaling::LifecycleHook": LIFECYCLE_HOOK,
+}

@@ -1,0 +1,99 @@
+"""The processes of one attempt, from the yard's side: starts isolation/cluster.py and speaks with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.machines.settings import CHECKOUT, stop_seconds
+
+LARGEST_EVENT = 65536
+MODULE = "slipway.yard.services.batch.isolation.cluster"
+_DESCRIPTORS = 4  # most of them with one event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """`forked` brings the node's output, `ready` its door to the yard's API, `exited` its code."""
+
+    name: str
+    node: int
+    code: int | None
+    descriptors: tuple[int, ...]
+
+
+class Gang:
+    def __init__(self, plan_file: Path, nodes: int) -> None:
+        self._alive = set(range(nodes))
+        self._lock = threading.Lock()
+        self._timers: list[threading.Timer] = []
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(CHECKOUT)}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-m", MODULE, str(plan_file), str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def events(self) -> Iterator[Event]:
+        """Until the last node has ended, or the cluster is gone."""
+        while self._alive:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._socket, LARGEST_EVENT, _DESCRIPTORS)
+            except OSError:
+                return
+            if not data:
+                return
+            said: dict[str, Any] = json.loads(data)
+            if said["event"] == "exited":
+                with self._lock:
+                    self._alive.discard(said["node"])
+            yield Event(
+                name=said["event"],
+                node=said["node"],
+                code=said.get("code"),
+                descriptors=tuple(descriptors),
+            )
+
+    def stop(self) -> None:
+        """SIGTERM now, SIGKILL to what is still there when the time for it is over."""
+        with self._lock:
+            wanted = sorted(self._alive)
+        self.signal(wanted, signal.SIGTERM)
+        self.later(stop_seconds(), self.signal, wanted, signal.SIGKILL)
+
+    def kill(self, node: int) -> None:
+        self.signal([node], signal.SIGKILL)
+
+    def signal(self, nodes: Sequence[int], number: int) -> None:
+        with suppress(OSError):
+            self._socket.send(json.dumps({"nodes": list(nodes), "signal": int(number)}).encode())
+
+    def later(self, seconds: float, act: Any, *arguments: Any) -> None:
+        """Unless it is closed before."""
+        timer = threading.Timer(seconds, act, arguments)
+        timer.daemon = True
+        self._timers.append(timer)
+        timer.start()
+
+    def close(self) -> None:
+        """Whatever is left ends now."""
+        for timer in self._timers:
+            timer.cancel()
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._process.wait()
+        self._socket.close()

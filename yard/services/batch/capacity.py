@@ -1,0 +1,121 @@
+"""Where a job can run now, or why not, in AWS Batch's words.
+
+Source of the words: user guide, "Jobs stuck in a RUNNABLE status". A further reason is a line of _REFUSALS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.jobs.catalogue.instances import instance_types
+from slipway.yard.gateway import faults
+from slipway.yard.services.batch import book, overrides
+from slipway.yard.services.batch.records import Job
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines.memory import Need
+
+PROCESSES_VARIABLE = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells containers
+INVALID = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
+TOO_LARGE = (
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - "
+    "CE(s) associated with the job queue cannot meet the CPU requirement of the job."
+)
+NO_SUCH_INSTANCE = (
+    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement (vCPU/memory/GPU) is higher "
+    "than that can be met by the CE(s) attached to the job queue."
+)
+NO_CAPACITY = (
+    "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - "
+    "Service cannot fulfill the capacity requested for instance type [{}]"
+)
+# Batch asks EC2 for instances; a fault scripted there keeps the job waiting.
+ASKED = ("ec2", "RunInstances")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One of three: an environment, a reason why there is none, or neither: others have it all."""
+
+    environment: Any = None  # moto's
+    reason: str | None = None
+
+
+def place(job: Job) -> Verdict:
+    environments = [each for each in queue_of(job).environments if each.state == "ENABLED"]
+    for refusal, fits in _REFUSALS:
+        environments = [each for each in environments if fits(job, each)]
+        if not environments:
+            return Verdict(reason=refusal)
+    free = [each for each in environments if vcpus(job) <= _most(each) - _used(each.arn)]
+    if not free:
+        return Verdict()
+    struck = faults.next_for(*ASKED)
+    if struck:
+        kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
+        lacks = struck.kind is faults.Kind.INSUFFICIENT_CAPACITY
+        return Verdict(reason=NO_CAPACITY.format(kind) if lacks else None)
+    return Verdict(environment=free[0])
+
+
+def queue_of(job: Job) -> Any:
+    """moto's; None when it was deleted."""
+    from moto.batch.models import batch_backends
+
+    return batch_backends[ACCOUNT][job.region].get_job_queue(job.queue)
+
+
+def vcpus(job: Job) -> int:
+    """Of all its nodes."""
+    return sum(overrides.resource(each, "VCPU", "vcpus") for each in containers(job))
+
+
+def memory_need(job: Job) -> Need:
+    """What it takes of this machine. What runs without a launcher counts as its node alone."""
+    return Need(nodes=job.nodes, ranks=sum(map(_ranks, containers(job))))
+
+
+def containers(job: Job) -> list[Mapping[str, Any]]:
+    """One for each node."""
+    if job.node_properties is None:
+        return [job.container or {}]
+    return [overrides.container_of_node(job.node_properties, job.submit, node) for node in range(job.nodes)]
+
+
+def _ranks(container: Mapping[str, Any]) -> int:
+    given = {each["name"]: each.get("value", "") for each in container.get("environment", ())}
+    processes = given.get(PROCESSES_VARIABLE, "")
+    return int(processes) if processes.isdecimal() else 0
+
+
+def _most(environment: Any) -> int:
+    return int((environment.compute_resources or {}).get("maxvCpus", 0))
+
+
+def _used(environment_arn: str) -> int:
+    busy = (job for job in book.jobs.values() if job.status in ("STARTING", "RUNNING") and job.attempts)
+    return sum(vcpus(job) for job in busy if job.attempts[-1].environment == environment_arn)
+
+
+def _has_instance(job: Job, environment: Any) -> bool:
+    """Whether one of its instance types is large enough; those that the catalogue lacks are."""
+    known = {each.name: each for each in instance_types()}
+    names: Iterable[str] = (environment.compute_resources or {}).get("instanceTypes") or ["optimal"]
+    if any(name not in known for name in names):
+        return True
+    needs = [
+        (overrides.resource(each, "VCPU", "vcpus"), overrides.resource(each, "MEMORY", "memory"))
+        for each in containers(job)
+    ]
+    return any(
+        all(cpus <= known[name].vcpus and memory_mib <= known[name].memory_mib for cpus, memory_mib in needs)
+        for name in names
+    )
+
+
+_REFUSALS: tuple[tuple[str, Callable[[Job, Any], bool]], ...] = (
+    (INVALID, lambda _job, environment: environment.state == "ENABLED"),
+    (TOO_LARGE, lambda job, environment: vcpus(job) <= _most(environment)),
+    (NO_SUCH_INSTANCE, _has_instance),
+)

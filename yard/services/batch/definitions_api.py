@@ -1,0 +1,131 @@
+"""Batch's job definitions, kept whole: moto forgets the nodes of multi-node ones.
+
+What Batch fills in where nothing is given is in _CONTAINER_DEFAULTS.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.services.recorded import page
+
+Parameters = Mapping[str, Any]
+Definition = dict[str, Any]
+
+_definitions: dict[tuple[str, str], list[Definition]] = {}  # (region, name) -> its revisions
+_lock = threading.Lock()
+
+_LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
+_CONTAINER_DEFAULTS: Mapping[str, Any] = {name: [] for name in _LISTS}
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    _definitions.clear()
+
+
+def find(wanted: str, region: str) -> Definition | None:
+    """By ARN, by name:revision, or by name: then the newest that is active."""
+    name, _, revision = wanted.rpartition("/")[2].partition(":")
+    with _lock:
+        revisions = _definitions.get((region, name), [])
+        if revision:
+            found = [each for each in revisions if str(each["revision"]) == revision]
+        else:
+            found = [each for each in revisions if each["status"] == "ACTIVE"]
+        return copy.deepcopy(found[-1]) if found else None
+
+
+def _register(parameters: Parameters, region: str) -> dict[str, Any]:
+    from moto.batch.models import batch_backends
+
+    name = parameters["jobDefinitionName"]
+    definition = _completed(parameters)
+    for container in _containers(definition):
+        _refuse_without_resources(container)
+    with _lock:
+        revisions = _definitions.setdefault((region, name), [])
+        number = len(revisions) + 1
+        arn = f"arn:aws:batch:{region}:{ACCOUNT}:job-definition/{name}:{number}"
+        revisions.append({**definition, "revision": number, "jobDefinitionArn": arn, "status": "ACTIVE"})
+    batch_backends[ACCOUNT][region].tag_resource(arn, parameters.get("tags") or {})
+    return {"jobDefinitionName": name, "jobDefinitionArn": arn, "revision": number}
+
+
+def _completed(parameters: Parameters) -> Definition:
+    definition: Definition = copy.deepcopy(
+        {"parameters": {}, "containerOrchestrationType": "ECS", **parameters}
+    )
+    definition.pop("tags", None)
+    for container in _containers(definition):
+        for member, value in _CONTAINER_DEFAULTS.items():
+            container.setdefault(member, copy.deepcopy(value))
+    for rule in definition.get("retryStrategy", {}).get("evaluateOnExit", ()):
+        rule["action"] = rule["action"].lower()  # so it comes back from Batch
+    return definition
+
+
+def _containers(definition: Definition) -> Iterator[dict[str, Any]]:
+    if "containerProperties" in definition:
+        yield definition["containerProperties"]
+    for group in definition.get("nodeProperties", {}).get("nodeRangeProperties", ()):
+        if "container" in group:
+            yield group["container"]
+
+
+def _refuse_without_resources(container: Mapping[str, Any]) -> None:
+    given = {item["type"] for item in container["resourceRequirements"]}
+    for kind, older_member in (("VCPU", "vcpus"), ("MEMORY", "memory")):
+        if kind not in given and older_member not in container:
+            raise ApiError("ClientException", f"Container properties must contain {older_member}")
+
+
+def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
+    wanted = parameters.get("jobDefinitions")
+    if wanted:
+        found = [each for each in (find(name, region) for name in wanted) if each]
+    else:
+        name = parameters.get("jobDefinitionName", "").rpartition("/")[2]
+        found = [each for each in _all(region) if name in ("", each["jobDefinitionName"])]
+    status = parameters.get("status")
+    shown = [_tagged(each, region) for each in found if status in (None, each["status"])]
+    here, following = page(shown, parameters)
+    return {"jobDefinitions": here, **following}
+
+
+def _all(region: str) -> list[Definition]:
+    with _lock:
+        every = (revisions for (where, _name), revisions in _definitions.items() if where == region)
+        return [copy.deepcopy(each) for revisions in every for each in revisions]
+
+
+def _tagged(definition: Definition, region: str) -> Definition:
+    from moto.batch.models import batch_backends
+
+    tags = batch_backends[ACCOUNT][region].list_tags_for_resource(definition["jobDefinitionArn"])
+    return {**definition, "tags": tags}
+
+
+def _deregister(parameters: Parameters, region: str) -> dict[str, Any]:
+    name, _, revision = parameters["jobDefinition"].rpartition("/")[2].partition(":")
+    with _lock:
+        for each in _definitions.get((region, name), []):
+            if str(each["revision"]) == revision:
+                each["status"] = "INACTIVE"
+                return {}
+    raise ApiError("ClientException", f"Job definition {parameters['jobDefinition']} does not exist")
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "DeregisterJobDefinition": _deregister,
+    "DescribeJobDefinitions": _describe,
+    "RegisterJobDefinition": _register,
+}

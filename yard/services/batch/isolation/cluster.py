@@ -1,0 +1,165 @@
+"""The nodes of one attempt, as one process tree that ends as a whole: `python -m … PLAN DESCRIPTOR`.
+
+The yard speaks to it over a socket: it hears of each node's start and end, and says which to signal. When the
+yard is gone, so is everything here. Standard library only. A new order is a branch of _obey.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from slipway.yard.services.batch.isolation import node
+from slipway.yard.machines.isolation import kernel, namespaces, processes
+
+Plan = Mapping[str, Any]
+
+LARGEST_ORDER = 65536
+
+
+def main(plan_file: str, descriptor: str) -> NoReturn:
+    control = socket.socket(fileno=int(descriptor))
+    os.set_inheritable(control.fileno(), False)
+    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    if plan["isolated"]:
+        namespaces.enter_network(plan["tier"], control)
+    else:
+        kernel.adopt_orphans()
+    awake = namespaces.wake_on_children()
+    Cluster(plan, control).run(awake)
+
+
+class Cluster:
+    def __init__(self, plan: Plan, control: socket.socket) -> None:
+        self.plan, self.control = plan, control
+        self.holders: dict[int, int] = {}  # the process that we wait for -> its node
+        self.first: dict[int, int] = {}  # node -> its first process
+
+    def run(self, awake: int) -> NoReturn:
+        starts = [self._fork(each) for each in self.plan["nodes"]]
+        if self.plan["isolated"]:
+            self._plug_in()
+        for start in starts:
+            os.write(start, b"g")
+            os.close(start)
+        heard = self.control.fileno()
+        while True:
+            readable, _, _ = select.select([heard, awake], [], [])
+            if awake in readable:
+                os.read(awake, 4096)
+                self._reap()
+            if heard in readable:
+                self._obey(self.control.recv(LARGEST_ORDER))
+
+    def _fork(self, spec: Mapping[str, Any]) -> int:
+        """Returns where to write when the node may go on."""
+        (go, start), (up, told), (output, log) = os.pipe(), os.pipe(), os.pipe()
+        holder = os.fork()
+        if holder == 0:
+            namespaces.sleep_through_children()
+            os.close(output)
+            self._hold(spec, go, told, log)
+        for each in (go, told, log):
+            os.close(each)
+        self.holders[holder] = spec["index"]
+        self.first[spec["index"]] = int(os.read(up, 32) or b"0")
+        os.close(up)
+        event = json.dumps({"event": "forked", "node": spec["index"]}).encode()
+        socket.send_fds(self.control, [event], [output])
+        os.close(output)
+        return start
+
+    def _hold(self, spec: Mapping[str, Any], go: int, told: int, log: int) -> NoReturn:
+        """In the fork. A PID namespace holds the children of its maker, so one process stands between."""
+        code = 1
+        with contextlib.suppress(OSError):
+            code = self._hold_first(spec, go, told, log)
+        os._exit(code)
+
+    def _hold_first(self, spec: Mapping[str, Any], go: int, told: int, log: int) -> int:
+        kernel.die_with_parent()
+        if not self.plan["isolated"]:
+            os.setsid()
+            kernel.adopt_orphans()
+            os.write(told, str(os.getpid()).encode())
+            os.read(go, 1)
+            node.run(self.plan, spec, self.control, log)
+        kernel.unshare(namespaces.OF_A_MACHINE)
+        first = os.fork()
+        if first == 0:
+            kernel.die_with_parent()
+            os.read(go, 1)
+            self._first_process(spec, log)
+        os.write(told, str(first).encode())
+        os.close(log)
+        self.control.close()
+        code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+        return code if code >= 0 else 128 - code
+
+    def _first_process(self, spec: Mapping[str, Any], log: int) -> NoReturn:
+        try:
+            node.run(self.plan, spec, self.control, log)
+        except BaseException as error:
+            os.write(log, f"the yard cannot set up this node: {error!r}\n".encode())
+            raise
+        finally:
+            os._exit(1)
+
+    def _plug_in(self) -> None:
+        """A cable from each node to the bridge. The holder shares the node's network."""
+        lines: list[str] = []
+        for holder, index in self.holders.items():
+            lines += namespaces.cable(index, holder)
+        namespaces.ip(*lines)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                ended, status = os.waitpid(-1, os.WNOHANG)
+                if ended == 0:
+                    return
+                if ended in self.holders:
+                    self._report(self.holders.pop(ended), os.waitstatus_to_exitcode(status))
+
+    def _report(self, index: int, code: int) -> None:
+        event = {"event": "exited", "node": index, "code": code if code >= 0 else 128 - code}
+        self.control.send(json.dumps(event).encode())
+
+    def _obey(self, order: bytes) -> None:
+        if not order:  # the yard is gone, or needs us no more
+            self._end()
+        wanted = json.loads(order)
+        for index in wanted["nodes"]:
+            self._signal(index, wanted["signal"])
+
+    def _signal(self, index: int, number: int) -> None:
+        if index not in self.holders.values() or not self.first[index]:
+            return
+        first = self.first[index]
+        if number == signal.SIGKILL and not self.plan["isolated"]:
+            processes.kill_all([first, *processes.descendants(first)])
+        else:
+            processes.kill_all([first], number)
+
+    def _end(self) -> NoReturn:
+        if not self.plan["isolated"]:
+            while left := processes.descendants(os.getpid()):
+                processes.kill_all(left)
+                self._reap_quietly()
+        os._exit(0)  # the first process of a PID namespace takes all others with it
+
+    def _reap_quietly(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,90 @@
+"""One node of a job: its first process, which starts the container's command, passes signals on and reaps.
+
+Runs in a fork of cluster.py, so it may import the standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from slipway.yard.services.batch.isolation import files
+from slipway.yard.machines.isolation import kernel, namespaces, processes
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket, log: int) -> NoReturn:
+    """Never returns: it ends with the exit code of the command."""
+    descriptors = []
+    if plan["isolated"]:
+        files.enter(node, plan["keep"], plan["home"])
+        kernel.set_hostname(node["hostname"])
+        namespaces.ip("link set lo up", f"addr add {node['address']} dev eth0", "link set eth0 up")
+        descriptors = [_listener(plan["port"])]
+    ready = json.dumps({"event": "ready", "node": node["index"]}).encode()
+    socket.send_fds(control, [ready], [each.fileno() for each in descriptors])
+    for each in (control, *descriptors):
+        each.close()
+    _take_output(log)
+    if plan["isolated"] and not node["init"]:
+        _execute(node)
+    code = _supervise(node)
+    if not plan["isolated"]:
+        processes.kill_all(processes.descendants(os.getpid()))
+    os._exit(code)
+
+
+def _listener(port: int) -> socket.socket:
+    """The yard's own address, in this node's network; the yard accepts what comes in here."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(128)
+    return listener
+
+
+def _take_output(log: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
+
+
+def _supervise(node: Mapping[str, Any]) -> int:
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        _execute(node)
+    for each in FORWARDED:
+        signal.signal(each, lambda number, _frame: _pass_on(child, number))
+    while True:
+        ended, status = os.wait()  # whoever lost its parent ends here too
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _pass_on(child: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, number)
+
+
+def _execute(node: Mapping[str, Any]) -> NoReturn:
+    for each in (*FORWARDED, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(each, signal.SIG_DFL)
+    argv: list[str] = node["argv"]
+    try:
+        os.chdir(node["cwd"])
+        os.execvpe(argv[0], argv, node["environment"])  # noqa: S606 - no shell reads it
+    except OSError as error:
+        sys.stderr.write(f"exec: {argv[0]!r}: {error.strerror}\n")
+        sys.stderr.flush()
+        os._exit(processes.code_of(error, argv[0], node["environment"].get("PATH", os.defpath)))

@@ -1,0 +1,110 @@
+"""From a deployed job definition and a SubmitJob to what each node runs, merged as AWS Batch merges them.
+
+Sources: the API reference's NodeOverrides, NodePropertyOverride, ContainerOverrides, and the user guide on
+multi-node jobs and on job definition parameters. A member that can be overridden is a line of _container.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slipway.yard.errors import ApiError
+
+Container = dict[str, Any]
+Properties = Mapping[str, Any]
+
+
+def node_properties(definition: Properties, submit: Properties) -> dict[str, Any]:
+    """The definition's nodeProperties with the overrides in them: as DescribeJobs shows them."""
+    found: dict[str, Any] = copy.deepcopy(dict(definition["nodeProperties"]))
+    overrides = submit.get("nodeOverrides") or {}
+    if count := overrides.get("numNodes"):
+        _refuse_count(found, count)
+        found["numNodes"] = count
+    for group in found["nodeRangeProperties"]:
+        for override in overrides.get("nodePropertyOverrides", ()):
+            if _bounds(override["targetNodes"], found["numNodes"]) == _bounds(
+                group["targetNodes"], found["numNodes"]
+            ):
+                group["container"] = _container(group["container"], override.get("containerOverrides", {}))
+    return found
+
+
+def container_of_node(properties: Properties, submit: Properties, node: int) -> Container:
+    """Of ranges that lie in each other the narrower counts, and overrides apply to the nodes they name."""
+    count = properties["numNodes"]
+    holding = [
+        group for group in properties["nodeRangeProperties"] if _holds(group["targetNodes"], node, count)
+    ]
+    container: Container = min(holding, key=lambda group: _width(group["targetNodes"], count))["container"]
+    for override in (submit.get("nodeOverrides") or {}).get("nodePropertyOverrides", ()):
+        if _holds(override["targetNodes"], node, count):
+            container = _container(container, override.get("containerOverrides", {}))
+    return container
+
+
+def single_container(definition: Properties, submit: Properties) -> Container:
+    return _container(definition["containerProperties"], submit.get("containerOverrides") or {})
+
+
+def command(container: Properties, definition: Properties, submit: Properties) -> list[str]:
+    """With `Ref::name` replaced by the parameter of that name, where there is one."""
+    parameters = {**definition.get("parameters", {}), **(submit.get("parameters") or {})}
+    words = container.get("command", [])
+    return [parameters.get(word[5:], word) if word.startswith("Ref::") else word for word in words]
+
+
+def resource(container: Properties, kind: str, older_member: str) -> int:
+    for item in container.get("resourceRequirements", ()):
+        if item["type"] == kind:
+            return int(float(item["value"]))
+    return int(container.get(older_member, 0))
+
+
+def _container(container: Properties, override: Properties) -> Container:
+    merged = copy.deepcopy(dict(container))
+    for member in ("command", "instanceType", "vcpus", "memory"):
+        if override.get(member):
+            merged[member] = override[member]
+    merged["environment"] = _by_key(container, override, "environment", "name")
+    merged["resourceRequirements"] = _by_key(container, override, "resourceRequirements", "type")
+    return merged
+
+
+def _by_key(container: Properties, override: Properties, member: str, key: str) -> list[dict[str, str]]:
+    items: Sequence[dict[str, str]] = [*container.get(member, ()), *override.get(member, ())]
+    return list({item[key]: item for item in items}.values())
+
+
+def _refuse_count(properties: Properties, count: int) -> None:
+    ranges = [group["targetNodes"] for group in properties["nodeRangeProperties"]]
+    if not any(text.endswith(":") for text in ranges):
+        raise ApiError(
+            "ClientException",
+            f"numNodes can be overridden only where a node range is open above, as '0:'; they are {ranges}",
+        )
+    lowest = max(int(text.partition(":")[0] or 0) for text in ranges)
+    needed = max(lowest, properties["mainNode"])
+    if count <= needed:
+        raise ApiError(
+            "ClientException",
+            f"numNodes {count} leaves out node {needed}, which the definition names",
+        )
+
+
+def _bounds(text: str, count: int) -> tuple[int, int]:
+    low, colon, high = text.partition(":")
+    first = int(low or 0)
+    return first, int(high) if high else (count - 1 if colon else first)
+
+
+def _holds(text: str, node: int, count: int) -> bool:
+    first, last = _bounds(text, count)
+    return first <= node <= last
+
+
+def _width(text: str, count: int) -> int:
+    first, last = _bounds(text, count)
+    return last - first

@@ -1,0 +1,150 @@
+"""One attempt of a job as the processes that will run: decided here, carried out by isolation/cluster.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from slipway.yard import state
+from slipway.yard.services.batch import capacity, overrides, variables
+from slipway.yard.machines import storage
+from slipway.yard.services.batch.records import Attempt, Job
+from slipway.yard.machines.settings import interpreter, needed
+from slipway.yard.services.batch.variables import Place
+from slipway.yard.machines.isolation import home
+from slipway.yard.machines.isolation.tiers import Tier
+
+PYTHONS = ("python", "python3")
+WORK = "/job"  # the folder in which a command starts
+SHARED_MEMORY_MIB = 64  # Docker's
+PLAN_FILE = "plan.json"
+_NODES_IN_A_ROW = 200
+
+Node = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the nodes of one attempt have in common."""
+
+    job: Job
+    attempt: Attempt
+    environment: Any  # moto's compute environment
+    tier: Tier
+    folder: Path
+
+    def address(self, node: int) -> str:
+        """Another attempt has other addresses, as other instances would."""
+        row = (self.attempt.number * 8 + node // _NODES_IN_A_ROW) % 256
+        return f"{'10' if self.tier.isolated else '127'}.0.{row}.{10 + node % _NODES_IN_A_ROW}"
+
+
+def write(stage: Stage) -> Path:
+    """The file that the cluster reads."""
+    shared = storage.shared_paths(stage.environment, stage.job.region)
+    containers = capacity.containers(stage.job)
+    nodes = [_node(stage, index, container, shared) for index, container in enumerate(containers)]
+    hosts = _hosts(nodes)
+    for node in nodes:
+        (Path(node["folder"]) / "hosts").write_text(hosts, encoding="utf-8")
+    plan = {
+        "tier": stage.tier.name,
+        "isolated": stage.tier.isolated,
+        "port": urlsplit(endpoint()).port,
+        "keep": needed(),
+        "home": home.plan(needed(), state.home()),
+        "nodes": nodes,
+    }
+    file = stage.folder / PLAN_FILE
+    file.write_text(json.dumps(plan), encoding="utf-8")
+    return file
+
+
+def endpoint() -> str:
+    return os.environ["SLIPWAY_YARD_ENDPOINT"]
+
+
+def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mapping[str, str]) -> Node:
+    job, own = stage.job, stage.folder / f"node-{index}"
+    for name in ("tmp", "work"):
+        (own / name).mkdir(parents=True)
+    (own / "tmp").chmod(0o1777)
+    linux = container.get("linuxParameters") or {}
+    place = _place(stage, index)
+    node: Node = {
+        "index": index,
+        "folder": str(own),
+        "cwd": WORK,
+        "hostname": _hostname(stage.address(index), job.region),
+        "address": f"{stage.address(index)}/16",
+        "argv": _argv(overrides.command(container, job.definition, job.submit)),
+        "environment": variables.of_container(place, container, endpoint()),
+        "mounts": [(str(own / "work"), WORK), *storage.mounts(container, shared, own)],
+        "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
+        "init": bool(linux.get("initProcessEnabled")),
+    }
+    return node if stage.tier.isolated else _without_mounts(node)
+
+
+def _place(stage: Stage, index: int) -> Place:
+    job = stage.job
+    is_multinode = job.node_properties is not None
+    return Place(
+        job_id=f"{job.id}#{index}" if is_multinode else job.id,
+        attempt=stage.attempt.number,
+        queue=job.queue.rpartition("/")[2],
+        environment=stage.environment.name,
+        region=job.region,
+        node=index if is_multinode else None,
+        nodes=job.nodes,
+        main_node=job.main_node,
+        main_address=stage.address(job.main_node),
+        array_index=job.index,
+        array_size=len(job.parent.children) if job.parent else 0,
+    )
+
+
+def _hostname(address: str, region: str) -> str:
+    """As EC2 names instances by their address."""
+    domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
+    return f"ip-{address.replace('.', '-')}.{domain}"
+
+
+def _hosts(nodes: Sequence[Node]) -> str:
+    """In place of the network's DNS. torch looks up mapped addresses too."""
+    lines = ["127.0.0.1 localhost", "::1 localhost"]
+    for node in nodes:
+        address, name = node["address"].partition("/")[0], node["hostname"]
+        names = f"{name} {name.partition('.')[0]}"
+        lines += [f"{address} {names}", f"::ffff:{address} {names}"]
+    return "\n".join(lines) + "\n"
+
+
+def _argv(command: Sequence[str]) -> list[str]:
+    """Without one an image runs its own command, which the yard has not: nothing is done, and that well."""
+    words = list(command) or ["true"]
+    return [interpreter(), *words[1:]] if words[0] in PYTHONS else words
+
+
+def _without_mounts(node: Node) -> Node:
+    """Nothing can be mounted: where paths of mounts are said, the folders behind them stand instead."""
+
+    def replaced(text: str) -> str:
+        for source, target in reversed(node["mounts"]):
+            place = source.replace("\\", r"\\")
+            text = re.sub(rf"(?<![\w/.-]){re.escape(target)}(?![\w.-])", place, text)
+        return text
+
+    environment = {name: replaced(value) for name, value in node["environment"].items()}
+    return {
+        **node,
+        "argv": [node["argv"][0], *map(replaced, node["argv"][1:])],
+        "environment": environment,
+        "cwd": replaced(WORK),
+    }

@@ -1,0 +1,211 @@
+"""AWS Batch: compute environments, queues, job definitions, scheduling policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.scope import ID, Scope, input_shape, prop, response
+from slipway.yard.cloudformation.resources.shapes import like
+from slipway.yard.cloudformation.resources.tags import tags
+
+# Batch takes it with an update, and never shows it.
+UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
+
+
+def first_resources(scope: Scope) -> dict[str, Any] | None:
+    """Without what speaks of updates alone."""
+    given = scope.properties.get("ComputeResources")
+    return given and {name: value for name, value in given.items() if name not in UPDATE_ONLY}
+
+
+def changed_resources(scope: Scope) -> dict[str, Any] | None:
+    """What UpdateComputeEnvironment takes of the compute resources; the rest cannot change in place."""
+    given = scope.properties.get("ComputeResources")
+    if given is None or given == scope.before.get("ComputeResources"):
+        return None
+    shape = input_shape(scope.context.client("batch"), "update_compute_environment")
+    members = {name.lower() for name in shape.members["computeResources"].members}
+    return {name: value for name, value in given.items() if name.lower() in members}
+
+
+def delete_environment(scope: Scope) -> None:
+    """Batch deletes only what is disabled, and nothing that a queue still uses; moto knows neither."""
+    queues = scope.send("describe_job_queues")["jobQueues"]
+    using = [
+        queue["jobQueueName"]
+        for queue in queues
+        if any(
+            item["computeEnvironment"] in (scope.id, _name(scope.id))
+            for item in queue["computeEnvironmentOrder"]
+        )
+    ]
+    if using:
+        message = f"Cannot delete, found existing JobQueue relationship: {', '.join(using)}"
+        raise ApiError("ClientException", message)
+    if scope.send("describe_compute_environments", computeEnvironments=[scope.id])["computeEnvironments"]:
+        scope.send("update_compute_environment", computeEnvironment=scope.id, state="DISABLED")
+        scope.send("delete_compute_environment", computeEnvironment=scope.id)
+
+
+def delete_queue(scope: Scope) -> None:
+    if scope.send("describe_job_queues", jobQueues=[scope.id])["jobQueues"]:
+        scope.send("update_job_queue", jobQueue=scope.id, state="DISABLED")
+        scope.send("delete_job_queue", jobQueue=scope.id)
+
+
+def update_queue(scope: Scope) -> None:
+    names = (
+        "ComputeEnvironmentOrder",
+        "JobStateTimeLimitActions",
+        "Priority",
+        "SchedulingPolicyArn",
+        "State",
+    )
+    given = {name[0].lower() + name[1:]: scope.properties.get(name) for name in names}
+    if scope.before.get("JobStateTimeLimitActions") and not given["jobStateTimeLimitActions"]:
+        given["jobStateTimeLimitActions"] = []
+    scope.send("update_job_queue", jobQueue=scope.id, **given)
+
+
+def read_retries(scope: Scope) -> Any:
+    """Batch writes the actions of a retry strategy in small letters."""
+    given = scope.properties["RetryStrategy"]
+    found = like(given, scope.live.get("retryStrategy") or {})
+    return given if str(found).lower() == str(given).lower() else found
+
+
+def read_resources(scope: Scope) -> Any:
+    given = scope.properties["ComputeResources"]
+    unseen = {name: value for name, value in given.items() if name in UPDATE_ONLY}
+    return {**like(given, scope.live["computeResources"]), **unseen}
+
+
+COMPUTE_ENVIRONMENT = ApiResource(
+    service="batch",
+    name=Name(property="ComputeEnvironmentName", limit=128),
+    create_call=shaped(
+        "create_compute_environment", computeResources=first_resources, state=prop("State", "ENABLED")
+    ),
+    identity=response("computeEnvironmentArn"),
+    describe=find("describe_compute_environments", "computeEnvironments.0", computeEnvironments=[ID]),
+    attributes={"ComputeEnvironmentArn": ID},
+    settings=(
+        setting(
+            "ComputeResources",
+            "ServiceRole",
+            "State",
+            "UnmanagedvCpus",
+            put=call(
+                "update_compute_environment",
+                computeEnvironment=ID,
+                computeResources=changed_resources,
+                serviceRole=prop("ServiceRole"),
+                state=prop("State", "ENABLED"),
+                unmanagedvCpus=prop("UnmanagedvCpus"),
+                updatePolicy=prop("UpdatePolicy"),
+            ),
+            on_create=False,
+        ),
+        # These two say how an update is carried out; Batch does not keep them.
+        setting("ReplaceComputeEnvironment", "UpdatePolicy", put=lambda _scope: None),
+    ),
+    delete_call=delete_environment,
+    reads={**mirrored("State", "ServiceRole"), "ComputeResources": read_resources},
+)
+
+QUEUE = ApiResource(
+    service="batch",
+    name=Name(property="JobQueueName", limit=128),
+    create_call=shaped("create_job_queue", state=prop("State", "ENABLED")),
+    identity=response("jobQueueArn"),
+    describe=find("describe_job_queues", "jobQueues.0", jobQueues=[ID]),
+    attributes={"JobQueueArn": ID},
+    settings=(
+        setting(
+            "ComputeEnvironmentOrder",
+            "JobStateTimeLimitActions",
+            "Priority",
+            "SchedulingPolicyArn",
+            "State",
+            put=update_queue,
+            on_create=False,
+        ),
+        tags(resourceArn=ID),
+    ),
+    delete_call=delete_queue,
+    reads=mirrored("ComputeEnvironmentOrder", "JobStateTimeLimitActions", "Priority", "State"),
+    accepts=frozenset({"State"}),
+)
+
+REVISION = ApiResource(
+    service="batch",
+    name=Name(property="JobDefinitionName", limit=128),
+    create_call=shaped("register_job_definition"),
+    identity=response("jobDefinitionArn"),
+    describe=find("describe_job_definitions", "jobDefinitions.0", jobDefinitions=[ID]),
+    attributes={"JobDefinitionArn": ID},
+    delete_call=call("deregister_job_definition", jobDefinition=ID),
+    reads={**mirrored("NodeProperties", "ContainerProperties", "Timeout"), "RetryStrategy": read_retries},
+)
+
+
+class JobDefinition:
+    """Its physical id is the ARN of a revision: an update registers a new one, and the id changes without a
+    replacement.
+    """
+
+    fidelity = Fidelity.MOTO
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        return REVISION.create(context, properties)
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        name = _name(resource.physical_id).rpartition(":")[0]
+        revision = REVISION.create(context, {**new, "JobDefinitionName": name})
+        if not new.get("ResourceRetentionPolicy", {}).get("SkipDeregisterOnUpdate"):
+            REVISION.delete(context, resource, old)
+        return revision
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        REVISION.delete(context, resource, properties)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        scope = Scope(context=context, service="batch", id=resource.physical_id, properties=properties)
+        found = REVISION.describe(scope) if REVISION.describe else None
+        return REVISION.read(context, resource, properties) if found and found["status"] == "ACTIVE" else None
+
+
+SCHEDULING_POLICY = ApiResource(
+    service="batch",
+    name=Name(property="Name", limit=128),
+    create_call=shaped("create_scheduling_policy"),
+    identity=response("arn"),
+    describe=find("describe_scheduling_policies", "schedulingPolicies.0", arns=[ID]),
+    attributes={"Arn": ID},
+    settings=(
+        setting(
+            "FairsharePolicy",
+            put=call("update_scheduling_policy", arn=ID, fairsharePolicy=prop("FairsharePolicy", {})),
+            on_create=False,
+        ),
+        tags(resourceArn=ID),
+    ),
+    delete_call=call("delete_scheduling_policy", arn=ID),
+    reads=mirrored("FairsharePolicy"),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::Batch::ComputeEnvironment": COMPUTE_ENVIRONMENT,
+    "AWS::Batch::JobQueue": QUEUE,
+    "AWS::Batch::JobDefinition": JobDefinition(),
+    "AWS::Batch::SchedulingPolicy": SCHEDULING_POLICY,
+}
+
+
+def _name(arn: str) -> str:
+    return arn.rpartition("/")[2]

@@ -1,0 +1,47 @@
+"""Budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting
+from slipway.yard.cloudformation.resources.names import generated
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Scope
+from slipway.yard.cloudformation.resources.shapes import like
+
+
+def create_budget(scope: Scope) -> dict[str, Any]:
+    return scope.send(
+        "create_budget",
+        AccountId=scope.context.account,
+        Budget={**scope.properties["Budget"], "BudgetName": budget_name(scope)},
+        NotificationsWithSubscribers=scope.properties.get("NotificationsWithSubscribers"),
+    )
+
+
+def budget_name(scope: Scope) -> str:
+    return scope.id or str(scope.properties["Budget"].get("BudgetName") or generated(scope.context, 100))
+
+
+def rewrite_budget(scope: Scope) -> None:
+    """moto has no UpdateBudget: the budget is written anew under its own name."""
+    scope.send("delete_budget", AccountId=scope.context.account, BudgetName=scope.id)
+    create_budget(scope)
+
+
+BUDGET = ApiResource(
+    service="budgets",
+    create_call=create_budget,
+    identity=budget_name,
+    describe=find("describe_budget", "Budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
+    attributes={"Id": ID},
+    settings=(setting("Budget", put=rewrite_budget, on_create=False),),
+    delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
+    reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
+    accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),
+)
+
+
+PROVIDERS: Mapping[str, Provider] = {"AWS::Budgets::Budget": BUDGET}

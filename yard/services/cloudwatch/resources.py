@@ -1,0 +1,81 @@
+"""CloudWatch: alarms and dashboards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.scope import ID, live, prop, text
+from slipway.yard.cloudformation.resources.tags import tags
+
+ALARM_ARN = "arn:aws:cloudwatch:{region}:{account}:alarm:{id}"
+ALARM_PROPERTIES = (
+    "ActionsEnabled",
+    "AlarmActions",
+    "AlarmDescription",
+    "ComparisonOperator",
+    "DatapointsToAlarm",
+    "Dimensions",
+    "EvaluateLowSampleCountPercentile",
+    "EvaluationPeriods",
+    "ExtendedStatistic",
+    "InsufficientDataActions",
+    "MetricName",
+    "Metrics",
+    "Namespace",
+    "OKActions",
+    "Period",
+    "Statistic",
+    "Threshold",
+    "ThresholdMetricId",
+    "TreatMissingData",
+    "Unit",
+)
+# Writing an alarm again under its name changes it.
+ALARM = ApiResource(
+    service="cloudwatch",
+    name=Name(property="AlarmName", limit=255),
+    create_call=shaped("put_metric_alarm"),
+    identity=prop("AlarmName"),
+    describe=find("describe_alarms", "MetricAlarms.0", AlarmNames=[ID]),
+    attributes={"Arn": live("AlarmArn")},
+    settings=(
+        setting(*ALARM_PROPERTIES, put=shaped("put_metric_alarm", AlarmName=ID, Tags=None), on_create=False),
+        tags(ResourceARN=text(ALARM_ARN)),
+    ),
+    delete_call=call("delete_alarms", AlarmNames=[ID]),
+    reads=mirrored(*ALARM_PROPERTIES),
+)
+
+# moto has no PutCompositeAlarm.
+COMPOSITE_ALARM = Recorded(
+    type="AWS::CloudWatch::CompositeAlarm",
+    name=Name(property="AlarmName", limit=255),
+    identity=prop("AlarmName"),
+    attributes={"Arn": text(ALARM_ARN)},
+)
+
+DASHBOARD = ApiResource(
+    service="cloudwatch",
+    name=Name(property="DashboardName", limit=255),
+    create_call=shaped("put_dashboard"),
+    identity=prop("DashboardName"),
+    describe=find("get_dashboard", "", DashboardName=ID),
+    settings=(
+        setting(
+            "DashboardBody",
+            put=call("put_dashboard", DashboardName=ID, DashboardBody=prop("DashboardBody")),
+            on_create=False,
+        ),
+    ),
+    delete_call=call("delete_dashboards", DashboardNames=[ID]),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::CloudWatch::Alarm": ALARM,
+    "AWS::CloudWatch::CompositeAlarm": COMPOSITE_ALARM,
+    "AWS::CloudWatch::Dashboard": DASHBOARD,
+}

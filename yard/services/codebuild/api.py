@@ -1,0 +1,127 @@
+"""CodeBuild's projects and builds. What happens inside a build is in image_build.py.
+
+Another operation is a function and its line in _OPERATIONS.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.services.registry import not_emulated
+from slipway.yard.services.codebuild.build import Build, start
+
+Parameters = Mapping[str, Any]
+
+_projects: dict[tuple[str, str], dict[str, Any]] = {}  # (region, name)
+_builds: dict[str, Build] = {}
+_lock = threading.Lock()
+
+_DEFAULTS = {
+    "timeoutInMinutes": 60,
+    "queuedTimeoutInMinutes": 480,
+    "cache": {"type": "NO_CACHE"},
+    "badge": {"badgeEnabled": False},
+    "projectVisibility": "PRIVATE",
+    "tags": [],
+}
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    if operation not in _OPERATIONS:
+        raise not_emulated("codebuild", operation)
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    _projects.clear()
+    _builds.clear()
+
+
+def _create_project(parameters: Parameters, region: str) -> dict[str, Any]:
+    name = parameters["name"]
+    now = datetime.now(UTC)
+    project = {
+        **_DEFAULTS,
+        "encryptionKey": f"arn:aws:kms:{region}:{ACCOUNT}:alias/aws/s3",
+        **parameters,
+        "arn": f"arn:aws:codebuild:{region}:{ACCOUNT}:project/{name}",
+        "created": now,
+        "lastModified": now,
+    }
+    with _lock:
+        if (region, name) in _projects:
+            raise ApiError("ResourceAlreadyExistsException", f"Project already exists: {project['arn']}")
+        _projects[region, name] = project
+    return {"project": project}
+
+
+def _update_project(parameters: Parameters, region: str) -> dict[str, Any]:
+    with _lock:
+        project = {**_project(parameters["name"], region), **parameters, "lastModified": datetime.now(UTC)}
+        _projects[region, parameters["name"]] = project
+    return {"project": project}
+
+
+def _batch_get_projects(parameters: Parameters, region: str) -> dict[str, Any]:
+    """By name or by ARN."""
+    asked = {wanted: _projects.get((region, wanted.rpartition("/")[2])) for wanted in parameters["names"]}
+    missing = [wanted for wanted, project in asked.items() if project is None]
+    return {"projects": [project for project in asked.values() if project], "projectsNotFound": missing}
+
+
+def _list_projects(_parameters: Parameters, region: str) -> dict[str, Any]:
+    return {"projects": sorted(name for where, name in _projects if where == region)}
+
+
+def _delete_project(parameters: Parameters, region: str) -> dict[str, Any]:
+    """One that is not there is no error to CodeBuild."""
+    with _lock:
+        _projects.pop((region, parameters["name"].rpartition("/")[2]), None)
+    return {}
+
+
+def _start_build(parameters: Parameters, region: str) -> dict[str, Any]:
+    project = _project(parameters["projectName"].rpartition("/")[2], region)
+    with _lock:
+        number = 1 + sum(build.facts["projectName"] == project["name"] for build in _builds.values())
+        build = Build.of(project, parameters, number, region)
+        _builds[build.facts["id"]] = build
+    answer = {"build": build.view()}
+    start(build)
+    return answer
+
+
+def _batch_get_builds(parameters: Parameters, _region: str) -> dict[str, Any]:
+    asked = {wanted: _builds.get(wanted.rpartition("build/")[2]) for wanted in parameters["ids"]}
+    missing = [wanted for wanted, build in asked.items() if build is None]
+    return {"builds": [build.view() for build in asked.values() if build], "buildsNotFound": missing}
+
+
+def _list_builds_for_project(parameters: Parameters, region: str) -> dict[str, Any]:
+    project = _project(parameters["projectName"], region)
+    ids = [key for key, build in _builds.items() if build.facts["projectName"] == project["name"]]
+    return {"ids": ids if parameters.get("sortOrder") == "ASCENDING" else ids[::-1]}
+
+
+def _project(name: str, region: str) -> dict[str, Any]:
+    try:
+        return _projects[region, name]
+    except KeyError:
+        raise ApiError("ResourceNotFoundException", f"Project cannot be found: {name}") from None
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "BatchGetBuilds": _batch_get_builds,
+    "BatchGetProjects": _batch_get_projects,
+    "CreateProject": _create_project,
+    "DeleteProject": _delete_project,
+    "ListBuildsForProject": _list_builds_for_project,
+    "ListProjects": _list_projects,
+    "StartBuild": _start_build,
+    "UpdateProject": _update_project,
+}

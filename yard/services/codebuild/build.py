@@ -1,0 +1,237 @@
+"""One build of CodeBuild, imitated: it fetches the source, finds the Dockerfile and tags a manifest in ECR.
+
+It leaves out the build itself: no buildspec is run, no layer made, and nothing can be pulled or started.
+What it does for real: the S3 object, the zip, the Dockerfile, the repository and the tag must all be there.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import logging
+import re
+import threading
+import uuid
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT, own_client
+
+log = logging.getLogger(__name__)
+
+MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
+_REGISTRY = re.compile(r"^\d{12}\.dkr\.ecr\.[\w.-]+/")
+
+
+class BuildFailed(Exception):
+    """The build ends here; the message is for whoever started it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Build:
+    """What BatchGetBuilds shows, changed by the thread that runs the build."""
+
+    region: str
+    facts: dict[str, Any]
+    variables: Mapping[str, str]
+    source: bytes = b""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, project: Mapping[str, Any], asked: Mapping[str, Any], number: int, region: str) -> Build:
+        stream = str(uuid.uuid4())
+        identifier = f"{project['name']}:{stream}"
+        variables = [
+            *project["environment"].get("environmentVariables", []),
+            *asked.get("environmentVariablesOverride", []),
+        ]
+        facts = {
+            "id": identifier,
+            "arn": f"arn:aws:codebuild:{region}:{ACCOUNT}:build/{identifier}",
+            "buildNumber": number,
+            "startTime": datetime.now(UTC),
+            "currentPhase": "QUEUED",
+            "buildStatus": "IN_PROGRESS",
+            "buildComplete": False,
+            "projectName": project["name"],
+            "phases": [],
+            "source": _source(project, asked),
+            "environment": {**project["environment"], "environmentVariables": variables},
+            "serviceRole": project.get("serviceRole"),
+            "timeoutInMinutes": project["timeoutInMinutes"],
+            "queuedTimeoutInMinutes": project["queuedTimeoutInMinutes"],
+            "encryptionKey": project["encryptionKey"],
+            "initiator": "slipway-yard",
+            "logs": _log_of(project, stream),
+        }
+        return cls(region=region, facts=facts, variables={item["name"]: item["value"] for item in variables})
+
+    def view(self) -> dict[str, Any]:
+        with self.lock:
+            return copy.deepcopy(self.facts)
+
+    def variable(self, name: str) -> str:
+        if not self.variables.get(name):
+            raise BuildFailed(
+                f"the build has no environment variable {name}; IMAGE, TAG and REPOSITORY are needed"
+            )
+        return self.variables[name]
+
+
+def start(build: Build) -> None:
+    threading.Thread(target=_run, args=(build,), name=f"build {build.facts['id']}", daemon=True).start()
+
+
+def _log_of(project: Mapping[str, Any], stream: str) -> dict[str, Any]:
+    given = project.get("logsConfig", {}).get("cloudWatchLogs", {})
+    return {
+        "groupName": given.get("groupName", f"/aws/codebuild/{project['name']}"),
+        "streamName": "/".join(filter(None, [given.get("streamName"), stream])),
+    }
+
+
+def _source(project: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    overrides = {"type": asked.get("sourceTypeOverride"), "location": asked.get("sourceLocationOverride")}
+    return {**project["source"], **{name: value for name, value in overrides.items() if value}}
+
+
+def _run(build: Build) -> None:
+    status = "SUCCEEDED"
+    for phase, act in _PHASES.items():
+        failure = _phase(build, phase, act)
+        if failure:
+            status = "FAILED"
+            break
+    with build.lock:
+        build.facts["phases"].append({"phaseType": "COMPLETED", "startTime": datetime.now(UTC)})
+        build.facts |= {
+            "currentPhase": "COMPLETED",
+            "buildStatus": status,
+            "buildComplete": True,
+            "endTime": datetime.now(UTC),
+        }
+
+
+def _phase(build: Build, phase: str, act: Callable[[Build], str]) -> str:
+    """Run one phase; returns why it failed, "" when it did not."""
+    started = datetime.now(UTC)
+    with build.lock:
+        build.facts["currentPhase"] = phase
+    failure = ""
+    try:
+        _say(build, f"Entering phase {phase}")
+        _say(build, act(build))
+    except Exception as error:
+        log.info("build %s failed in %s", build.facts["id"], phase, exc_info=True)
+        failure = str(error)
+        _say_last(build, f"Phase {phase} failed: {failure}")
+    ended = datetime.now(UTC)
+    with build.lock:
+        build.facts["phases"].append(
+            {
+                "phaseType": phase,
+                "phaseStatus": "FAILED" if failure else "SUCCEEDED",
+                "startTime": started,
+                "endTime": ended,
+                "durationInSeconds": round((ended - started).total_seconds()),
+                "contexts": [{"statusCode": "YARD_BUILD_ERROR", "message": failure}] if failure else [],
+            }
+        )
+    return failure
+
+
+def _download(build: Build) -> str:
+    source = build.facts["source"]
+    if source["type"] != "S3":
+        raise BuildFailed(f"the source is of type {source['type']}; the yard fetches S3 sources only")
+    bucket, _, key = source["location"].partition("/")
+    bucket = bucket.removeprefix("arn:aws:s3:::")
+    build.source = own_client("s3", build.region).get_object(Bucket=bucket, Key=key)["Body"].read()
+    return f"{len(build.source)} bytes from s3://{bucket}/{key}"
+
+
+def _find_dockerfile(build: Build) -> str:
+    image = build.variable("IMAGE")
+    try:
+        names = zipfile.ZipFile(io.BytesIO(build.source)).namelist()
+    except zipfile.BadZipFile as error:
+        raise BuildFailed(f"the source is no zip archive: {error}") from error
+    wanted = f"images/{image}/Dockerfile"
+    found = [name for name in names if name == wanted or name.endswith(f"/{wanted}")]
+    if not found:
+        raise BuildFailed(f"there is no {wanted} among the {len(names)} files of the source")
+    return f"found {found[0]}"
+
+
+def _pass_over(_build: Build) -> str:
+    return "the yard does not build the image"
+
+
+def _push(build: Build) -> str:
+    repository, tag = _REGISTRY.sub("", build.variable("REPOSITORY")), build.variable("TAG")
+    client, manifest = own_client("ecr", build.region), _manifest(build.source)
+    there = client.batch_get_image(repositoryName=repository, imageIds=[{"imageTag": tag}])["images"]
+    if there and there[0]["imageManifest"] == manifest:
+        return f"{repository}:{tag} is there already, with the same content"
+    client.put_image(
+        repositoryName=repository,
+        imageManifest=manifest,
+        imageManifestMediaType=MANIFEST_TYPE,
+        imageDigest=f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}",
+        imageTag=tag,
+    )
+    return f"pushed {repository}:{tag}"
+
+
+def _manifest(source: bytes) -> str:
+    """The same source, the same digest."""
+    digest = f"sha256:{hashlib.sha256(source).hexdigest()}"
+    config = {"mediaType": CONFIG_TYPE, "size": len(source), "digest": digest}
+    return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "config": config, "layers": []})
+
+
+def _say(build: Build, text: str) -> None:
+    """One line of the build's log."""
+    client = own_client("logs", build.region)
+    where = {
+        "logGroupName": build.facts["logs"]["groupName"],
+        "logStreamName": build.facts["logs"]["streamName"],
+    }
+    for create, names in (
+        (client.create_log_group, ("logGroupName",)),
+        (client.create_log_stream, tuple(where)),
+    ):
+        try:
+            create(**{name: where[name] for name in names})
+        except client.exceptions.ResourceAlreadyExistsException:
+            continue
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    client.put_log_events(**where, logEvents=[{"timestamp": now_ms, "message": f"[Container] {text}"}])
+
+
+def _say_last(build: Build, text: str) -> None:
+    """A log that cannot be written is not why the build failed."""
+    try:
+        _say(build, text)
+    except Exception:
+        log.exception("the log of build %s cannot be written", build.facts["id"])
+
+
+_PHASES: Mapping[str, Callable[[Build], str]] = {
+    "SUBMITTED": lambda _build: "submitted",
+    "QUEUED": lambda _build: "queued",
+    "PROVISIONING": lambda _build: "a thread of the yard",
+    "DOWNLOAD_SOURCE": _download,
+    "INSTALL": _pass_over,
+    "PRE_BUILD": _find_dockerfile,
+    "BUILD": _pass_over,
+    "POST_BUILD": _push,
+    "UPLOAD_ARTIFACTS": lambda _build: "no artifacts",
+    "FINALIZING": lambda _build: "done",
+}

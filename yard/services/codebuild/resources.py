@@ -1,0 +1,46 @@
+"""CodeBuild projects, in which the cloud builds our images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, prop, text
+
+# What UpdateProject changes.
+CHANGEABLE = (
+    "Artifacts",
+    "AutoRetryLimit",
+    "BadgeEnabled",
+    "BuildBatchConfig",
+    "Cache",
+    "ConcurrentBuildLimit",
+    "Description",
+    "EncryptionKey",
+    "Environment",
+    "LogsConfig",
+    "QueuedTimeoutInMinutes",
+    "ServiceRole",
+    "Source",
+    "SourceVersion",
+    "Tags",
+    "TimeoutInMinutes",
+    "VpcConfig",
+)
+
+
+PROJECT = ApiResource(
+    service="codebuild",
+    name=Name(property="Name", limit=150),
+    create_call=shaped("create_project"),
+    identity=prop("Name"),
+    describe=find("batch_get_projects", "projects.0", names=[ID]),
+    attributes={"Id": ID, "Arn": text("arn:aws:codebuild:{region}:{account}:project/{id}")},
+    settings=(setting(*CHANGEABLE, put=shaped("update_project", name=ID), on_create=False),),
+    delete_call=call("delete_project", name=ID),
+    reads=mirrored("Description", "ServiceRole", "TimeoutInMinutes"),
+)
+
+PROVIDERS: Mapping[str, Provider] = {"AWS::CodeBuild::Project": PROJECT}

@@ -1,0 +1,158 @@
+"""EC2's machines: launch templates, placement groups, instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop, response
+from slipway.yard.cloudformation.resources.shapes import like
+from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
+
+
+def new_version(scope: Scope) -> None:
+    """CloudFormation makes a new version and leaves the default one where it is."""
+    scope.send(
+        "create_launch_template_version",
+        LaunchTemplateId=scope.id,
+        VersionDescription=scope.properties.get("VersionDescription"),
+        LaunchTemplateData=scope.properties["LaunchTemplateData"],
+    )
+
+
+def read_latest(scope: Scope) -> object:
+    versions = scope.send(
+        "describe_launch_template_versions", LaunchTemplateId=scope.id, Versions=["$Latest"]
+    )
+    return like(
+        scope.properties["LaunchTemplateData"], versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    )
+
+
+def terminate(scope: Scope) -> None:
+    """moto leaves the interfaces of a terminated instance behind; on them hang its subnet and groups."""
+    mine = [{"Name": "attachment.instance-id", "Values": [scope.id]}]
+    interfaces = scope.send("describe_network_interfaces", Filters=mine)["NetworkInterfaces"]
+    scope.send("terminate_instances", InstanceIds=[scope.id])
+    for interface in interfaces:
+        scope.send("delete_network_interface", NetworkInterfaceId=interface["NetworkInterfaceId"])
+
+
+# A template's names of an instance's interface, where EC2's own differ.
+INTERFACE_WORDS = {"GroupSet": "Groups"}
+
+
+def _profile(scope: Scope) -> dict[str, str] | None:
+    name = scope.properties.get("IamInstanceProfile")
+    return {"Name": name} if name else None
+
+
+def _placement(scope: Scope) -> dict[str, str] | None:
+    words = {"AvailabilityZone": "AvailabilityZone", "PlacementGroupName": "GroupName", "Tenancy": "Tenancy"}
+    placed = {to: scope.properties[name] for name, to in words.items() if name in scope.properties}
+    return placed or None
+
+
+def _interfaces(scope: Scope) -> list[dict[str, object]] | None:
+    listed = scope.properties.get("NetworkInterfaces")
+    if not listed:
+        return None
+    return [{INTERFACE_WORDS.get(name, name): value for name, value in item.items()} for item in listed]
+
+
+LAUNCH_TEMPLATE = ApiResource(
+    service="ec2",
+    name=Name(property="LaunchTemplateName", limit=128),
+    create_call=shaped("create_launch_template"),
+    identity=response("LaunchTemplate.LaunchTemplateId"),
+    describe=find("describe_launch_templates", "LaunchTemplates.0", LaunchTemplateIds=[ID]),
+    attributes={
+        "LaunchTemplateId": ID,
+        "LaunchTemplateName": live("LaunchTemplateName"),
+        "LatestVersionNumber": lambda scope: str(scope.live["LatestVersionNumber"]),
+        "DefaultVersionNumber": lambda scope: str(scope.live["DefaultVersionNumber"]),
+    },
+    settings=(setting("LaunchTemplateData", "VersionDescription", put=new_version, on_create=False),),
+    delete_call=call("delete_launch_template", LaunchTemplateId=ID),
+    reads={"LaunchTemplateData": read_latest},
+)
+
+PLACEMENT_GROUP = ApiResource(
+    service="ec2",
+    name=Name(property="GroupName", limit=255),
+    create_call=shaped("create_placement_group", TagSpecifications=tag_specifications("placement-group")),
+    identity=prop("GroupName"),
+    describe=find("describe_placement_groups", "PlacementGroups.0", GroupNames=[ID]),
+    attributes={"GroupName": ID, "GroupId": live("GroupId")},
+    delete_call=call("delete_placement_group", GroupName=ID),
+    reads=mirrored("Strategy", "PartitionCount", "SpreadLevel"),
+    accepts=frozenset({"Tags"}),
+)
+
+INSTANCE = ApiResource(
+    service="ec2",
+    create_call=shaped(
+        "run_instances",
+        MinCount=1,
+        MaxCount=1,
+        IamInstanceProfile=_profile,
+        Placement=_placement,
+        TagSpecifications=tag_specifications("instance"),
+        NetworkInterfaces=_interfaces,
+        Monitoring=lambda scope: (
+            {"Enabled": scope.properties["Monitoring"]} if "Monitoring" in scope.properties else None
+        ),
+    ),
+    identity=response("Instances.0.InstanceId"),
+    describe=find("describe_instances", "Reservations.0.Instances.0", InstanceIds=[ID]),
+    attributes={
+        "InstanceId": ID,
+        "AvailabilityZone": live("Placement.AvailabilityZone"),
+        "PrivateIp": live("PrivateIpAddress", ""),
+        "PrivateDnsName": live("PrivateDnsName", ""),
+        "PublicIp": live("PublicIpAddress", ""),
+        "PublicDnsName": live("PublicDnsName", ""),
+        "VpcId": live("VpcId", ""),
+        "State": live("State"),
+    },
+    settings=(
+        setting(
+            "SecurityGroupIds",
+            put=call("modify_instance_attribute", InstanceId=ID, Groups=prop("SecurityGroupIds")),
+            on_create=False,
+        ),
+        setting(
+            "DisableApiTermination",
+            put=call(
+                "modify_instance_attribute",
+                InstanceId=ID,
+                DisableApiTermination=lambda scope: {
+                    "Value": scope.properties.get("DisableApiTermination", False)
+                },
+            ),
+            on_create=False,
+        ),
+        setting(
+            "SourceDestCheck",
+            put=call(
+                "modify_instance_attribute",
+                InstanceId=ID,
+                SourceDestCheck=lambda scope: {"Value": scope.properties.get("SourceDestCheck", True)},
+            ),
+        ),
+        ec2_tags(),
+    ),
+    delete_call=terminate,
+    reads=mirrored("InstanceType", "Tags"),
+    accepts=frozenset(
+        {"Tags", "AvailabilityZone", "PlacementGroupName", "Tenancy", "PropagateTagsToVolumeOnCreation"}
+    ),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::EC2::LaunchTemplate": LAUNCH_TEMPLATE,
+    "AWS::EC2::PlacementGroup": PLACEMENT_GROUP,
+    "AWS::EC2::Instance": INSTANCE,
+}

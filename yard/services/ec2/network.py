@@ -1,0 +1,202 @@
+"""EC2's networks: VPCs, subnets, endpoints, flow logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Action, Scope, live, response
+from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
+
+
+def attribute(operation: str, identifier: str, *names: str) -> Action:
+    """EC2 changes one attribute of a VPC or a subnet per call; an absent one goes back to EC2's default."""
+
+    def put(scope: Scope) -> None:
+        for name in names:
+            value = scope.properties.get(name, name == "EnableDnsSupport")
+            if name in scope.properties or name in scope.before:
+                scope.send(operation, **{identifier: scope.id, name: {"Value": value}})
+
+    return put
+
+
+def delete_vpc(scope: Scope) -> None:
+    """moto lets a VPC go that still has gateways, endpoints or security groups; EC2 does not."""
+    mine = [{"Name": "vpc-id", "Values": [scope.id]}]
+    attached = [{"Name": "attachment.vpc-id", "Values": [scope.id]}]
+    groups = scope.send("describe_security_groups", Filters=mine)["SecurityGroups"]
+    endpoints = scope.send("describe_vpc_endpoints", Filters=mine)["VpcEndpoints"]
+    left = [
+        *(group["GroupId"] for group in groups if group["GroupName"] != "default"),
+        *(endpoint["VpcEndpointId"] for endpoint in endpoints if endpoint["State"] != "deleted"),
+        *(
+            item["InternetGatewayId"]
+            for item in scope.send("describe_internet_gateways", Filters=attached)["InternetGateways"]
+        ),
+    ]
+    if left:
+        message = f"The vpc '{scope.id}' has dependencies and cannot be deleted: {', '.join(left)}."
+        raise ApiError("DependencyViolation", message)
+    scope.send("delete_vpc", VpcId=scope.id)
+
+
+def delete_subnet(scope: Scope) -> None:
+    """moto lets a subnet go that still has network interfaces; EC2 does not."""
+    filters = [{"Name": "subnet-id", "Values": [scope.id]}]
+    interfaces = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
+    if interfaces:
+        used = ", ".join(interface["NetworkInterfaceId"] for interface in interfaces)
+        message = f"The subnet '{scope.id}' has dependencies and cannot be deleted: {used}."
+        raise ApiError("DependencyViolation", message)
+    scope.send("delete_subnet", SubnetId=scope.id)
+
+
+def modify_endpoint(scope: Scope) -> None:
+    """The lists are changed by what comes and what goes; a policy that is taken away leaves full access."""
+    parameters: dict[str, Any] = {"VpcEndpointId": scope.id}
+    for add, remove, name in (
+        ("AddRouteTableIds", "RemoveRouteTableIds", "RouteTableIds"),
+        ("AddSubnetIds", "RemoveSubnetIds", "SubnetIds"),
+        ("AddSecurityGroupIds", "RemoveSecurityGroupIds", "SecurityGroupIds"),
+    ):
+        old, new = scope.before.get(name) or [], scope.properties.get(name) or []
+        parameters[add] = [item for item in new if item not in old] or None
+        parameters[remove] = [item for item in old if item not in new] or None
+    if scope.before.get("PolicyDocument") != scope.properties.get("PolicyDocument"):
+        parameters["PolicyDocument"] = scope.properties.get("PolicyDocument")
+        parameters["ResetPolicy"] = "PolicyDocument" not in scope.properties or None
+    parameters["PrivateDnsEnabled"] = scope.properties.get("PrivateDnsEnabled")
+    scope.send("modify_vpc_endpoint", **parameters)
+
+
+def flow_log_resources(scope: Scope) -> list[str]:
+    return [str(scope.properties["ResourceId"])]
+
+
+def _in_vpc(scope: Scope, operation: str, listed: str, identifier: str) -> str | None:
+    """The id of the default thing that EC2 makes with every VPC."""
+    found = scope.send(operation, Filters=[{"Name": "vpc-id", "Values": [scope.id]}])[listed]
+    defaults = (item for item in found if item.get("IsDefault", item.get("GroupName") == "default"))
+    return next((str(item[identifier]) for item in defaults), None)
+
+
+def _acl_association(scope: Scope) -> str | None:
+    filters = [{"Name": "association.subnet-id", "Values": [scope.id]}]
+    acls = scope.send("describe_network_acls", Filters=filters)["NetworkAcls"]
+    associations = [item for acl in acls for item in acl["Associations"] if item["SubnetId"] == scope.id]
+    return associations[0]["NetworkAclAssociationId"] if associations else None
+
+
+VPC_ATTRIBUTES = ("EnableDnsSupport", "EnableDnsHostnames")
+
+SUBNET_ATTRIBUTES = ("MapPublicIpOnLaunch", "AssignIpv6AddressOnCreation")
+
+VPC = ApiResource(
+    service="ec2",
+    create_call=shaped("create_vpc", TagSpecifications=tag_specifications("vpc")),
+    identity=response("Vpc.VpcId"),
+    describe=find("describe_vpcs", "Vpcs.0", VpcIds=[ID]),
+    attributes={
+        "VpcId": ID,
+        "CidrBlock": live("CidrBlock"),
+        "CidrBlockAssociations": lambda scope: [
+            item["AssociationId"] for item in scope.live["CidrBlockAssociationSet"]
+        ],
+        "Ipv6CidrBlocks": lambda scope: [
+            item["Ipv6CidrBlock"] for item in scope.live.get("Ipv6CidrBlockAssociationSet", [])
+        ],
+        "DefaultSecurityGroup": lambda scope: _in_vpc(
+            scope, "describe_security_groups", "SecurityGroups", "GroupId"
+        ),
+        "DefaultNetworkAcl": lambda scope: _in_vpc(
+            scope, "describe_network_acls", "NetworkAcls", "NetworkAclId"
+        ),
+    },
+    settings=(
+        setting(*VPC_ATTRIBUTES, put=attribute("modify_vpc_attribute", "VpcId", *VPC_ATTRIBUTES)),
+        ec2_tags(),
+    ),
+    delete_call=delete_vpc,
+    reads=mirrored("CidrBlock", "Tags"),
+    accepts=frozenset({"Tags"}),
+)
+
+SUBNET = ApiResource(
+    service="ec2",
+    create_call=shaped("create_subnet", TagSpecifications=tag_specifications("subnet")),
+    identity=response("Subnet.SubnetId"),
+    describe=find("describe_subnets", "Subnets.0", SubnetIds=[ID]),
+    attributes={
+        "SubnetId": ID,
+        "VpcId": live("VpcId"),
+        "CidrBlock": live("CidrBlock"),
+        "AvailabilityZone": live("AvailabilityZone"),
+        "AvailabilityZoneId": live("AvailabilityZoneId"),
+        "Ipv6CidrBlocks": lambda scope: [
+            item["Ipv6CidrBlock"] for item in scope.live.get("Ipv6CidrBlockAssociationSet", [])
+        ],
+        "NetworkAclAssociationId": _acl_association,
+    },
+    settings=(
+        setting(*SUBNET_ATTRIBUTES, put=attribute("modify_subnet_attribute", "SubnetId", *SUBNET_ATTRIBUTES)),
+        ec2_tags(),
+    ),
+    delete_call=delete_subnet,
+    reads=mirrored("CidrBlock", "MapPublicIpOnLaunch", "Tags"),
+    accepts=frozenset({"Tags"}),
+)
+
+ENDPOINT = ApiResource(
+    service="ec2",
+    create_call=shaped("create_vpc_endpoint", TagSpecifications=tag_specifications("vpc-endpoint")),
+    identity=response("VpcEndpoint.VpcEndpointId"),
+    describe=find("describe_vpc_endpoints", "VpcEndpoints.0", VpcEndpointIds=[ID]),
+    attributes={
+        "Id": ID,
+        "CreationTimestamp": lambda scope: str(scope.live.get("CreationTimestamp", "")),
+        "NetworkInterfaceIds": live("NetworkInterfaceIds", []),
+        "DnsEntries": lambda scope: [
+            f"{entry['HostedZoneId']}:{entry['DnsName']}" for entry in scope.live.get("DnsEntries", [])
+        ],
+    },
+    settings=(
+        setting(
+            "RouteTableIds",
+            "SubnetIds",
+            "SecurityGroupIds",
+            "PolicyDocument",
+            "PrivateDnsEnabled",
+            put=modify_endpoint,
+            on_create=False,
+        ),
+        ec2_tags(),
+    ),
+    delete_call=call("delete_vpc_endpoints", VpcEndpointIds=[ID]),
+    accepts=frozenset({"Tags"}),
+)
+
+FLOW_LOG = ApiResource(
+    service="ec2",
+    create_call=shaped(
+        "create_flow_logs",
+        ResourceIds=flow_log_resources,
+        TagSpecifications=tag_specifications("vpc-flow-log"),
+    ),
+    identity=response("FlowLogIds.0"),
+    describe=find("describe_flow_logs", "FlowLogs.0", FlowLogIds=[ID]),
+    attributes={"Id": ID},
+    settings=(ec2_tags(),),
+    delete_call=call("delete_flow_logs", FlowLogIds=[ID]),
+    accepts=frozenset({"ResourceId", "Tags"}),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::EC2::VPC": VPC,
+    "AWS::EC2::Subnet": SUBNET,
+    "AWS::EC2::VPCEndpoint": ENDPOINT,
+    "AWS::EC2::FlowLog": FLOW_LOG,
+}

@@ -1,0 +1,155 @@
+"""EC2's ways in and out: route tables, gateways, elastic addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop, response, text
+from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
+
+# A route's target: any one of these properties.
+ROUTE_TARGETS = (
+    "CarrierGatewayId",
+    "EgressOnlyInternetGatewayId",
+    "GatewayId",
+    "InstanceId",
+    "LocalGatewayId",
+    "NatGatewayId",
+    "NetworkInterfaceId",
+    "TransitGatewayId",
+    "VpcEndpointId",
+    "VpcPeeringConnectionId",
+)
+
+DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")
+
+
+def destination(scope: Scope) -> str:
+    return next(str(scope.properties[name]) for name in DESTINATIONS if scope.properties.get(name))
+
+
+def delete_route(scope: Scope) -> None:
+    destinations = {name: scope.properties.get(name) for name in DESTINATIONS}
+    scope.send("delete_route", RouteTableId=scope.properties["RouteTableId"], **destinations)
+
+
+def move_gateway(scope: Scope) -> None:
+    """An attachment that changes gateway keeps its VPC."""
+    vpc = scope.properties["VpcId"]
+    scope.send("detach_internet_gateway", InternetGatewayId=scope.before["InternetGatewayId"], VpcId=vpc)
+    scope.send("attach_internet_gateway", InternetGatewayId=scope.properties["InternetGatewayId"], VpcId=vpc)
+
+
+def delete_nat_gateway(scope: Scope) -> None:
+    """moto leaves the gateway's interface behind, on which its subnet then hangs."""
+    (gateway,) = scope.send("describe_nat_gateways", NatGatewayIds=[scope.id])["NatGateways"] or [None]
+    if gateway is None or gateway["State"] == "deleted":
+        return
+    scope.send("delete_nat_gateway", NatGatewayId=scope.id)
+    for address in gateway["NatGatewayAddresses"]:
+        scope.send("delete_network_interface", NetworkInterfaceId=address["NetworkInterfaceId"])
+
+
+def _allocation(scope: Scope) -> Mapping[str, Any]:
+    addresses = scope.send("describe_addresses", PublicIps=[scope.id])["Addresses"]
+    return dict(addresses[0])
+
+
+def _retag_address(scope: Scope) -> None:
+    ec2_tags().apply(replace(scope, id=_allocation(scope)["AllocationId"]))
+
+
+def _release_address(scope: Scope) -> None:
+    address = _allocation(scope)
+    if address.get("AssociationId"):
+        scope.send("disassociate_address", AssociationId=address["AssociationId"])
+    scope.send("release_address", AllocationId=address["AllocationId"])
+
+
+ROUTE_TABLE = ApiResource(
+    service="ec2",
+    create_call=shaped("create_route_table", TagSpecifications=tag_specifications("route-table")),
+    identity=response("RouteTable.RouteTableId"),
+    describe=find("describe_route_tables", "RouteTables.0", RouteTableIds=[ID]),
+    attributes={"RouteTableId": ID},
+    settings=(ec2_tags(),),
+    delete_call=call("delete_route_table", RouteTableId=ID),
+    accepts=frozenset({"Tags"}),
+)
+
+ROUTE = ApiResource(
+    service="ec2",
+    create_call=shaped("create_route"),
+    identity=lambda scope: f"{scope.properties['RouteTableId']}|{destination(scope)}",
+    attributes={"CidrBlock": destination},
+    settings=(setting(*ROUTE_TARGETS, put=shaped("replace_route"), on_create=False),),
+    delete_call=delete_route,
+)
+
+ASSOCIATION = ApiResource(
+    service="ec2",
+    create_call=shaped("associate_route_table"),
+    identity=response("AssociationId"),
+    attributes={"Id": ID},
+    delete_call=call("disassociate_route_table", AssociationId=ID),
+)
+
+INTERNET_GATEWAY = ApiResource(
+    service="ec2",
+    create_call=call("create_internet_gateway", TagSpecifications=tag_specifications("internet-gateway")),
+    identity=response("InternetGateway.InternetGatewayId"),
+    attributes={"InternetGatewayId": ID},
+    settings=(ec2_tags(),),
+    delete_call=call("delete_internet_gateway", InternetGatewayId=ID),
+    accepts=frozenset({"Tags"}),
+)
+
+GATEWAY_ATTACHMENT = ApiResource(
+    service="ec2",
+    create_call=shaped("attach_internet_gateway"),
+    identity=text("IGW|{VpcId}"),
+    attributes={"AttachmentType": lambda _scope: "IGW"},
+    settings=(setting("InternetGatewayId", put=move_gateway, on_create=False),),
+    delete_call=call(
+        "detach_internet_gateway", InternetGatewayId=prop("InternetGatewayId"), VpcId=prop("VpcId")
+    ),
+)
+
+ELASTIC_IP = ApiResource(
+    service="ec2",
+    create_call=shaped("allocate_address", TagSpecifications=tag_specifications("elastic-ip")),
+    identity=response("PublicIp"),
+    describe=find("describe_addresses", "Addresses.0", PublicIps=[ID]),
+    attributes={"PublicIp": ID, "AllocationId": live("AllocationId")},
+    settings=(
+        setting("InstanceId", put=call("associate_address", PublicIp=ID, InstanceId=prop("InstanceId"))),
+        setting("Tags", put=_retag_address, on_create=False),
+    ),
+    delete_call=_release_address,
+    accepts=frozenset({"Tags"}),
+)
+
+NAT_GATEWAY = ApiResource(
+    service="ec2",
+    create_call=shaped("create_nat_gateway", TagSpecifications=tag_specifications("natgateway")),
+    identity=response("NatGateway.NatGatewayId"),
+    describe=find("describe_nat_gateways", "NatGateways.0", NatGatewayIds=[ID]),
+    attributes={"NatGatewayId": ID, "EniId": live("NatGatewayAddresses.0.NetworkInterfaceId")},
+    settings=(ec2_tags(),),
+    delete_call=delete_nat_gateway,
+    accepts=frozenset({"Tags"}),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::EC2::RouteTable": ROUTE_TABLE,
+    "AWS::EC2::Route": ROUTE,
+    "AWS::EC2::SubnetRouteTableAssociation": ASSOCIATION,
+    "AWS::EC2::InternetGateway": INTERNET_GATEWAY,
+    "AWS::EC2::VPCGatewayAttachment": GATEWAY_ATTACHMENT,
+    "AWS::EC2::EIP": ELASTIC_IP,
+    "AWS::EC2::NatGateway": NAT_GATEWAY,
+}

@@ -1,0 +1,253 @@
+"""Security groups and their rules; a rule that changes leaves the group and its id in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.api import ApiResource, find, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, Scope, live, response
+from slipway.yard.cloudformation.resources.shapes import like
+from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
+
+Rule = Mapping[str, Any]
+
+# EC2 gives every new group of a VPC this rule; a template that names its own egress loses it.
+ALLOW_ALL = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
+ALREADY = ("InvalidPermission.Duplicate", "InvalidPermission.NotFound")
+
+# Marks a rule that is a resource of its own; a group's drift leaves it out.
+OWNER = "aws:cloudformation:logical-id"
+
+# Where a rule's other side stands: in the template, and in EC2's IpPermissions.
+PEERS = {
+    "CidrIp": ("IpRanges", "CidrIp"),
+    "CidrIpv6": ("Ipv6Ranges", "CidrIpv6"),
+    "SourceSecurityGroupId": ("UserIdGroupPairs", "GroupId"),
+    "DestinationSecurityGroupId": ("UserIdGroupPairs", "GroupId"),
+    "SourcePrefixListId": ("PrefixListIds", "PrefixListId"),
+    "DestinationPrefixListId": ("PrefixListIds", "PrefixListId"),
+}
+
+# A rule of a template, in the words of ModifySecurityGroupRules.
+RULE_WORDS = {
+    "IpProtocol": "IpProtocol",
+    "FromPort": "FromPort",
+    "ToPort": "ToPort",
+    "CidrIp": "CidrIpv4",
+    "CidrIpv6": "CidrIpv6",
+    "SourceSecurityGroupId": "ReferencedGroupId",
+    "DestinationSecurityGroupId": "ReferencedGroupId",
+    "SourcePrefixListId": "PrefixListId",
+    "DestinationPrefixListId": "PrefixListId",
+}
+
+
+def permission(rule: Rule) -> dict[str, Any]:
+    """A rule of a template as EC2's request wants it."""
+    wanted: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])}
+    if wanted["IpProtocol"] != "-1":
+        wanted |= {name: int(rule[name]) for name in ("FromPort", "ToPort") if name in rule}
+    name = next((name for name in PEERS if rule.get(name)), None)
+    if name is None:
+        raise ApiError(
+            "ValidationError", f"a rule of a security group needs one of {', '.join(PEERS)}: {dict(rule)}"
+        )
+    listed, member = PEERS[name]
+    peer = {member: rule[name]}
+    if rule.get("Description"):
+        peer["Description"] = rule["Description"]
+    if listed == "UserIdGroupPairs" and rule.get("SourceSecurityGroupOwnerId"):
+        peer["UserId"] = str(rule["SourceSecurityGroupOwnerId"])
+    return {**wanted, listed: [peer]}
+
+
+def rules(direction: str) -> Action:
+    """Replace what the template said before by what it says now, and touch no other rule of the group."""
+    name = f"SecurityGroup{direction.capitalize()}"
+
+    def put(scope: Scope) -> None:
+        default = [ALLOW_ALL] if direction == "egress" else []
+        creating = not scope.before
+        before = default if creating else scope.before.get(name) or default
+        now = scope.properties.get(name) or default
+        for rule in before:
+            if rule not in now:
+                _change(scope, f"revoke_security_group_{direction}", rule)
+        for rule in now:
+            if creating and rule == ALLOW_ALL and direction == "egress":
+                continue
+            if creating or rule not in before:
+                _change(scope, f"authorize_security_group_{direction}", rule)
+
+    return put
+
+
+def read_rules(direction: str) -> Expression:
+    """The group's rules in the words of the template, without those that other resources gave it."""
+    name = f"SecurityGroup{direction.capitalize()}"
+
+    def read(scope: Scope) -> list[dict[str, Any]]:
+        filters = [{"Name": "group-id", "Values": [scope.id]}]
+        found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
+        own = [rule for rule in found if rule["IsEgress"] == (direction == "egress") and not _tagged(rule)]
+        given = scope.properties[name]
+        return list(like(given, [_described(as_template(rule, direction), given) for rule in own]))
+
+    return read
+
+
+def as_template(rule: Rule, direction: str) -> dict[str, Any]:
+    """One of EC2's rules as a template writes it."""
+    side = "Source" if direction == "ingress" else "Destination"
+    words = {
+        "IpProtocol": rule["IpProtocol"],
+        "FromPort": rule.get("FromPort"),
+        "ToPort": rule.get("ToPort"),
+        "CidrIp": rule.get("CidrIpv4"),
+        "CidrIpv6": rule.get("CidrIpv6"),
+        f"{side}SecurityGroupId": rule.get("ReferencedGroupInfo", {}).get("GroupId"),
+        f"{side}PrefixListId": rule.get("PrefixListId"),
+        "Description": rule.get("Description"),
+    }
+    return {name: value for name, value in words.items() if value not in (None, "")}
+
+
+def delete_group(scope: Scope) -> None:
+    """moto lets a group go that an interface still wears; EC2 does not."""
+    filters = [{"Name": "group-id", "Values": [scope.id]}]
+    used = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
+    if used:
+        interfaces = ", ".join(item["NetworkInterfaceId"] for item in used)
+        raise ApiError("DependencyViolation", f"resource {scope.id} has a dependent object: {interfaces}")
+    scope.send("delete_security_group", GroupId=scope.id)
+
+
+def add_rule(direction: str) -> Action:
+    def create(scope: Scope) -> dict[str, Any]:
+        wanted = [permission(scope.properties)]
+        operation = f"authorize_security_group_{direction}"
+        marked = [
+            {
+                "ResourceType": "security-group-rule",
+                "Tags": [{"Key": OWNER, "Value": scope.context.logical_id}],
+            }
+        ]
+        group = scope.properties["GroupId"]
+        return scope.send(operation, GroupId=group, IpPermissions=wanted, TagSpecifications=marked)
+
+    return create
+
+
+def drop_rule(direction: str) -> Action:
+    def delete(scope: Scope) -> None:
+        operation = f"revoke_security_group_{direction}"
+        scope.send(operation, GroupId=scope.properties["GroupId"], SecurityGroupRuleIds=[scope.id])
+
+    return delete
+
+
+def describe_again(scope: Scope) -> None:
+    """The rule stays as it is, with another description."""
+    given = scope.properties
+    rule = {word: given[name] for name, word in RULE_WORDS.items() if name in given}
+    # A rule for every protocol has no ports; EC2 writes -1 for both.
+    rule = {"FromPort": -1, "ToPort": -1, **rule, "Description": given.get("Description", "")}
+    changed = [{"SecurityGroupRuleId": scope.id, "SecurityGroupRule": rule}]
+    scope.send("modify_security_group_rules", GroupId=given["GroupId"], SecurityGroupRules=changed)
+
+
+def read_description(direction: str) -> Expression:
+    def read(scope: Scope) -> Any:
+        return _described(as_template(scope.live, direction), [scope.properties]).get("Description")
+
+    return read
+
+
+def rule_resource(direction: str, *properties: str) -> ApiResource:
+    return ApiResource(
+        service="ec2",
+        create_call=add_rule(direction),
+        identity=response("SecurityGroupRules.0.SecurityGroupRuleId"),
+        describe=find("describe_security_group_rules", "SecurityGroupRules.0", SecurityGroupRuleIds=[ID]),
+        attributes={"Id": ID},
+        settings=(setting("Description", put=describe_again, on_create=False),),
+        delete_call=drop_rule(direction),
+        reads={"Description": read_description(direction)},
+        accepts=frozenset(
+            {"CidrIp", "CidrIpv6", "Description", "FromPort", "GroupId", "IpProtocol", "ToPort", *properties}
+        ),
+    )
+
+
+SECURITY_GROUP = ApiResource(
+    service="ec2",
+    name=Name(property="GroupName", limit=255),
+    create_call=shaped(
+        "create_security_group",
+        renames={"GroupDescription": "Description"},
+        TagSpecifications=tag_specifications("security-group"),
+    ),
+    identity=response("GroupId"),
+    describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
+    attributes={"Id": ID, "GroupId": ID, "VpcId": live("VpcId")},
+    settings=(
+        setting("SecurityGroupIngress", put=rules("ingress")),
+        setting("SecurityGroupEgress", put=rules("egress")),
+        ec2_tags(),
+    ),
+    delete_call=delete_group,
+    reads={
+        "SecurityGroupIngress": read_rules("ingress"),
+        "SecurityGroupEgress": read_rules("egress"),
+    },
+    accepts=frozenset({"Tags"}),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::EC2::SecurityGroup": SECURITY_GROUP,
+    "AWS::EC2::SecurityGroupIngress": rule_resource(
+        "ingress", "SourceSecurityGroupId", "SourceSecurityGroupOwnerId", "SourcePrefixListId"
+    ),
+    "AWS::EC2::SecurityGroupEgress": rule_resource(
+        "egress", "DestinationSecurityGroupId", "DestinationPrefixListId"
+    ),
+}
+
+
+def _change(scope: Scope, operation: str, rule: Rule) -> None:
+    """A rule that is there already, or gone already, is as the template wants it."""
+    try:
+        scope.send(operation, GroupId=scope.id, IpPermissions=[permission(rule)])
+    except ApiError as error:
+        if error.code not in ALREADY:
+            raise
+
+
+def _described(rule: dict[str, Any], given: Sequence[Rule]) -> dict[str, Any]:
+    """moto shows no description of a rule for a group or a prefix list; the template's stands for it."""
+    if "Description" in rule or not _named_peer(rule):
+        return rule
+    twins = (other for other in given if _named_peer(other) == _named_peer(rule))
+    said = [twin["Description"] for twin in twins if "Description" in twin and _same_traffic(twin, rule)]
+    return {**rule, "Description": said[0]} if said else rule
+
+
+def _named_peer(rule: Rule) -> str | None:
+    words = ("SecurityGroupId", "PrefixListId")
+    return next(
+        (rule[side + word] for word in words for side in ("Source", "Destination") if rule.get(side + word)),
+        None,
+    )
+
+
+def _same_traffic(one: Rule, other: Rule) -> bool:
+    words = ("IpProtocol", "FromPort", "ToPort")
+    return all(str(one[name]) == str(other[name]) for name in words if name in one and name in other)
+
+
+def _tagged(rule: Rule) -> bool:
+    return any(tag["Key"] == OWNER for tag in rule.get("Tags", []))

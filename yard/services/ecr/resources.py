@@ -1,0 +1,63 @@
+"""ECR repositories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, live, prop, text
+from slipway.yard.cloudformation.resources.tags import tags
+
+REPOSITORY = ApiResource(
+    service="ecr",
+    name=Name(property="RepositoryName", limit=256, lower=True),
+    create_call=shaped("create_repository"),
+    identity=prop("RepositoryName"),
+    describe=find("describe_repositories", "repositories.0", repositoryNames=[ID]),
+    attributes={"Arn": live("repositoryArn"), "RepositoryUri": live("repositoryUri")},
+    settings=(
+        setting(
+            "ImageScanningConfiguration",
+            put=call(
+                "put_image_scanning_configuration",
+                repositoryName=ID,
+                imageScanningConfiguration=prop("ImageScanningConfiguration", {"scanOnPush": False}),
+            ),
+            on_create=False,
+        ),
+        setting(
+            "ImageTagMutability",
+            "ImageTagMutabilityExclusionFilters",
+            put=call(
+                "put_image_tag_mutability",
+                repositoryName=ID,
+                imageTagMutability=prop("ImageTagMutability", "MUTABLE"),
+                imageTagMutabilityExclusionFilters=prop("ImageTagMutabilityExclusionFilters"),
+            ),
+            on_create=False,
+        ),
+        setting(
+            "LifecyclePolicy",
+            put=call(
+                "put_lifecycle_policy",
+                repositoryName=ID,
+                lifecyclePolicyText=lambda scope: scope.properties["LifecyclePolicy"]["LifecyclePolicyText"],
+            ),
+            remove=call("delete_lifecycle_policy", repositoryName=ID),
+        ),
+        setting(
+            "RepositoryPolicyText",
+            put=call("set_repository_policy", repositoryName=ID, policyText=prop("RepositoryPolicyText")),
+            remove=call("delete_repository_policy", repositoryName=ID),
+        ),
+        # Read when the repository is deleted, and not before.
+        setting("EmptyOnDelete", put=lambda _scope: None),
+        tags(resourceArn=text("arn:aws:ecr:{region}:{account}:repository/{id}")),
+    ),
+    delete_call=call("delete_repository", repositoryName=ID, force=prop("EmptyOnDelete", False)),
+    reads=mirrored("ImageScanningConfiguration", "ImageTagMutability"),
+)
+
+PROVIDERS: Mapping[str, Provider] = {"AWS::ECR::Repository": REPOSITORY}

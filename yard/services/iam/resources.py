@@ -1,0 +1,274 @@
+"""IAM: roles, policies, instance profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name, generated
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, Scope, is_gone, live, prop, response
+from slipway.yard.cloudformation.resources.shapes import like
+from slipway.yard.cloudformation.resources.tags import tags
+
+# Whom a policy can be put on: the property that lists them, and the parameter that names one.
+PRINCIPALS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}
+
+
+def trust(scope: Scope) -> dict[str, Any]:
+    """IAM takes a policy without a version; moto, when it updates one, does not."""
+    return {"Version": "2012-10-17", **scope.properties["AssumeRolePolicyDocument"]}
+
+
+def put_inline(scope: Scope) -> None:
+    """A role's own policies: gone ones are deleted, the others written again."""
+    policies = {item["PolicyName"]: item["PolicyDocument"] for item in scope.properties.get("Policies") or []}
+    for item in scope.before.get("Policies") or []:
+        if item["PolicyName"] not in policies:
+            scope.send("delete_role_policy", RoleName=scope.id, PolicyName=item["PolicyName"])
+    for name, document in policies.items():
+        scope.send("put_role_policy", RoleName=scope.id, PolicyName=name, PolicyDocument=document)
+
+
+def attach_managed(scope: Scope) -> None:
+    wanted = scope.properties.get("ManagedPolicyArns") or []
+    had = scope.before.get("ManagedPolicyArns") or []
+    for arn in had:
+        if arn not in wanted:
+            scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=arn)
+    for arn in wanted:
+        if arn not in had:
+            scope.send("attach_role_policy", RoleName=scope.id, PolicyArn=arn)
+
+
+def delete_role(scope: Scope) -> None:
+    """IAM refuses a role that still has policies. CloudFormation takes its own off; others' keep the role."""
+    named = [item["PolicyName"] for item in scope.properties.get("Policies") or []]
+    for name in set(named) & set(scope.send("list_role_policies", RoleName=scope.id)["PolicyNames"]):
+        scope.send("delete_role_policy", RoleName=scope.id, PolicyName=name)
+    attached = scope.send("list_attached_role_policies", RoleName=scope.id)["AttachedPolicies"]
+    for policy in attached:
+        if policy["PolicyArn"] in (scope.properties.get("ManagedPolicyArns") or []):
+            scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=policy["PolicyArn"])
+    scope.send("delete_role", RoleName=scope.id)
+
+
+def read_inline(scope: Scope) -> list[dict[str, Any]]:
+    names = scope.send("list_role_policies", RoleName=scope.id)["PolicyNames"]
+    own = {item["PolicyName"] for item in scope.properties["Policies"]}
+    found = [
+        scope.send("get_role_policy", RoleName=scope.id, PolicyName=name) for name in names if name in own
+    ]
+    return list(like(scope.properties["Policies"], found))
+
+
+def read_attached(scope: Scope) -> list[str]:
+    attached = scope.send("list_attached_role_policies", RoleName=scope.id)["AttachedPolicies"]
+    return list(like(scope.properties["ManagedPolicyArns"], [policy["PolicyArn"] for policy in attached]))
+
+
+def on_principals(put: str, remove: str, **parameters: Any) -> Action:
+    """Put a policy on those that are listed now, and take it off those that no longer are."""
+
+    def apply(scope: Scope) -> None:
+        for listed, (kind, member) in PRINCIPALS.items():
+            wanted = scope.properties.get(listed) or []
+            for name in (item for item in scope.before.get(listed) or [] if item not in wanted):
+                _take_off(scope, remove.format(kind), {member: name, **parameters, "PolicyDocument": None})
+            for name in wanted:
+                scope.send(put.format(kind), **{member: name}, **parameters)
+
+    return apply
+
+
+def take_off(remove: str, **parameters: Any) -> Action:
+    def delete(scope: Scope) -> None:
+        for listed, (kind, member) in PRINCIPALS.items():
+            for name in scope.properties.get(listed) or []:
+                _take_off(scope, remove.format(kind), {member: name, **parameters})
+
+    return delete
+
+
+def put_policy(scope: Scope) -> None:
+    """An inline policy; one that is renamed is removed under its old name first."""
+    old, new = scope.before.get("PolicyName"), scope.properties["PolicyName"]
+    if old and old != new:
+        renamed = Scope(context=scope.context, service=scope.service, id=scope.id, properties=scope.before)
+        take_off("delete_{}_policy", PolicyName=old)(renamed)
+    on_principals(
+        "put_{}_policy", "delete_{}_policy", PolicyName=new, PolicyDocument=scope.properties["PolicyDocument"]
+    )(scope)
+
+
+def new_policy_version(scope: Scope) -> None:
+    """IAM keeps five versions of a managed policy; CloudFormation drops the oldest one."""
+    versions = scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]
+    spare = [item["VersionId"] for item in versions if not item["IsDefaultVersion"]]
+    if len(versions) == MAX_POLICY_VERSIONS:
+        oldest = min(spare, key=lambda version: int(version.removeprefix("v")))
+        scope.send("delete_policy_version", PolicyArn=scope.id, VersionId=oldest)
+    document = scope.properties["PolicyDocument"]
+    scope.send("create_policy_version", PolicyArn=scope.id, PolicyDocument=document, SetAsDefault=True)
+
+
+def delete_managed(scope: Scope) -> None:
+    take_off("detach_{}_policy", PolicyArn=scope.id)(scope)
+    for version in scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]:
+        if not version["IsDefaultVersion"]:
+            scope.send("delete_policy_version", PolicyArn=scope.id, VersionId=version["VersionId"])
+    scope.send("delete_policy", PolicyArn=scope.id)
+
+
+def wear_roles(scope: Scope) -> None:
+    wanted, had = scope.properties.get("Roles") or [], scope.before.get("Roles") or []
+    for role in had:
+        if role not in wanted:
+            scope.send("remove_role_from_instance_profile", InstanceProfileName=scope.id, RoleName=role)
+    for role in wanted:
+        if role not in had:
+            scope.send("add_role_to_instance_profile", InstanceProfileName=scope.id, RoleName=role)
+
+
+def delete_profile(scope: Scope) -> None:
+    profile = scope.send("get_instance_profile", InstanceProfileName=scope.id)["InstanceProfile"]
+    for role in profile["Roles"]:
+        scope.send(
+            "remove_role_from_instance_profile", InstanceProfileName=scope.id, RoleName=role["RoleName"]
+        )
+    scope.send("delete_instance_profile", InstanceProfileName=scope.id)
+
+
+MAX_POLICY_VERSIONS = 5
+
+
+def principals(put: Action) -> Setting:
+    return setting(*PRINCIPALS, put=put)
+
+
+def role_field(operation: str, **parameters: Expression) -> Action:
+    return call(operation, RoleName=ID, **parameters)
+
+
+ROLE = ApiResource(
+    service="iam",
+    name=Name(property="RoleName", limit=64),
+    create_call=shaped("create_role"),
+    identity=prop("RoleName"),
+    describe=find("get_role", "Role", RoleName=ID),
+    attributes={"Arn": live("Arn"), "RoleId": live("RoleId")},
+    settings=(
+        setting(
+            "AssumeRolePolicyDocument",
+            put=role_field("update_assume_role_policy", PolicyDocument=trust),
+            on_create=False,
+        ),
+        setting(
+            "Description",
+            "MaxSessionDuration",
+            put=role_field(
+                "update_role",
+                Description=prop("Description", ""),
+                MaxSessionDuration=prop("MaxSessionDuration", 3600),
+            ),
+            on_create=False,
+        ),
+        setting(
+            "PermissionsBoundary",
+            put=role_field("put_role_permissions_boundary", PermissionsBoundary=prop("PermissionsBoundary")),
+            remove=role_field("delete_role_permissions_boundary"),
+            on_create=False,
+        ),
+        setting("Policies", put=put_inline),
+        setting("ManagedPolicyArns", put=attach_managed),
+        tags("tag_role", "untag_role", RoleName=ID),
+    ),
+    delete_call=delete_role,
+    reads={
+        **mirrored("AssumeRolePolicyDocument", "Description", "MaxSessionDuration", "Tags"),
+        "PermissionsBoundary": live("PermissionsBoundary.PermissionsBoundaryArn"),
+        "Policies": read_inline,
+        "ManagedPolicyArns": read_attached,
+    },
+)
+
+POLICY = ApiResource(
+    service="iam",
+    create_call=lambda _scope: {},
+    identity=lambda scope: generated(scope.context, 128),
+    attributes={"Id": ID},
+    settings=(setting("PolicyName", "PolicyDocument", *PRINCIPALS, put=put_policy),),
+    delete_call=lambda scope: take_off("delete_{}_policy", PolicyName=scope.properties["PolicyName"])(scope),
+)
+
+MANAGED_POLICY = ApiResource(
+    service="iam",
+    name=Name(property="ManagedPolicyName", limit=128),
+    create_call=shaped("create_policy", renames={"ManagedPolicyName": "PolicyName"}),
+    identity=response("Policy.Arn"),
+    describe=find("get_policy", "Policy", PolicyArn=ID),
+    attributes={
+        "PolicyArn": ID,
+        "PolicyId": live("PolicyId"),
+        "AttachmentCount": live("AttachmentCount"),
+        "PermissionsBoundaryUsageCount": live("PermissionsBoundaryUsageCount", 0),
+        "DefaultVersionId": live("DefaultVersionId"),
+        "IsAttachable": live("IsAttachable"),
+        "CreateDate": lambda scope: str(scope.live["CreateDate"]),
+        "UpdateDate": lambda scope: str(scope.live["UpdateDate"]),
+    },
+    settings=(
+        setting("PolicyDocument", put=new_policy_version, on_create=False),
+        principals(
+            lambda scope: on_principals("attach_{}_policy", "detach_{}_policy", PolicyArn=scope.id)(scope),
+        ),
+    ),
+    delete_call=delete_managed,
+)
+
+INSTANCE_PROFILE = ApiResource(
+    service="iam",
+    name=Name(property="InstanceProfileName", limit=128),
+    create_call=shaped("create_instance_profile"),
+    identity=prop("InstanceProfileName"),
+    describe=find("get_instance_profile", "InstanceProfile", InstanceProfileName=ID),
+    attributes={"Arn": live("Arn")},
+    settings=(setting("Roles", put=wear_roles),),
+    delete_call=delete_profile,
+    reads={"Roles": lambda scope: [role["RoleName"] for role in scope.live["Roles"]]},
+)
+
+SERVICE_LINKED_ROLE = ApiResource(
+    service="iam",
+    create_call=shaped("create_service_linked_role"),
+    identity=response("Role.RoleName"),
+    describe=find("get_role", "Role", RoleName=ID),
+    attributes={"RoleName": ID, "Arn": live("Arn")},
+    settings=(
+        setting(
+            "Description",
+            put=role_field("update_role_description", Description=prop("Description", "")),
+            on_create=False,
+        ),
+    ),
+    delete_call=call("delete_service_linked_role", RoleName=ID),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::IAM::Role": ROLE,
+    "AWS::IAM::Policy": POLICY,
+    "AWS::IAM::ManagedPolicy": MANAGED_POLICY,
+    "AWS::IAM::InstanceProfile": INSTANCE_PROFILE,
+    "AWS::IAM::ServiceLinkedRole": SERVICE_LINKED_ROLE,
+}
+
+
+def _take_off(scope: Scope, operation: str, parameters: Mapping[str, Any]) -> None:
+    """One principal that is gone already must not keep the policy on the others."""
+    try:
+        scope.send(operation, **parameters)
+    except ApiError as error:
+        if not is_gone(error):
+            raise

@@ -1,0 +1,118 @@
+"""EC2 Image Builder: components, recipes, configurations and pipelines, through the yard's own service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.scope import ID, Expression, Scope, live, response, snake, text
+from slipway.yard.cloudformation.resources.tags import tags
+
+NAME = Name(property="Name", limit=126)
+INFRASTRUCTURE_PROPERTIES = (
+    "Description",
+    "InstanceMetadataOptions",
+    "InstanceProfileName",
+    "InstanceTypes",
+    "KeyPair",
+    "Logging",
+    "Placement",
+    "ResourceTags",
+    "SecurityGroupIds",
+    "SnsTopicArn",
+    "SubnetId",
+    "TerminateInstanceOnFailure",
+)
+PIPELINE_PROPERTIES = (
+    "ContainerRecipeArn",
+    "Description",
+    "DistributionConfigurationArn",
+    "EnhancedImageMetadataEnabled",
+    "ExecutionRole",
+    "ImageRecipeArn",
+    "ImageScanningConfiguration",
+    "ImageTags",
+    "ImageTestsConfiguration",
+    "InfrastructureConfigurationArn",
+    "LoggingConfiguration",
+    "Schedule",
+    "Status",
+    "Workflows",
+)
+
+
+def latest(part: str) -> Expression:
+    """Where a recipe may refer to "the newest of this version": x for what may rise."""
+    kept = {"Arn": 0, "Major": 1, "Minor": 2, "Patch": 3}[part]
+
+    def arn(scope: Scope) -> str:
+        head, version = _split_version(scope.id)
+        return f"{head}/{'.'.join([*version[:kept], *('x' for _ in version[kept:])])}"
+
+    return arn
+
+
+def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiResource:
+    """A component or a recipe: only its tags can change; a new version is a new resource."""
+    parameter = f"{arn}Arn"
+    which: dict[str, Any] = {parameter: ID}
+    parts = {f"LatestVersion.{part}": latest(part) for part in ("Arn", "Major", "Minor", "Patch")}
+    return ApiResource(
+        service="imagebuilder",
+        name=NAME,
+        create_call=shaped(f"create_{snake(kind)}", renames={"Version": "semanticVersion"}),
+        identity=response(parameter),
+        describe=find(f"get_{snake(kind)}", kind, **which),
+        attributes={"Arn": ID, "Name": live("name"), **parts, **attributes},
+        settings=(tags(resourceArn=ID),),
+        delete_call=call(f"delete_{snake(kind)}", **which),
+    )
+
+
+def configuration(kind: str, *changeable: str) -> ApiResource:
+    """What its update call writes anew as a whole."""
+    parameter = f"{kind}Arn"
+    which: dict[str, Any] = {parameter: ID}
+    write = shaped(f"update_{snake(kind)}", **which)
+    return ApiResource(
+        service="imagebuilder",
+        name=NAME,
+        create_call=shaped(f"create_{snake(kind)}"),
+        identity=response(parameter),
+        describe=find(f"get_{snake(kind)}", kind, **which),
+        attributes={"Arn": ID, "Name": live("name")},
+        settings=(setting(*changeable, put=write, on_create=False), tags(resourceArn=ID)),
+        delete_call=call(f"delete_{snake(kind)}", **which),
+        reads=mirrored(*changeable),
+    )
+
+
+def _split_version(arn: str) -> tuple[str, list[str]]:
+    """arn:…:component/name/1.2.3/1 → arn:…:component/name, [1, 2, 3]."""
+    parts = arn.split("/")
+    return "/".join(parts[:2]), parts[2].split(".")
+
+
+COMPONENT_ATTRIBUTES = {"Type": live("type", "BUILD"), "Encrypted": live("encrypted", True)}
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::ImageBuilder::Component": versioned("component", "componentBuildVersion", COMPONENT_ATTRIBUTES),
+    "AWS::ImageBuilder::ImageRecipe": versioned("imageRecipe", "imageRecipe", {}),
+    "AWS::ImageBuilder::InfrastructureConfiguration": configuration(
+        "infrastructureConfiguration", *INFRASTRUCTURE_PROPERTIES
+    ),
+    "AWS::ImageBuilder::DistributionConfiguration": configuration(
+        "distributionConfiguration", "Description", "Distributions"
+    ),
+    "AWS::ImageBuilder::ImagePipeline": configuration("imagePipeline", *PIPELINE_PROPERTIES),
+    "AWS::ImageBuilder::LifecyclePolicy": Recorded(
+        type="AWS::ImageBuilder::LifecyclePolicy",
+        name=NAME,
+        identity=text("arn:aws:imagebuilder:{region}:{account}:lifecycle-policy/{Name}"),
+        attributes={"Arn": ID},
+    ),
+}

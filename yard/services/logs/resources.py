@@ -1,0 +1,76 @@
+"""CloudWatch Logs: groups, streams, metric filters, resource policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Scope, prop, text
+from slipway.yard.cloudformation.resources.tags import tags
+
+
+def rewrite_filter(scope: Scope) -> None:
+    """moto keeps the old filter of the same name beside the new one."""
+    scope.send("delete_metric_filter", logGroupName=scope.properties["LogGroupName"], filterName=scope.id)
+    shaped("put_metric_filter", filterName=ID)(scope)
+
+
+LOG_GROUP = ApiResource(
+    service="logs",
+    name=Name(property="LogGroupName", limit=512),
+    create_call=shaped("create_log_group"),
+    identity=prop("LogGroupName"),
+    describe=find("describe_log_groups", "logGroups", where="logGroupName", logGroupNamePrefix=ID),
+    # CloudFormation's Arn ends in :*, as a policy wants it; the API's logGroupArn does not.
+    attributes={"Arn": text("arn:aws:logs:{region}:{account}:log-group:{id}:*")},
+    settings=(
+        setting(
+            "RetentionInDays",
+            put=call("put_retention_policy", logGroupName=ID, retentionInDays=prop("RetentionInDays")),
+            remove=call("delete_retention_policy", logGroupName=ID),
+        ),
+        setting(
+            "KmsKeyId",
+            put=call("associate_kms_key", logGroupName=ID, kmsKeyId=prop("KmsKeyId")),
+            remove=call("disassociate_kms_key", logGroupName=ID),
+            on_create=False,
+        ),
+        tags(resourceArn=text("arn:aws:logs:{region}:{account}:log-group:{id}")),
+    ),
+    delete_call=call("delete_log_group", logGroupName=ID),
+    reads=mirrored("RetentionInDays", "KmsKeyId"),
+)
+
+LOG_STREAM = ApiResource(
+    service="logs",
+    name=Name(property="LogStreamName", limit=512),
+    create_call=shaped("create_log_stream"),
+    identity=prop("LogStreamName"),
+    delete_call=call("delete_log_stream", logGroupName=prop("LogGroupName"), logStreamName=ID),
+)
+
+METRIC_FILTER = ApiResource(
+    service="logs",
+    name=Name(property="FilterName", limit=512),
+    create_call=shaped("put_metric_filter"),
+    identity=prop("FilterName"),
+    settings=(setting("FilterPattern", "MetricTransformations", put=rewrite_filter, on_create=False),),
+    delete_call=call("delete_metric_filter", logGroupName=prop("LogGroupName"), filterName=ID),
+)
+
+RESOURCE_POLICY = ApiResource(
+    service="logs",
+    create_call=shaped("put_resource_policy"),
+    identity=prop("PolicyName"),
+    settings=(setting("PolicyDocument", put=shaped("put_resource_policy"), on_create=False),),
+    delete_call=call("delete_resource_policy", policyName=ID),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::Logs::LogGroup": LOG_GROUP,
+    "AWS::Logs::LogStream": LOG_STREAM,
+    "AWS::Logs::MetricFilter": METRIC_FILTER,
+    "AWS::Logs::ResourcePolicy": RESOURCE_POLICY,
+}

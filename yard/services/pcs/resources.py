@@ -1,0 +1,106 @@
+"""AWS PCS: clusters, compute node groups and queues, made through the yard's own PCS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Expression, Scope, live, prop, response, snake
+from slipway.yard.cloudformation.resources.tags import tags
+
+# PCS limits the names of its three resources to this many characters.
+NAME = {"cluster": 40, "computeNodeGroup": 25, "queue": 25}
+
+
+def key(scope: Scope) -> str:
+    """PCS takes an id where CloudFormation keeps the ARN, whose last part it is."""
+    return scope.id.rpartition("/")[2]
+
+
+def launch_template(scope: Scope) -> dict[str, str] | None:
+    """The template says TemplateId where PCS's request says id."""
+    given = scope.properties.get("CustomLaunchTemplate")
+    return {"id": given["TemplateId"], "version": str(given["Version"])} if given else None
+
+
+def read_launch_template(scope: Scope) -> dict[str, str]:
+    found = scope.live["customLaunchTemplate"]
+    return {"TemplateId": found["id"], "Version": found["version"]}
+
+
+def scheduler_version(scope: Scope) -> dict[str, str] | None:
+    """Of the scheduler only the version can change, and PCS refuses one that does not."""
+    old, new = scope.before.get("Scheduler"), scope.properties["Scheduler"]
+    return None if old == new else {"version": new["Version"]}
+
+
+IN_CLUSTER: Mapping[str, Expression] = {"clusterIdentifier": prop("ClusterId")}
+
+
+def pcs_resource(
+    kind: str,
+    *changeable: str,
+    parent: Mapping[str, Expression] = IN_CLUSTER,
+    written: Mapping[str, Expression] | None = None,
+    changed: Mapping[str, Expression] | None = None,
+) -> ApiResource:
+    """`kind` is what PCS's calls and answers call it; `changeable` is what its update call takes.
+
+    `written`: parameters in words of their own, for both calls; `changed`: those of the update call alone.
+    """
+    operation = snake(kind)
+    which: dict[str, Any] = {**parent, f"{kind}Identifier": key}
+    own: dict[str, Any] = dict(written or {})
+    updated: dict[str, Any] = {**which, **own, **(changed or {})}
+    return ApiResource(
+        service="pcs",
+        name=Name(property="Name", limit=NAME[kind]),
+        create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **own),
+        identity=response(f"{kind}.arn"),
+        describe=find(f"get_{operation}", kind, **which),
+        attributes={
+            "Arn": ID,
+            "Id": live("id"),
+            "Status": live("status"),
+            "ErrorInfo": live("errorInfo", []),
+        },
+        settings=(
+            setting(*changeable, put=shaped(f"update_{operation}", **updated), on_create=False),
+            tags(resourceArn=ID),
+        ),
+        delete_call=call(f"delete_{operation}", **which),
+        reads=mirrored(*changeable),
+        accepts=frozenset({"ClusterId"} if parent else ()),
+    )
+
+
+CLUSTER = pcs_resource(
+    "cluster", "Scheduler", "SlurmConfiguration", parent={}, changed={"scheduler": scheduler_version}
+)
+NODE_GROUP = pcs_resource(
+    "computeNodeGroup",
+    "AmiId",
+    "CustomLaunchTemplate",
+    "IamInstanceProfileArn",
+    "NodeLifecycleActions",
+    "PurchaseOption",
+    "ScalingConfiguration",
+    "SlurmConfiguration",
+    "SpotOptions",
+    "SubnetIds",
+    written={"customLaunchTemplate": launch_template},
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::PCS::Cluster": replace(
+        CLUSTER, attributes={**CLUSTER.attributes, "Endpoints": live("endpoints", [])}
+    ),
+    "AWS::PCS::ComputeNodeGroup": replace(
+        NODE_GROUP, reads={**NODE_GROUP.reads, "CustomLaunchTemplate": read_launch_template}
+    ),
+    "AWS::PCS::Queue": pcs_resource("queue", "ComputeNodeGroupConfigurations", "SlurmConfiguration"),
+}

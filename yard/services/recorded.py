@@ -1,0 +1,129 @@
+"""A store for services that moto lacks: what was created is kept, can be found by ARN, and carries tags.
+
+PCS and Image Builder are built on it; to build another, see how little yard/services/pcs/api.py adds.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.errors import ApiError
+
+_NOT_KEPT = frozenset({"clientToken", "tags", "dryRun"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """One resource: what its maker gave, and what the service adds to it in its answers."""
+
+    arn: str
+    kind: str
+    region: str
+    name: str
+    given: dict[str, Any]
+    facts: dict[str, Any]
+    tags: dict[str, str]
+    parent_arn: str = ""
+    client_token: str = ""
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    modified_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def view(self) -> dict[str, Any]:
+        """For an answer: the serialiser takes of it the members that the service's model names."""
+        return {**self.facts, **self.given, "name": self.name, "arn": self.arn, "tags": self.tags}
+
+
+class Store:
+    """The records of one service, of all regions."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+        self._lock = threading.RLock()
+
+    def add(self, record: Record, conflict: ApiError) -> Record:
+        """Keep it. The same client token again gives the first record, else the same ARN the conflict."""
+        with self._lock:
+            for known in self._records.values():
+                same_token = record.client_token and known.client_token == record.client_token
+                if same_token and (known.kind, known.region) == (record.kind, record.region):
+                    return known
+            if record.arn in self._records:
+                raise conflict
+            self._records[record.arn] = record
+            return record
+
+    def of_kind(self, kind: str, region: str, parent_arn: str = "") -> list[Record]:
+        with self._lock:
+            return [
+                record
+                for record in self._records.values()
+                if (record.kind, record.region, record.parent_arn) == (kind, region, parent_arn)
+            ]
+
+    def everything(self) -> list[Record]:
+        with self._lock:
+            return list(self._records.values())
+
+    def at(self, arn: str) -> Record | None:
+        return self._records.get(arn)
+
+    def change(self, record: Record, given: Mapping[str, Any]) -> None:
+        with self._lock:
+            record.given = dict(given)
+            record.modified_at = datetime.now(UTC)
+
+    def remove(self, record: Record) -> None:
+        with self._lock:
+            self._records.pop(record.arn, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._records.clear()
+
+    def tag_call(self, operation: str, parameters: Mapping[str, Any], missing: ApiError) -> dict[str, Any]:
+        """The three operations that every service of this kind has in the same words."""
+        record = self.at(parameters["resourceArn"])
+        if record is None:
+            raise missing
+        with self._lock:
+            if operation == "TagResource":
+                record.tags |= parameters["tags"]
+            if operation == "UntagResource":
+                for key in parameters["tagKeys"]:
+                    record.tags.pop(key, None)
+        return {"tags": dict(record.tags)} if operation == "ListTagsForResource" else {}
+
+
+TAG_OPERATIONS = frozenset({"TagResource", "UntagResource", "ListTagsForResource"})
+
+
+def kept(parameters: Mapping[str, Any], *but: str) -> dict[str, Any]:
+    """What of a request is the resource's own."""
+    return {name: value for name, value in parameters.items() if name not in _NOT_KEPT and name not in but}
+
+
+def given_tags(parameters: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The tags of a call of EC2's."""
+    return [
+        tag
+        for specification in parameters.get("TagSpecifications", [])
+        for tag in specification.get("Tags", [])
+    ]
+
+
+def new_id(prefix: str) -> str:
+    return prefix + secrets.token_hex(5)
+
+
+def page(
+    items: list[dict[str, Any]], parameters: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """This page, and the nextToken of the following one, where there is one."""
+    start = int(parameters.get("nextToken") or 0)
+    end = start + int(parameters.get("maxResults") or len(items) or 1)
+    return items[start:end], ({"nextToken": str(end)} if end < len(items) else {})

@@ -1,0 +1,97 @@
+"""What the yard serves itself: a service, or single operations of one that moto otherwise serves.
+
+To add one: a module with `call(operation, parameters, region) -> dict` that raises ApiError, and a line here.
+A module that keeps anything in memory also has `reset()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+
+from slipway.yard.errors import ApiError
+
+# botocore's name of the service -> module.
+SERVICES: Mapping[str, str] = {
+    "cloudformation": "slipway.yard.cloudformation.api.api",
+    "codebuild": "slipway.yard.services.codebuild.api",
+    "imagebuilder": "slipway.yard.services.imagebuilder.api",
+    "pcs": "slipway.yard.services.pcs.api",
+    "pricing": "slipway.yard.services.pricing.api",
+    "service-quotas": "slipway.yard.services.service_quotas.api",
+}
+
+SSM_COMMANDS = (
+    "CancelCommand",
+    "DescribeInstanceInformation",
+    "GetCommandInvocation",
+    "ListCommandInvocations",
+    "ListCommands",
+    "SendCommand",
+)
+
+OPERATIONS: Mapping[tuple[str, str], str] = {
+    ("autoscaling", "CreateAutoScalingGroup"): "slipway.yard.services.autoscaling.api",
+    ("batch", "CancelJob"): "slipway.yard.services.batch.jobs_api",
+    ("batch", "CreateComputeEnvironment"): "slipway.yard.services.batch.environments_api",
+    ("batch", "CreateJobQueue"): "slipway.yard.services.batch.queues_api",
+    ("batch", "DeregisterJobDefinition"): "slipway.yard.services.batch.definitions_api",
+    ("batch", "DescribeJobDefinitions"): "slipway.yard.services.batch.definitions_api",
+    ("batch", "DeleteJobQueue"): "slipway.yard.services.batch.queues_api",
+    ("batch", "DescribeJobQueues"): "slipway.yard.services.batch.queues_api",
+    ("batch", "DescribeJobs"): "slipway.yard.services.batch.jobs_api",
+    ("batch", "ListJobs"): "slipway.yard.services.batch.jobs_api",
+    ("batch", "RegisterJobDefinition"): "slipway.yard.services.batch.definitions_api",
+    ("batch", "SubmitJob"): "slipway.yard.services.batch.jobs_api",
+    ("batch", "TerminateJob"): "slipway.yard.services.batch.jobs_api",
+    ("batch", "UpdateComputeEnvironment"): "slipway.yard.services.batch.environments_api",
+    ("batch", "UpdateJobQueue"): "slipway.yard.services.batch.queues_api",
+    ("cloudtrail", "LookupEvents"): "slipway.yard.services.cloudtrail.api",
+    ("ec2", "CancelCapacityReservation"): "slipway.yard.services.ec2.capacity_reservations",
+    ("ec2", "CreateCapacityReservation"): "slipway.yard.services.ec2.capacity_reservations",
+    ("ec2", "CreatePlacementGroup"): "slipway.yard.services.ec2.placement_groups",
+    ("ec2", "DeletePlacementGroup"): "slipway.yard.services.ec2.placement_groups",
+    ("ec2", "DescribeCapacityReservations"): "slipway.yard.services.ec2.capacity_reservations",
+    ("ec2", "DescribeInstanceStatus"): "slipway.yard.services.ec2.instance_status",
+    ("ec2", "DescribePlacementGroups"): "slipway.yard.services.ec2.placement_groups",
+    ("ec2", "GetConsoleOutput"): "slipway.yard.services.ec2.instance_status",
+    ("imagebuilder", "CancelImageCreation"): "slipway.yard.services.imagebuilder.images_api",
+    ("imagebuilder", "CreateImage"): "slipway.yard.services.imagebuilder.images_api",
+    ("imagebuilder", "DeleteImage"): "slipway.yard.services.imagebuilder.images_api",
+    ("imagebuilder", "GetImage"): "slipway.yard.services.imagebuilder.images_api",
+    ("imagebuilder", "GetWorkflowExecution"): "slipway.yard.services.imagebuilder.workflows_api",
+    ("imagebuilder", "ListImageBuildVersions"): "slipway.yard.services.imagebuilder.images_api",
+    ("imagebuilder", "ListImagePipelineImages"): "slipway.yard.services.imagebuilder.images_api",
+    ("imagebuilder", "ListImages"): "slipway.yard.services.imagebuilder.images_api",
+    ("imagebuilder", "ListWorkflowExecutions"): "slipway.yard.services.imagebuilder.workflows_api",
+    ("imagebuilder", "ListWorkflowStepExecutions"): "slipway.yard.services.imagebuilder.workflows_api",
+    ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.images_api",
+    **{("ssm", operation): "slipway.yard.services.ssm.api" for operation in SSM_COMMANDS},
+}
+
+
+def module_of(service: str, operation: str) -> ModuleType | None:
+    """The module that answers this call; None leaves it to moto."""
+    path = OPERATIONS.get((service, operation)) or SERVICES.get(service)
+    return import_module(path) if path else None
+
+
+def not_emulated(service: str, operation: str, detail: str = "") -> ApiError:
+    """What everyone answers who is asked for what the yard has not; no SDK repeats a 501."""
+    return ApiError(
+        "NotImplemented",
+        f"the yard does not emulate {service}:{operation or '(no such operation)'}"
+        + (f" as it was asked ({detail})" if detail else "")
+        + "; `slipway yard status` lists what it does emulate",
+        status=501,
+    )
+
+
+def reset() -> None:
+    """Forget everything that was created, in the modules that were used so far."""
+    import sys
+
+    for path in {*SERVICES.values(), *OPERATIONS.values()}:
+        if forget := getattr(sys.modules.get(path), "reset", None):
+            forget()

@@ -1,0 +1,158 @@
+"""SNS: topics, their subscriptions and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.errors import ApiError
+from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, mirrored, setting
+from slipway.yard.cloudformation.resources.names import Name, generated
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Scope, is_gone, prop, response
+from slipway.yard.cloudformation.resources.tags import tags
+
+# SNS keeps these as attributes of a topic, all of them text.
+TOPIC_ATTRIBUTES = (
+    "ContentBasedDeduplication",
+    "DataProtectionPolicy",
+    "DisplayName",
+    "FifoThroughputScope",
+    "KmsMasterKeyId",
+    "SignatureVersion",
+    "TracingConfig",
+)
+SUBSCRIPTION_ATTRIBUTES = (
+    "DeliveryPolicy",
+    "FilterPolicy",
+    "FilterPolicyScope",
+    "RawMessageDelivery",
+    "RedrivePolicy",
+    "SubscriptionRoleArn",
+)
+
+
+def topic_attribute(name: str) -> Setting:
+    return setting(
+        name,
+        put=call("set_topic_attributes", TopicArn=ID, AttributeName=name, AttributeValue=prop(name, "")),
+        on_create=name != "FifoTopic",
+    )
+
+
+def subscription_attribute(name: str) -> Setting:
+    return setting(
+        name,
+        put=call(
+            "set_subscription_attributes",
+            SubscriptionArn=ID,
+            AttributeName=name,
+            AttributeValue=prop(name, ""),
+        ),
+    )
+
+
+def subscribe(scope: Scope) -> None:
+    """The subscriptions written inside a topic."""
+    wanted = scope.properties.get("Subscription") or []
+    for item in scope.before.get("Subscription") or []:
+        if item not in wanted:
+            for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
+                if (found["Protocol"], found["Endpoint"]) == (item["Protocol"], item["Endpoint"]):
+                    scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])
+    for item in wanted:
+        if item not in (scope.before.get("Subscription") or []):
+            scope.send("subscribe", TopicArn=scope.id, Protocol=item["Protocol"], Endpoint=item["Endpoint"])
+
+
+def fifo(scope: Scope) -> dict[str, str] | None:
+    return {"FifoTopic": "true"} if scope.properties.get("FifoTopic") else None
+
+
+def put_topic_policy(scope: Scope) -> None:
+    topics = scope.properties["Topics"]
+    for topic in scope.before.get("Topics") or []:
+        if topic not in topics:
+            reset_topic_policy(scope, topic)
+    for topic in topics:
+        document = scope.properties["PolicyDocument"]
+        scope.send("set_topic_attributes", TopicArn=topic, AttributeName="Policy", AttributeValue=document)
+
+
+def reset_topic_policy(scope: Scope, topic: str) -> None:
+    """A topic always has a policy; without ours it is the one that lets its owner do everything."""
+    owner = {
+        "Sid": "__default_statement_ID",
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": ["SNS:Publish", "SNS:Subscribe", "SNS:GetTopicAttributes", "SNS:SetTopicAttributes"],
+        "Resource": topic,
+        "Condition": {"StringEquals": {"AWS:SourceOwner": scope.context.account}},
+    }
+    policy = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [owner]}
+    try:
+        scope.send("set_topic_attributes", TopicArn=topic, AttributeName="Policy", AttributeValue=policy)
+    except ApiError as error:
+        if not is_gone(error):
+            raise
+
+
+def delete_topic_policy(scope: Scope) -> None:
+    for topic in scope.properties["Topics"]:
+        reset_topic_policy(scope, topic)
+
+
+def delete_topic(scope: Scope) -> None:
+    """moto keeps the subscriptions of a topic that is gone; SNS does not."""
+    for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
+        scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])
+    scope.send("delete_topic", TopicArn=scope.id)
+
+
+TOPIC = ApiResource(
+    service="sns",
+    name=Name(property="TopicName", limit=256),
+    create_call=call("create_topic", Name=prop("TopicName"), Attributes=fifo, Tags=prop("Tags")),
+    identity=response("TopicArn"),
+    describe=find("get_topic_attributes", "Attributes", TopicArn=ID),
+    attributes={"TopicArn": ID, "TopicName": lambda scope: scope.id.rsplit(":", 1)[-1]},
+    settings=(
+        *(topic_attribute(name) for name in TOPIC_ATTRIBUTES),
+        setting("Subscription", put=subscribe),
+        tags(ResourceArn=ID),
+    ),
+    delete_call=delete_topic,
+    reads=mirrored("DisplayName", "KmsMasterKeyId"),
+    accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
+)
+
+SUBSCRIPTION = ApiResource(
+    service="sns",
+    create_call=call(
+        "subscribe",
+        TopicArn=prop("TopicArn"),
+        Protocol=prop("Protocol"),
+        Endpoint=prop("Endpoint"),
+        ReturnSubscriptionArn=True,
+    ),
+    identity=response("SubscriptionArn"),
+    attributes={"Arn": ID},
+    settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES),
+    delete_call=call("unsubscribe", SubscriptionArn=ID),
+    accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
+)
+
+TOPIC_POLICY = ApiResource(
+    service="sns",
+    create_call=lambda _scope: {},
+    identity=lambda scope: generated(scope.context, 128),
+    attributes={"Id": ID},
+    settings=(setting("PolicyDocument", "Topics", put=put_topic_policy),),
+    delete_call=delete_topic_policy,
+)
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::SNS::Topic": TOPIC,
+    "AWS::SNS::Subscription": SUBSCRIPTION,
+    "AWS::SNS::TopicPolicy": TOPIC_POLICY,
+}

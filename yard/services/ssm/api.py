@@ -1,0 +1,216 @@
+"""SSM's Run Command, run for real by yard/machines/hosts. Another operation is a function and its line below."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import book
+from slipway.yard.services.ssm import run_command, documents
+from slipway.yard.machines.hosts.book import Host
+from slipway.yard.services.ssm.run_command import Command
+from slipway.yard.machines.hosts.memory_need import need_of
+from slipway.yard.machines.memory import promises
+from slipway.yard.services.ssm import views
+from slipway.yard.services.recorded import page
+
+Parameters = Mapping[str, Any]
+Answer = dict[str, Any]
+
+MOST_LISTED = 50
+CAN_ANSWER = ("booting", "running")
+LOG_GROUP = "/aws/ssm/{}"  # where output goes when CloudWatch is asked for and no group is named
+_FILTERS = {"Status": "Status", "DocumentName": "DocumentName"}
+
+
+def call(operation: str, parameters: Parameters, region: str) -> Answer:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    run_command.reset()
+
+
+def _send(parameters: Parameters, region: str) -> Answer:
+    if parameters.get("OutputS3BucketName"):
+        raise ApiError("NotImplemented", "the yard writes a command's output to no bucket", status=501)
+    name, version, document = _document(parameters, region)
+    steps = documents.steps(document, parameters.get("Parameters") or {})
+    instances = _instances(parameters, region)
+    need = need_of(name, parameters.get("Parameters") or {}, region)
+    if need and (problem := promises.refusal(need)):
+        raise ApiError("InvalidParameters", problem)
+    wanted = parameters.get("CloudWatchOutputConfig") or {}
+    group = wanted.get("CloudWatchLogGroupName") or LOG_GROUP.format(name)
+    command = Command(
+        region=region,
+        sent=parameters,
+        steps=steps,
+        version=version,
+        log_group=group if wanted.get("CloudWatchOutputEnabled") else "",
+        need=need,
+    )
+    run_command.send(command, instances)
+    return {"Command": views.command(command)}
+
+
+def _document(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
+    """As it is deployed now; ARNs name it, too."""
+    from moto.ssm.models import ssm_backends
+
+    name = parameters["DocumentName"].rpartition("document/")[2]
+    if name in documents.OWN:
+        return name, "1", documents.OWN[name]
+    try:
+        found = ssm_backends[ACCOUNT][region].get_document(
+            name=name, document_version=_version(parameters), version_name=None, document_format="JSON"
+        )
+    except Exception as error:  # moto's, of several kinds
+        raise ApiError("InvalidDocument", f"Document with name {name} does not exist.") from error
+    content = found["Content"]
+    return name, str(found["DocumentVersion"]), json.loads(content) if isinstance(content, str) else content
+
+
+def _version(parameters: Parameters) -> str | None:
+    return parameters.get("DocumentVersion") or None
+
+
+def _instances(parameters: Parameters, region: str) -> list[str]:
+    named = list(parameters.get("InstanceIds") or ())
+    if len(set(named)) != len(named):
+        raise ApiError(
+            "DuplicateInstanceId", "You cannot specify an instance ID in more than one association."
+        )
+    managed = {host.machine.id: host for host in _managed(region)}
+    if unknown := [each for each in named if each not in managed]:
+        raise ApiError("InvalidInstanceId", f"Instances [[{', '.join(unknown)}]] not in a valid state")
+    targets = parameters.get("Targets") or ()
+    for host in managed.values() if targets else ():
+        if all(_is_target(host, target) for target in targets) and host.machine.id not in named:
+            named.append(host.machine.id)
+    return named
+
+
+def _is_target(host: Host, target: Mapping[str, Any]) -> bool:
+    key, values = target["Key"], target.get("Values", [])
+    if key == "InstanceIds":
+        return host.machine.id in values
+    if not key.startswith("tag:"):
+        raise ApiError("InvalidTarget", f"the yard knows the targets InstanceIds and tag:*, not {key}")
+    return host.machine.tags.get(key[4:]) in values
+
+
+def _managed(region: str) -> list[Host]:
+    """Hosts on which an agent would answer."""
+    with book.changed:
+        hosts = list(book.hosts.values())
+    return [host for host in hosts if host.machine.region == region and host.state in CAN_ANSWER]
+
+
+def _cancel(parameters: Parameters, region: str) -> Answer:
+    run_command.cancel(_command(parameters, region), parameters.get("InstanceIds") or ())
+    return {}
+
+
+def _list(parameters: Parameters, region: str) -> Answer:
+    """The newest first."""
+    found = [each for each in reversed(list(run_command.commands.values())) if each.region == region]
+    if wanted := parameters.get("CommandId"):
+        found = [each for each in found if each.id == wanted]
+    if instance := parameters.get("InstanceId"):
+        found = [each for each in found if instance in each.invocations]
+    shown = [views.command(each) for each in found if _passes(views.command(each), parameters)]
+    return _page(shown, "Commands", parameters)
+
+
+def _list_invocations(parameters: Parameters, region: str) -> Answer:
+    found = [
+        views.listed(invocation, bool(parameters.get("Details")))
+        for command in reversed(list(run_command.commands.values()))
+        for invocation in command.invocations.values()
+        if command.region == region
+        and parameters.get("CommandId") in (None, command.id)
+        and parameters.get("InstanceId") in (None, invocation.instance)
+    ]
+    shown = [each for each in found if _passes(each, parameters)]
+    return _page(shown, "CommandInvocations", parameters)
+
+
+def _page(items: list[Answer], member: str, parameters: Parameters) -> Answer:
+    asked = {
+        "nextToken": parameters.get("NextToken"),
+        "maxResults": parameters.get("MaxResults", MOST_LISTED),
+    }
+    items, more = page(items, asked)
+    return {member: items, **({"NextToken": more["nextToken"]} if more else {})}
+
+
+def _passes(shown: Mapping[str, Any], parameters: Parameters) -> bool:
+    for each in parameters.get("Filters") or ():
+        key, value = each["key"], each["value"]
+        if key == "InvokedAfter" and shown["RequestedDateTime"] <= datetime.fromisoformat(value):
+            return False
+        if key == "InvokedBefore" and shown["RequestedDateTime"] >= datetime.fromisoformat(value):
+            return False
+        if key in _FILTERS and shown[_FILTERS[key]] != value:
+            return False
+    return True
+
+
+def _get(parameters: Parameters, region: str) -> Answer:
+    command = _command(parameters, region)
+    invocation = command.invocations.get(parameters["InstanceId"])
+    if invocation is None:
+        raise ApiError("InvocationDoesNotExist", "")
+    name = parameters.get("PluginName")
+    if name and name not in (each.name for each in invocation.outcomes):
+        raise ApiError("InvalidPluginName", "")
+    return views.invocation(invocation, name)
+
+
+def _command(parameters: Parameters, region: str) -> Command:
+    command = run_command.commands.get(parameters["CommandId"])
+    if command is None or command.region != region:
+        raise ApiError("InvalidCommandId", "")
+    return command
+
+
+def _describe_instances(parameters: Parameters, region: str) -> Answer:
+    hosts = [host for host in _managed(region) if _is_asked_for(host, parameters)]
+    shown = [
+        {
+            "InstanceId": host.machine.id,
+            "PingStatus": "Online",
+            "PlatformType": "Linux",
+            "ResourceType": "EC2Instance",
+            "IPAddress": host.machine.address,
+            "ComputerName": host.machine.hostname,
+            "IamRole": host.machine.role,
+        }
+        for host in hosts
+    ]
+    return _page(shown, "InstanceInformationList", parameters)
+
+
+def _is_asked_for(host: Host, parameters: Parameters) -> bool:
+    filters = [(each["Key"], each.get("Values", [])) for each in parameters.get("Filters") or ()]
+    filters += [
+        (each["key"], each["valueSet"]) for each in parameters.get("InstanceInformationFilterList") or ()
+    ]
+    fields = {"InstanceIds": host.machine.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
+    fields |= {f"tag:{key}": value for key, value in host.machine.tags.items()}
+    return all(fields.get(key) in values for key, values in filters)
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
+    "CancelCommand": _cancel,
+    "DescribeInstanceInformation": _describe_instances,
+    "GetCommandInvocation": _get,
+    "ListCommandInvocations": _list_invocations,
+    "ListCommands": _list,
+    "SendCommand": _send,
+}

@@ -1,0 +1,154 @@
+"""SSM's Command documents: which parameters one takes, and what a host is to run for it.
+
+Schema: Systems Manager user guide, "Data elements and parameters". A further kind of step is a line of
+_STEPS.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts.book import Run
+
+EXECUTION_TIMEOUT_S = 3600  # of aws:runShellScript that says none
+_PLACE = re.compile(r"\{\{\s*([\w.:-]+)\s*\}\}")
+_SHELL = ("/bin/sh",)
+# What Amazon's own document of this name does; others of Amazon's the yard has not.
+RUN_SHELL_SCRIPT: Mapping[str, Any] = {
+    "schemaVersion": "2.2",
+    "parameters": {
+        "commands": {"type": "StringList"},
+        "workingDirectory": {"type": "String", "default": ""},
+        "executionTimeout": {"type": "String", "default": "3600", "allowedPattern": r"[1-9]\d{0,5}"},
+    },
+    "mainSteps": [
+        {
+            "action": "aws:runShellScript",
+            "name": "runShellScript",
+            "inputs": {
+                "runCommand": "{{ commands }}",
+                "workingDirectory": "{{ workingDirectory }}",
+                "timeoutSeconds": "{{ executionTimeout }}",
+            },
+        }
+    ],
+}
+OWN: Mapping[str, Mapping[str, Any]] = {"AWS-RunShellScript": RUN_SHELL_SCRIPT}
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    name: str
+    action: str
+    run: Run
+    timeout_s: float
+
+
+def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> list[Step]:
+    """What is to be run; raises ApiError for parameters that the document does not allow."""
+    if document.get("schemaVersion") not in ("2.0", "2.2"):
+        raise ApiError("InvalidDocument", "the yard runs documents of schema 2.2 (and 2.0) only")
+    declared = document.get("parameters") or {}
+    values = _values(declared, given)
+    environment = {
+        f"SSM_{name}": str(value)
+        for name, value in values.items()
+        if declared[name].get("interpolationType") == "ENV_VAR"
+    }
+    return [_step(each, values, environment) for each in document["mainSteps"]]
+
+
+def _values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    if unknown := sorted(set(given) - set(declared)):
+        raise _invalid(f"the document has no parameter {', '.join(unknown)}")
+    return {name: _value(name, rule, given.get(name)) for name, rule in declared.items()}
+
+
+def _value(name: str, rule: Mapping[str, Any], given: Sequence[str] | None) -> Any:
+    if given is None:
+        if "default" not in rule:
+            raise _invalid(f"a value for the parameter {name} is wanted")
+        return rule["default"]
+    is_list = rule.get("type") == "StringList"
+    if not is_list and len(given) != 1:
+        raise _invalid(f"the parameter {name} takes one value")
+    for text in given:
+        _check(name, rule, text)
+    return list(given) if is_list else given[0]
+
+
+def _check(name: str, rule: Mapping[str, Any], text: str) -> None:
+    """`fullmatch`: Python's $ would let a line break in at the end."""
+    pattern, allowed = rule.get("allowedPattern"), rule.get("allowedValues")
+    if pattern and not re.fullmatch(pattern, text):
+        raise _invalid(f"the value of the parameter {name} does not match {pattern}")
+    if allowed and text not in map(str, allowed):
+        raise _invalid(f"the parameter {name} is one of {', '.join(map(str, allowed))}")
+    if not int(rule.get("minChars", 0)) <= len(text) <= int(rule.get("maxChars", len(text))):
+        raise _invalid(f"the value of the parameter {name} is too short or too long")
+
+
+def _invalid(problem: str) -> ApiError:
+    return ApiError("InvalidParameters", problem)
+
+
+def _step(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> Step:
+    build = _STEPS.get(step["action"])
+    if build is None:
+        raise ApiError("InvalidDocument", f"the yard runs {', '.join(_STEPS)}, not {step['action']}")
+    return build(step, values, environment)
+
+
+def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> Step:
+    inputs = step["inputs"]
+    lines = _expanded(inputs["runCommand"], values)
+    text = "\n".join(lines if isinstance(lines, list) else [lines])
+    folder = str(_expanded(inputs.get("workingDirectory", ""), values))
+    timeout = _expanded(inputs.get("timeoutSeconds", EXECUTION_TIMEOUT_S), values)
+    argv = (*_interpreter(text), "-c", text)
+    if folder:
+        argv = ("/usr/bin/env", f"--chdir={folder}", *argv)
+    return Step(
+        name=str(step["name"]),
+        action=step["action"],
+        run=Run(argv=argv, environment=environment),
+        timeout_s=float(timeout),
+    )
+
+
+_STEPS: Mapping[str, Callable[[Mapping[str, Any], Values, Mapping[str, str]], Step]] = {
+    "aws:runShellScript": _shell_script,
+}
+
+
+def _interpreter(text: str) -> tuple[str, ...]:
+    """The agent makes a file of it and runs that, so its first line has a say."""
+    first = text.partition("\n")[0]
+    return tuple(first[2:].split()) if first.startswith("#!") else _SHELL
+
+
+def _expanded(template: Any, values: Values) -> Any:
+    """As the agent does: text in the place of text, and a list where nothing else stands beside it."""
+    if isinstance(template, list):
+        found = [_expanded(each, values) for each in template]
+        return [line for each in found for line in (each if isinstance(each, list) else [each])]
+    if not isinstance(template, str):
+        return template
+    whole = _PLACE.fullmatch(template.strip())
+    if whole and isinstance(values.get(whole[1]), list):
+        return values[whole[1]]
+    return _PLACE.sub(lambda place: _as_text(values, place), template)
+
+
+def _as_text(values: Values, place: re.Match[str]) -> str:
+    if place[1] not in values:
+        return place[0]
+    value = values[place[1]]
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,80 @@
+"""Systems Manager: parameters and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop
+from slipway.yard.cloudformation.resources.shapes import like
+from slipway.yard.cloudformation.resources.tags import tags
+
+PARAMETER_PROPERTIES = ("AllowedPattern", "DataType", "Description", "Policies", "Tier", "Type", "Value")
+
+
+def arn(scope: Scope) -> str:
+    """A name that is a path brings its own slash."""
+    place = f"arn:aws:ssm:{scope.context.region}:{scope.context.account}:parameter"
+    return f"{place}{'' if scope.id.startswith('/') else '/'}{scope.id}"
+
+
+def rewrite_document(scope: Scope) -> None:
+    """UpdateMethod NewVersion: the new version becomes the default one."""
+    answer = scope.send(
+        "update_document",
+        Name=scope.id,
+        Content=scope.properties["Content"],
+        DocumentVersion="$LATEST",
+        DocumentFormat=scope.properties.get("DocumentFormat", "JSON"),
+        TargetType=scope.properties.get("TargetType"),
+        VersionName=scope.properties.get("VersionName"),
+    )
+    version = answer["DocumentDescription"]["DocumentVersion"]
+    scope.send("update_document_default_version", Name=scope.id, DocumentVersion=version)
+
+
+def read_content(scope: Scope) -> object:
+    return like(scope.properties["Content"], scope.send("get_document", Name=scope.id)["Content"])
+
+
+PARAMETER = ApiResource(
+    service="ssm",
+    name=Name(property="Name", limit=1011),
+    create_call=shaped("put_parameter"),
+    identity=prop("Name"),
+    describe=find("get_parameter", "Parameter", Name=ID, WithDecryption=True),
+    attributes={"Arn": arn, "Type": live("Type"), "Value": live("Value")},
+    settings=(
+        setting(
+            *PARAMETER_PROPERTIES,
+            put=shaped("put_parameter", Name=ID, Overwrite=True, Tags=None),
+            on_create=False,
+        ),
+        tags("add_tags_to_resource", "remove_tags_from_resource", ResourceType="Parameter", ResourceId=ID),
+    ),
+    delete_call=call("delete_parameter", Name=ID),
+    reads=mirrored("Type", "Value", "DataType"),
+)
+
+DOCUMENT = ApiResource(
+    service="ssm",
+    name=Name(property="Name", limit=128),
+    create_call=shaped("create_document", DocumentFormat=prop("DocumentFormat", "JSON")),
+    identity=prop("Name"),
+    describe=find("describe_document", "Document", Name=ID),
+    settings=(
+        setting(
+            "Content", "DocumentFormat", "TargetType", "VersionName", put=rewrite_document, on_create=False
+        ),
+        # Says how CloudFormation updates the document; nothing to set.
+        setting("UpdateMethod", put=lambda _scope: None),
+        tags("add_tags_to_resource", "remove_tags_from_resource", ResourceType="Document", ResourceId=ID),
+    ),
+    delete_call=call("delete_document", Name=ID),
+    reads={"Content": read_content},
+    accepts=frozenset({"DocumentFormat"}),
+)
+
+PROVIDERS: Mapping[str, Provider] = {"AWS::SSM::Parameter": PARAMETER, "AWS::SSM::Document": DOCUMENT}

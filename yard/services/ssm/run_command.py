@@ -1,0 +1,272 @@
+"""SSM's commands while they run on hosts: their states, their output, their end.
+
+How the API shows them is in yard/services/ssm/api.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.machines import memory
+from slipway.yard.machines import log_stream
+from slipway.yard.machines.settings import real_seconds
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines.hosts import book
+from slipway.yard.services.ssm.documents import Step
+
+log = logging.getLogger("yard.ssm")
+
+FINAL = ("Success", "Failed", "Cancelled", "TimedOut")
+MOST_OUTPUT = 24_000  # characters that GetCommandInvocation shows
+KILLED_CODE = 137  # 128 + SIGKILL
+END_S = 6.0  # in which a killed step is gone
+DRAIN_S = 2.0  # for what a command left running to let go of its output
+READ_BYTES = 1 << 16
+LOOK_AGAIN_S = 0.5  # at a machine that has too little memory free
+DELAYED = "Delayed"  # the status detail of what could not be given to its instance yet
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """One step on one instance."""
+
+    name: str
+    action: str
+    status: str = "Pending"
+    code: int = -1
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    output: dict[str, bytes] = field(default_factory=lambda: {"stdout": b"", "stderr": b""})
+
+    def text(self, stream: str, most: int = MOST_OUTPUT) -> str:
+        return self.output[stream].decode(errors="replace")[:most]
+
+
+@dataclass(slots=True, kw_only=True)
+class Invocation:
+    """A command on one instance."""
+
+    command: Command
+    instance: str
+    outcomes: list[Outcome]
+    status: str = "Pending"
+    details: str = "Pending"
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    answered: threading.Event = field(default_factory=threading.Event)  # the step that runs has ended
+    code: int | None = None  # of that step; None: the host is gone
+
+
+@dataclass(slots=True, kw_only=True)
+class Command:
+    region: str
+    sent: Mapping[str, Any]  # the parameters of SendCommand
+    steps: Sequence[Step]
+    version: str
+    log_group: str  # empty: no output goes to CloudWatch
+    need: memory.Need | None = None  # of memory; it is promised to the command before it begins
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    requested_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    invocations: dict[str, Invocation] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """The worst that has come of it, once none is under way."""
+        states = [each.status for each in self.invocations.values()]
+        if any(state not in FINAL for state in states):
+            return "Pending" if set(states) == {"Pending"} else "InProgress"
+        return next((state for state in ("Cancelled", "TimedOut", "Failed") if state in states), "Success")
+
+
+commands: dict[str, Command] = {}  # in the order in which they were sent
+_running: dict[str, Invocation] = {}  # how a host calls what it runs -> whose step it is
+_lock = threading.RLock()
+
+
+def send(command: Command, instances: Sequence[str]) -> None:
+    with _lock:
+        commands[command.id] = command
+        for instance in instances:
+            outcomes = [Outcome(name=step.name, action=step.action) for step in command.steps]
+            invocation = Invocation(command=command, instance=instance, outcomes=outcomes)
+            command.invocations[instance] = invocation
+            threading.Thread(target=_run, args=(invocation,), daemon=True).start()
+
+
+def cancel(command: Command, instances: Sequence[str]) -> None:
+    for instance, invocation in command.invocations.items():
+        if (not instances or instance in instances) and invocation.status not in FINAL:
+            with _lock:  # whoever starts a step looks first
+                invocation.cancelled.set()
+            _kill(invocation)
+            if not _is_running(invocation):  # its host is gone, and nobody will report
+                invocation.answered.set()
+
+
+def ended(name: str, code: int) -> None:
+    with _lock:
+        invocation = _running.pop(name, None)
+    if invocation:
+        invocation.code = code
+        invocation.answered.set()
+
+
+def host_is_gone(instance: str) -> None:
+    """Nobody is left to report, so a command there stays InProgress until its time is over, as on AWS."""
+    with _lock:
+        for name in [name for name, each in _running.items() if each.instance == instance]:
+            _running.pop(name)
+
+
+def reset() -> None:
+    with _lock:
+        for command in commands.values():
+            for invocation in command.invocations.values():
+                invocation.answered.set()
+        _running.clear()
+        commands.clear()
+
+
+def _run(invocation: Invocation) -> None:
+    _await_memory(invocation)
+    try:
+        _run_steps(invocation)
+    finally:
+        memory.promises.release(_holder(invocation))
+
+
+def _holder(invocation: Invocation) -> str:
+    return f"{invocation.command.id}/{invocation.instance}"
+
+
+def _await_memory(invocation: Invocation) -> None:
+    """Until the machine can hold it, or it is cancelled; who asks is told what it waits for."""
+    command, output = invocation.command, invocation.outcomes[0].output
+    while command.need and not memory.promises.admit(_holder(invocation), command.need):
+        invocation.details, output["stderr"] = DELAYED, memory.WAITS.encode()
+        if invocation.cancelled.wait(LOOK_AGAIN_S) or command.id not in commands:
+            break
+    output["stderr"] = b""
+
+
+def _run_steps(invocation: Invocation) -> None:
+    invocation.status = invocation.details = "InProgress"
+    for step, outcome in zip(invocation.command.steps, invocation.outcomes, strict=True):
+        status = _run_step(invocation, step, outcome)
+        if status != "Success":
+            break
+    details = "ExecutionTimedOut" if status == "TimedOut" else status
+    invocation.status, invocation.details = status, details
+
+
+def _run_step(invocation: Invocation, step: Step, outcome: Outcome) -> str:
+    outcome.started_at, outcome.status = datetime.now(UTC), "InProgress"
+    invocation.answered.clear()
+    invocation.code = None
+    readers = _start(invocation, step, outcome)
+    is_in_time = invocation.answered.wait(real_seconds(step.timeout_s))
+    if not is_in_time:
+        _kill(invocation)
+        invocation.answered.wait(END_S)
+    until = time.monotonic() + DRAIN_S
+    for reader in readers:
+        reader.join(max(0.0, until - time.monotonic()))
+    outcome.ended_at = datetime.now(UTC)
+    outcome.code = _code(invocation, is_in_time)
+    outcome.status = _status(invocation, is_in_time)
+    return outcome.status
+
+
+def _code(invocation: Invocation, is_in_time: bool) -> int:
+    """The agent gives its own for what it has killed, and none for what another signal ended."""
+    if invocation.code is None or invocation.code >= 0:
+        return -1 if invocation.code is None else invocation.code
+    return KILLED_CODE if invocation.cancelled.is_set() or not is_in_time else -1
+
+
+def _status(invocation: Invocation, is_in_time: bool) -> str:
+    if invocation.cancelled.is_set():
+        return "Cancelled"
+    if not is_in_time:
+        return "TimedOut"
+    return "Success" if invocation.code == 0 else "Failed"
+
+
+def _start(invocation: Invocation, step: Step, outcome: Outcome) -> list[threading.Thread]:
+    """Two threads, each of which reads a stream."""
+    host = book.hosts.get(invocation.instance)
+    name = f"{invocation.command.id}/{invocation.instance}/{step.name}"
+    with _lock:
+        if invocation.cancelled.is_set() or host is None or host.link is None:
+            invocation.answered.set()
+            return []
+        _running[name] = invocation
+    (output, out), (errors, err) = os.pipe(), os.pipe()
+    argv = tuple(host.said(word) for word in step.run.argv)
+    host.link.command(name, replace(step.run, argv=argv), (out, err))
+    for each in (out, err):
+        os.close(each)
+    streams = {"stdout": output, "stderr": errors}
+    threads = [
+        threading.Thread(target=_read, args=(invocation, outcome, stream, descriptor), daemon=True)
+        for stream, descriptor in streams.items()
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def _is_running(invocation: Invocation) -> bool:
+    with _lock:
+        return any(each is invocation for each in _running.values())
+
+
+def _kill(invocation: Invocation) -> None:
+    """The whole process group at once, without a word before: so does the agent (amazon-ssm-agent,
+    executers_unix.go)."""
+    host = book.hosts.get(invocation.instance)
+    with _lock:
+        names = [name for name, each in _running.items() if each is invocation]
+    for name in names:
+        if host and host.link:
+            host.link.signal(name, signal.SIGKILL)
+
+
+def _read(invocation: Invocation, outcome: Outcome, stream: str, descriptor: int) -> None:
+    rest = b""
+    with os.fdopen(descriptor, "rb", buffering=0) as output:
+        while chunk := output.read(READ_BYTES):
+            outcome.output[stream] = (outcome.output[stream] + chunk)[: 4 * MOST_OUTPUT]  # of UTF-8
+            *lines, rest = (rest + chunk).split(b"\n")
+            _to_cloudwatch(invocation, outcome, stream, lines)
+    _to_cloudwatch(invocation, outcome, stream, [rest])
+
+
+def _to_cloudwatch(invocation: Invocation, outcome: Outcome, stream: str, lines: list[bytes]) -> None:
+    """Group and stream are made with the first line; streams are named as the agent names them."""
+    command = invocation.command
+    if not command.log_group or not any(lines):
+        return
+    step = outcome.name.replace(" ", "-").replace(":", "-")
+    name = f"{command.id}/{invocation.instance}/{step}/{stream}"
+    _make_stream(command.log_group, name, command.region)
+    log_stream.put(lines, command.log_group, name, command.region)
+
+
+def _make_stream(group: str, name: str, region: str) -> None:
+    from moto.logs.models import logs_backends
+
+    backend = logs_backends[ACCOUNT][region]
+    with _lock:
+        if group not in backend.groups:
+            backend.create_log_group(group, {})
+        if name not in backend.groups[group].streams:
+            backend.create_log_stream(group, name)

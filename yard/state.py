@@ -1,0 +1,153 @@
+"""What a yard leaves on disk: its folder, the record of the process that serves it, and the lock around both.
+
+To let the yard make another file: name it in MADE, so that `slipway yard down` takes it away again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from slipway.containers.runtime.named_files import MissingFile, read_bytes
+
+STATE_FILE = "state.json"
+LOG_FILE = "server.log"
+LOCK_FILE = "lock"
+SCRATCH_FOLDER = "tmp"
+_MOST_BYTES = 1 << 20
+MACHINE_IMAGES = "machine-images"
+MADE = (
+    STATE_FILE,
+    LOG_FILE,
+    SCRATCH_FOLDER,
+    MACHINE_IMAGES,
+    LOCK_FILE,
+)  # the lock last: whoever holds it may still be cleaning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YardState:
+    """The process that serves the yard."""
+
+    pid: int
+    identity: str  # tells this process from a later one with the same pid
+    endpoint: str
+    started_at: str
+    # Of its access key. Empty: a yard of an older checkout, which can still be stopped.
+    secret: str = field(default="", repr=False)
+
+    def is_running(self) -> bool:
+        return process_identity(self.pid) == self.identity
+
+
+def home() -> Path:
+    """SLIPWAY_YARD_HOME, else the place for state of the XDG Base Directory Specification."""
+    if own := os.environ.get("SLIPWAY_YARD_HOME"):
+        return Path(own).expanduser().absolute()
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "slipway" / "yard"
+
+
+def read_state(folder: Path) -> YardState | None:
+    """None where no yard was started, or where its record cannot be one that we wrote."""
+    try:
+        return YardState(**json.loads(read_bytes(folder / STATE_FILE, _MOST_BYTES)))
+    except (MissingFile, ValueError, TypeError):
+        return None
+
+
+def write_state(folder: Path, state: YardState) -> None:
+    """In one step: a reader sees all of it or nothing."""
+    draft = folder / f"{STATE_FILE}.{state.pid}"
+    draft.unlink(missing_ok=True)
+    with open(draft, "x", encoding="utf-8", opener=private) as file:
+        json.dump(asdict(state), file)
+    draft.replace(folder / STATE_FILE)
+
+
+def private(path: str, flags: int) -> int:
+    """An opener of files that nobody else may read."""
+    return os.open(path, flags, 0o600)
+
+
+def remove_made(folder: Path) -> None:
+    """Take away what the yard made and nothing else; the folder goes too where nobody put anything in it."""
+    for path in [*folder.glob(f"{STATE_FILE}.*"), *(folder / name for name in MADE)]:
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
+        else:
+            path.unlink(missing_ok=True)
+    with suppress(OSError):  # not empty, or gone
+        folder.rmdir()
+
+
+def remove_tree(path: Path) -> None:
+    """Whatever modes its folders have: an overlay's work folder has none, and stops all users but root."""
+    for parent, names, _ in os.walk(path):
+        for name in names:
+            if not (folder := Path(parent, name)).is_symlink():
+                with suppress(OSError):
+                    folder.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One `up` or `down` at a time. The lock is gone when its holder is, however it ended."""
+    descriptor = _lock(folder)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(folder: Path) -> int:
+    path = folder / LOCK_FILE
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (FileNotFoundError, FileExistsError):  # a `down` takes the folder away just now
+            if folder.is_file():
+                raise
+            continue
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if _is_still_at(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # a `down` removed the file while we waited for it: this lock keeps nobody out
+
+
+def _is_still_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def process_identity(pid: int) -> str | None:
+    """Changes when the pid is given to another process; None when no process has it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None if Path("/proc/self/stat").exists() else _identity_from_ps(pid)
+    is_zombie, ticks_since_boot = fields[0] == "Z", fields[19]  # proc(5): fields 3 and 22
+    return None if is_zombie else f"{boot}:{ticks_since_boot}"
+
+
+def _identity_from_ps(pid: int) -> str | None:
+    """Where there is no /proc (macOS)."""
+    asked = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.strip() or None
