@@ -16,12 +16,12 @@ import aws_cdk as cdk
 
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.batch import build_batch_cluster
-from slipway.infra.declare.cdk_json import refuse_repeated_keys
-from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster
-from slipway.infra.declare.declared import load, load_machine_images
-from slipway.infra.verify.nag import guard
-from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.build.mpi import build_mpi_cluster
+from slipway.infra.declare.cdk_json import refuse_repeated_keys
+from slipway.infra.declare.declared import load, load_machine_images
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster
+from slipway.infra.verify.nag import guard
 from slipway.jobs.core.errors import SlipwayError
 
 # Any: each builder takes the one kind that it stands beside.

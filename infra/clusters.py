@@ -5,8 +5,8 @@ Override a cluster's setting with `cdk deploy --all -c dl1.max_nodes=4`.
 
 from __future__ import annotations
 
-from slipway.infra.declare.types import BatchCluster, MpiCluster
 from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.types import BatchCluster, MpiCluster
 
 CLUSTERS = (
     # BERT pre-training with DeepSpeed on first-generation Gaudi: eight accelerators a node.

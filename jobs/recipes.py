@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from slipway.jobs.catalogue.accelerators import device_of
-from slipway.jobs.core.errors import Problem, SlipwayError
 from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.core.errors import Problem, SlipwayError
 from slipway.jobs.core.job import DoesNotFit, InvalidJob
 
 RECIPES: Mapping[str, str] = {

@@ -56,7 +56,15 @@ class Bench:
 
     def prepare(self, text: Path | str, *more: str) -> list[str]:
         output = tempfile.mkdtemp(dir=self.folder)
-        start = [sys.executable, "-m", "slipway.containers.data.rows.prepare_bert", "--phase", "1", "--output", output]
+        start = [
+            sys.executable,
+            "-m",
+            "slipway.containers.data.rows.prepare_bert",
+            "--phase",
+            "1",
+            "--output",
+            output,
+        ]
         return [*start, "--input", str(text), "--vocabulary", str(self.vocabulary), *more]
 
     def encode(self) -> float:
@@ -76,9 +84,9 @@ def data() -> list[Row]:
 
 
 def write_inputs(bench: Bench) -> None:
+    from slipway.containers.data.rows.train_vocabulary import train
     from slipway.containers.data.samples.sample import write_sample
     from slipway.containers.data.sources.sources import local_source
-    from slipway.containers.data.rows.train_vocabulary import train
     from slipway.containers.data.tokens.vocabulary import write_vocabulary
 
     beginning = bench.folder / "beginning.txt"

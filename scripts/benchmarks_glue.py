@@ -16,8 +16,10 @@ from typing import Any
 
 import torch
 
-from slipway.containers.data.samples.glue_sample import write_task
+from scripts.benchmarks import Row
+from scripts.benchmarks_training import ALONE
 from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.data.samples.glue_sample import write_task
 from slipway.containers.data.samples.model_sample import Size, write_model
 from slipway.containers.recipes.glue_finetune import opening
 from slipway.containers.recipes.glue_finetune.batches import Batches, plan_batch
@@ -32,8 +34,6 @@ from slipway.containers.training.data_parallel import DataParallel
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.ending import Ending
 from slipway.containers.training.saving import Saving
-from scripts.benchmarks import Row
-from scripts.benchmarks_training import ALONE
 
 TRAIN_ROWS = 640
 EPOCHS, BATCH, LENGTH, RATE = 3, 32, 128, 5e-4

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scripts.benchmarks import Row
+from scripts.transformers_bert import build_reference, reference_rows
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
 from slipway.containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
@@ -25,8 +27,6 @@ from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import Device, open_device
 from slipway.containers.training.encoder import BertShape
 from slipway.containers.training.optimizers import BETAS, EPSILON
-from scripts.benchmarks import Row
-from scripts.transformers_bert import build_reference, reference_rows
 
 ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
 MASKED_SHARE, SHORT_SHARE = 0.15, 0.1

@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from slipway.jobs.commands.output import Column, json_option, print_table, say
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.commands.failures import end
+from slipway.jobs.commands.output import Column, json_option, print_table, say
+from slipway.jobs.core.errors import SlipwayError
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "jobs" / "core" / "instances.csv"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import click
 
-from slipway.jobs.commands.cli import PROGRAM, cli
+from scripts.estimate_page import estimate_page
+from scripts.list_pages import bad_inputs_page, faults_page
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.commands.cli import PROGRAM, cli
 from slipway.jobs.core.text import words
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
 from slipway.jobs.estimate.evidence.trials import trials
-from scripts.estimate_page import estimate_page
-from scripts.list_pages import bad_inputs_page, faults_page
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "scripts/write_docs"

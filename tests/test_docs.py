@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from slipway.jobs.commands.cli import COMMANDS, PROGRAM, cli
 from scripts.write_docs import COMMAND, stale_files
+from slipway.jobs.commands.cli import COMMANDS, PROGRAM, cli
 from tests.architecture.tracked import ROOT, paths
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")

@@ -9,11 +9,11 @@ from click.testing import CliRunner
 
 from slipway.infra.build.bakeries import bakery_stack_name
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
-from slipway.jobs.commands.cli import cli
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.commands.cli import cli
 from slipway.jobs.estimate.evidence.bands import find_band
-from slipway.jobs.estimate.prices import our_fees
 from slipway.jobs.estimate.evidence.trials import trials
+from slipway.jobs.estimate.prices import our_fees
 from slipway.jobs.estimate_inputs.own_data import rates
 from slipway.jobs.estimate_inputs.places import declared_places
 from tests.architecture.tracked import ROOT

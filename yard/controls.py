@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins
-from slipway.yard.services import registry
-from slipway.yard.services.imagebuilder import imitation as bakes
-from slipway.yard.services.batch import imitation
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
+from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins
+from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import book, entering, keeper, listing
 from slipway.yard.machines.hosts import imitation as hosts_imitation
-from slipway.yard.gateway.protocols import Reply
+from slipway.yard.services import registry
+from slipway.yard.services.batch import imitation
+from slipway.yard.services.imagebuilder import imitation as bakes
 
 LARGEST_BODY = 2**24
 LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S

@@ -16,7 +16,18 @@ from pathlib import Path
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.endpoint import DEFAULT_PORT, is_answering
 from slipway.yard.machines.memory import limit_of
-from slipway.yard.state import LOG_FILE, MACHINE_IMAGES, SCRATCH_FOLDER, YardState, home, locked, private, read_state, remove_made, remove_tree
+from slipway.yard.state import (
+    LOG_FILE,
+    MACHINE_IMAGES,
+    SCRATCH_FOLDER,
+    YardState,
+    home,
+    locked,
+    private,
+    read_state,
+    remove_made,
+    remove_tree,
+)
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10

@@ -20,12 +20,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.gateway import origins
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
-from slipway.yard.machines.isolation.tiers import NoTier, best_tier
+from slipway.yard.gateway import origins
 from slipway.yard.gateway.keys import new_secret
 from slipway.yard.lifetime import end_with_owner
+from slipway.yard.machines.isolation.tiers import NoTier, best_tier
 from slipway.yard.state import YardState, process_identity, write_state
 
 log = logging.getLogger("yard")

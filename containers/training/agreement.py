@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, distributed
 
+from slipway.containers.runtime.checkpoint.tensors import torch_collective
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.checkpoint.tensors import torch_collective
 
 
 def summed(values: Tensor) -> list[float]:

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
 from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, RESUMABLE_EXIT_CODE, Refusal
 
 Config = TypeVar("Config")
 

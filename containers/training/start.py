@@ -10,10 +10,10 @@ from typing import Protocol, cast
 import torch
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Training
+from slipway.containers.runtime.checkpoint.tensors import torch_collective
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.checkpoint.tensors import torch_collective
 from slipway.containers.runtime.values import shown
 from slipway.containers.training.state import Piece, read_pieces
 

@@ -14,10 +14,10 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.checkpoint.resume import Resumed
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.checkpoint.tensors import from_torch, to_torch
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 WEIGHTS = "weights"

@@ -16,9 +16,9 @@ from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.images.payload import payload_of
 from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps, PayloadProps
 from slipway.infra.stacks.bakery_network import BakeryNetworkProps, BakeryNetworkStack
-from slipway.jobs.core.images.container_locks import read_lock
-from slipway.jobs.core.images.amis import IMAGE_TAG
 from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
+from slipway.jobs.core.images.amis import IMAGE_TAG
+from slipway.jobs.core.images.container_locks import read_lock
 
 CONTAINERS = Path(__file__).parents[1] / "containers"
 _PREFIX = "slipway-bakery"

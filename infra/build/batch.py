@@ -6,20 +6,28 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
+from slipway.infra.build.foundation import (
+    build_network,
+    build_observability,
+    build_storage,
+    cluster_tags,
+    environment,
+    place_of,
+    tag,
+)
 from slipway.infra.declare.types import BatchCluster
-from slipway.infra.build.foundation import build_network, build_observability, build_storage, cluster_tags, environment, place_of, tag
-from slipway.infra.patterns.observability.alarms import blocked_queue
+from slipway.infra.patterns.images.repositories import ImageRepository
 from slipway.infra.patterns.network.endpoints import BATCH_SERVICES
 from slipway.infra.patterns.nodes.markets import not_spot, purchase
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.infra.patterns.images.repositories import ImageRepository
+from slipway.infra.patterns.observability.alarms import blocked_queue
 from slipway.infra.stacks.batch import BatchProps, BatchStack, ImageProps, NodeProps
 from slipway.infra.stacks.images import ImagesProps, ImagesStack
 from slipway.infra.stacks.network import NetworkStack
 from slipway.infra.stacks.observability import ObservabilityStack
 from slipway.infra.stacks.storage import StorageStack
-from slipway.jobs.core.images.container_images import image_tag
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.images.container_images import image_tag
 from slipway.jobs.core.names import derived_name, stack_name
 
 CONTAINERS = Path(__file__).parents[1] / "containers"

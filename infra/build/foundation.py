@@ -9,8 +9,8 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
-from slipway.infra.patterns.observability.alarms import StuckEvents
 from slipway.infra.patterns.nodes.places import PlaceProps
+from slipway.infra.patterns.observability.alarms import StuckEvents
 from slipway.infra.stacks.network import NetworkProps, NetworkStack
 from slipway.infra.stacks.observability import ObservabilityProps, ObservabilityStack
 from slipway.infra.stacks.storage import StorageProps, StorageStack

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 
+from slipway.infra.build.foundation import (
+    build_network,
+    build_observability,
+    build_storage,
+    cluster_tags,
+    environment,
+    place_of,
+    tag,
+)
 from slipway.infra.declare.types import MpiCluster
-from slipway.infra.build.foundation import build_network, build_observability, build_storage, cluster_tags, environment, place_of, tag
-from slipway.infra.patterns.observability.alarms import failed_launches
+from slipway.infra.patterns.mpi.node_group import Hours
 from slipway.infra.patterns.network.endpoints import MPI_SERVICES
 from slipway.infra.patterns.nodes.markets import purchase
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.infra.patterns.mpi.node_group import Hours
+from slipway.infra.patterns.observability.alarms import failed_launches
 from slipway.infra.stacks.mpi import MachineProps, MpiProps, MpiStack
 from slipway.infra.stacks.network import NetworkStack
 from slipway.infra.stacks.observability import ObservabilityStack

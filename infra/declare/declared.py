@@ -16,9 +16,9 @@ from typing import Any
 from slipway.infra.declare.checks.field_types import field_types
 from slipway.infra.declare.checks.machine_images import machine_image_problems
 from slipway.infra.declare.checks.values import nearest
-from slipway.infra.declare.types import Cluster
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.overrides import apply
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.core.errors import InvalidConfig, Problem
 
 

@@ -15,8 +15,8 @@ from slipway.infra.declare.checks.clusters import all_problems
 from slipway.infra.declare.checks.field_types import field_types
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
-from slipway.infra.declare.types import Cluster
 from slipway.infra.declare.decoding import WrongValue, decode, decode_text
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.core.errors import InvalidConfig, Problem
 
 _DOTTED = re.compile(r"([^.:/@=\s]+)\.(.+)", re.DOTALL)

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from slipway.infra.declare.checks.values import between, cluster_name, fsx_capacity, known_instance_type, known_region, matching, one_of
+from slipway.infra.declare.checks.values import (
+    between,
+    cluster_name,
+    fsx_capacity,
+    known_instance_type,
+    known_region,
+    matching,
+    one_of,
+)
 
 
 class ClusterKind(StrEnum):

@@ -14,11 +14,11 @@ from constructs import Construct
 
 from slipway.infra.patterns.images.bakery_record import BakeryRecord, BakeryRecordProps
 from slipway.infra.patterns.images.bakery_roles import BakeryProps
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 from slipway.infra.patterns.images.image_pipeline import ImagePipeline, ImagePipelineProps
 from slipway.infra.patterns.images.image_recipe import ImageRecipe, ImageRecipeProps
-from slipway.jobs.core.images.container_locks import manifest_parameter
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 from slipway.jobs.core.images.amis import Bakery, ami_parameter, ami_tags
+from slipway.jobs.core.images.container_locks import manifest_parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.types import Egress
-from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 from slipway.infra.patterns.network.flow_logs import FlowLogs, FlowLogsProps
-from slipway.infra.patterns.storage.log_bucket import LogBucket, LogBucketProps
 from slipway.infra.patterns.network.vpc import Vpc, VpcProps
+from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
+from slipway.infra.patterns.storage.log_bucket import LogBucket, LogBucketProps
 
 _CIDR = "10.60.0.0/24"  # reached by nobody and peered with nothing
 

@@ -10,17 +10,17 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from slipway.infra.patterns.access.node_access import NodeAccess, NodeAccessProps
+from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
+from slipway.infra.patterns.batch.compute_environment import JobQueue, JobQueueProps, NodePool, NodePoolProps
+from slipway.infra.patterns.batch.job_definition import HostFolder, MultiNodeJob, MultiNodeJobProps
 from slipway.infra.patterns.nodes.accelerators import container_needs
 from slipway.infra.patterns.nodes.boot import SCRATCH, SHARED, boot_parameters
-from slipway.infra.patterns.batch.compute_environment import JobQueue, JobQueueProps, NodePool, NodePoolProps
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
-from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.infra.patterns.batch.job_definition import HostFolder, MultiNodeJob, MultiNodeJobProps
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate, NodeTemplateProps
 from slipway.infra.patterns.nodes.markets import Purchase
-from slipway.infra.patterns.access.node_access import NodeAccess, NodeAccessProps
 from slipway.infra.patterns.nodes.places import PlaceProps, node_security_group
-from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
+from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.catalogue.instances import InstanceType
 from slipway.jobs.core.targets import BatchTarget
 

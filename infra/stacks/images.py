@@ -10,8 +10,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.infra.patterns.images.image_project import ImageProject, ImageProjectProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

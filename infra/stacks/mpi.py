@@ -11,19 +11,19 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from slipway.infra.patterns.nodes.boot import SHARED, Work, boot_parameters
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret, ClusterSecretProps
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
-from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.infra.patterns.nodes.launch_template import Machine, NodeTemplate, NodeTemplateProps
-from slipway.infra.patterns.nodes.markets import Purchase
+from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.mpi.mpi_access import MpiAccess, MpiAccessProps
 from slipway.infra.patterns.mpi.node_group import Hours, NodeGroup, NodeGroupProps
+from slipway.infra.patterns.mpi.run_documents import RunDocuments, RunDocumentsProps, document_name
+from slipway.infra.patterns.nodes.boot import SHARED, Work, boot_parameters
+from slipway.infra.patterns.nodes.launch_template import Machine, NodeTemplate, NodeTemplateProps
+from slipway.infra.patterns.nodes.markets import Purchase
 from slipway.infra.patterns.nodes.places import PlaceProps, node_security_group
 from slipway.infra.patterns.nodes.processors import leaves_threads_to_linux
-from slipway.infra.patterns.access.roles import ServiceRole
-from slipway.infra.patterns.mpi.run_documents import RunDocuments, RunDocumentsProps, document_name
-from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
+from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.catalogue.instances import InstanceType
 from slipway.jobs.core.targets import MpiTarget
 

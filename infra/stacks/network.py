@@ -9,10 +9,15 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.types import Egress
-from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
-from slipway.infra.patterns.network.endpoints import ENDPOINTS, InterfaceEndpointsProps, S3Endpoint, S3EndpointProps
+from slipway.infra.patterns.network.endpoints import (
+    ENDPOINTS,
+    InterfaceEndpointsProps,
+    S3Endpoint,
+    S3EndpointProps,
+)
 from slipway.infra.patterns.network.flow_logs import FlowLogs, FlowLogsProps
 from slipway.infra.patterns.network.vpc import Vpc, VpcProps
+from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

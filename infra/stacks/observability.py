@@ -9,7 +9,13 @@ from aws_cdk import Environment, Stack
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from slipway.infra.patterns.observability.alarms import AlertTopic, AlertTopicProps, ClusterAlarms, ClusterAlarmsProps, StuckEvents
+from slipway.infra.patterns.observability.alarms import (
+    AlertTopic,
+    AlertTopicProps,
+    ClusterAlarms,
+    ClusterAlarmsProps,
+    StuckEvents,
+)
 from slipway.infra.patterns.observability.budget import ClusterBudget, ClusterBudgetProps
 from slipway.infra.patterns.observability.dashboard import ClusterDashboard, ClusterDashboardProps
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps

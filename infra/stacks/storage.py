@@ -8,10 +8,10 @@ from aws_cdk import Environment, Stack
 from constructs import Construct
 
 from slipway.infra.declare.types import FileSystem
+from slipway.infra.patterns.images.repositories import ImageRepository, ImageRepositoryProps
 from slipway.infra.patterns.storage.buckets import DataBucket, DataBucketProps
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps
 from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps
-from slipway.infra.patterns.images.repositories import ImageRepository, ImageRepositoryProps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,9 @@ def family_of(instance_type: InstanceType) -> Family | None:
     if instance_type.accelerator is None:
         return None
     maker = instance_type.accelerator.name.split()[0]
-    assert maker in FAMILIES, f"jobs/catalogue/accelerators.py has no row for {instance_type.accelerator.name}"
+    assert maker in FAMILIES, (
+        f"jobs/catalogue/accelerators.py has no row for {instance_type.accelerator.name}"
+    )
     return FAMILIES[maker]
 
 

@@ -92,7 +92,12 @@ def declared_cluster(name: str, overrides: Sequence[str] = ()) -> DeclaredCluste
 
 
 def _ask_infra(checkout: Path, overrides: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    command = [sys.executable, "-m", "slipway.infra.declare.declared", *(f"--context={override}" for override in overrides)]
+    command = [
+        sys.executable,
+        "-m",
+        "slipway.infra.declare.declared",
+        *(f"--context={override}" for override in overrides),
+    ]
     ran = subprocess.run(
         command,
         cwd=checkout,

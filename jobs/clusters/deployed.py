@@ -9,11 +9,18 @@ from difflib import get_close_matches
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, own_region, reader
+from slipway.jobs.clusters.declared import NoCheckout, declared_clusters
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import CLUSTER_TAG, PARTS, stack_name
 from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.targets import PARAMETER_ROOT, BatchTarget, DamagedTarget, Target, decode_target, parameter_name
-from slipway.jobs.clusters.declared import NoCheckout, declared_clusters
+from slipway.jobs.core.targets import (
+    PARAMETER_ROOT,
+    BatchTarget,
+    DamagedTarget,
+    Target,
+    decode_target,
+    parameter_name,
+)
 
 _GONE = "DELETE_COMPLETE"
 

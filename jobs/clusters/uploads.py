@@ -12,10 +12,10 @@ from typing import Any
 
 from slipway.containers.runtime.named_files import open_regular
 from slipway.jobs.aws import client
+from slipway.jobs.clusters.objects import find_object
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.inputs import JOB_PREFIXES
 from slipway.jobs.core.targets import Target
-from slipway.jobs.clusters.objects import find_object
 
 _DIGEST = "sha256"  # in the object's metadata: an ETag says nothing of a file that was sent in parts
 

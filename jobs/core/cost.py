@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import Price
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.text import printable
 
 UNKNOWN = "unknown"

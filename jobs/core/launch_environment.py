@@ -7,8 +7,8 @@ know is one line of `launch_environment`, and a field of containers/runtime/cont
 from __future__ import annotations
 
 from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.core.errors import Problem
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.core.targets import Target
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType
-from slipway.jobs.estimate.evidence.bands import find_band
-from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
 from slipway.jobs.estimate.duration import tokens_per_dollar
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.evidence.bands import find_band
+from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
+from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.fitting import Fit, fit
 from slipway.jobs.estimate.hardware import cluster_of
-from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.prices import Item, Rate, Surroundings, what_is_paid
 from slipway.jobs.estimate.priors import STARTUP_SECONDS
 from slipway.jobs.estimate.work.rate import Throughput, throughput

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
-from slipway.jobs.images.baking import unanswered
 from slipway.jobs.core.images.amis import Bakery, Manifest, encode_manifest, manifest_of
+from slipway.jobs.images.baking import unanswered
 
 
 def ami_of(image: Mapping[str, Any], region: str) -> str | None:

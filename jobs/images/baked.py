@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from slipway.jobs.images.amis import is_of
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.images.baking import find_bakeries, unanswered
 from slipway.jobs.core.images.amis import AMIS, IMAGE_TAG, Bakery, Manifest, image_of, manifest_of
+from slipway.jobs.images.amis import is_of
+from slipway.jobs.images.baking import find_bakeries, unanswered
 
 _ALIVE = ("pending", "running", "stopping", "stopped")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slipway.jobs.platforms.batch.request import BatchRequest
-from slipway.jobs.platforms.mpi.request import MpiRequest
-from slipway.jobs.core.cost import Cost, cost
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.cost import Cost, cost
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.launch_environment import timeout_seconds
 from slipway.jobs.core.targets import Target
+from slipway.jobs.platforms.batch.request import BatchRequest
+from slipway.jobs.platforms.mpi.request import MpiRequest
 from slipway.jobs.recipes import Recipe
 
 Request = BatchRequest | MpiRequest

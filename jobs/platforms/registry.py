@@ -13,9 +13,9 @@ from slipway.jobs.core.targets import Target
 if TYPE_CHECKING:
     from slipway.jobs.platforms.batch.explain import Explanation
     from slipway.jobs.platforms.prepared import Prepared
+    from slipway.jobs.platforms.sending import Waiting
     from slipway.jobs.recipes import Recipe
     from slipway.jobs.runs.find import Found, Run
-    from slipway.jobs.platforms.sending import Waiting
 
 Say = Callable[[str], None]
 

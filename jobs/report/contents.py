@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.runs.curve import Point as Step
 from slipway.jobs.estimate.estimates import Estimate, Place
 from slipway.jobs.estimate.pareto import scale_of
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
 from slipway.jobs.report.page import Fact, Page, Section
 from slipway.jobs.report.page import Table as Shown
+from slipway.jobs.runs.curve import Point as Step
 
 _HEADINGS = (
     *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),

@@ -12,14 +12,14 @@ from typing import Any
 
 from slipway.jobs import aws
 from slipway.jobs.aws import own_region
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.clusters.deployed import find_target_by_name, find_targets
 from slipway.jobs.core.cost import Cost
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import Target
-from slipway.jobs.clusters.deployed import find_target_by_name, find_targets
-from slipway.jobs.submit.journal import submitted_entries
 from slipway.jobs.platforms.registry import Listed, platform_of
+from slipway.jobs.submit.journal import submitted_entries
 
 _SHOWN_CANDIDATES = 5
 

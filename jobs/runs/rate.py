@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.runs.curve import Point, points
-from slipway.jobs.estimate.evidence.calibrations import Asked
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.estimate.estimates import Place
-from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.evidence.calibrations import Asked
 from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.prices import ON_DEMAND, Rate, find_rate
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.runs.logs import Wanted, follow_lines
-from slipway.jobs.runs.find import Found
 from slipway.jobs.estimate_inputs.workloads import recipe_workload
+from slipway.jobs.runs.curve import Point, points
+from slipway.jobs.runs.find import Found
+from slipway.jobs.runs.logs import Wanted, follow_lines
 
 WARM_UP_STEPS = 10  # of every attempt
 _PROCESSES = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells them

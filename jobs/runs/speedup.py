@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.states import JobState
-from slipway.jobs.runs.curve import Point, points
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Place, estimate
-from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
+from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.runs.rate import LEAST_STEPS, settings_of, steady_rate
+from slipway.jobs.runs.curve import Point, points
 from slipway.jobs.runs.find import Found
+from slipway.jobs.runs.rate import LEAST_STEPS, settings_of, steady_rate
 
 PLOT_COLUMNS = 40  # of as many nodes as the largest run had
 MEASURED, IDEAL, ESTIMATED = "█", "│", "◆"

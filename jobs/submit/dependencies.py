@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from slipway.jobs.clusters.deployed import find_targets
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import DoesNotFit
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget, Target
-from slipway.jobs.clusters.deployed import find_targets
 from slipway.jobs.platforms.batch.runs import describe_jobs, read_run
 from slipway.jobs.runs.find import Found, Run, UnknownJob, find_run
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from slipway.jobs import aws
-from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
-from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.clusters.deployed import find_target_by_name
+from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import Target
-from slipway.jobs.clusters.deployed import find_target_by_name
-from slipway.jobs.submit.journal import Entry, Journal, NoJournal, journal_folder
-from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.recipes import find_recipe, refuse_hardware, refuse_settings
+from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.platforms.sending import Call, Waiting, send_once
+from slipway.jobs.recipes import find_recipe, refuse_hardware, refuse_settings
+from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
+from slipway.jobs.submit.journal import Entry, Journal, NoJournal, journal_folder
 
 # A job that the platform took this long ago and does not know any more ended days ago, or was another yard's.
 _REMEMBERED_SECONDS = 3600

@@ -15,22 +15,37 @@ from tests.architecture.tracked import paths, syntax, text
 
 HELD: Mapping[str, tuple[str, str]] = {
     # Submitting, as deployed and as sent.
-    "BI-023": ("tests/infra/verify/test_rules.py", "test_a_rule_finds_what_it_is_for_and_says_where_and_what"),
+    "BI-023": (
+        "tests/infra/verify/test_rules.py",
+        "test_a_rule_finds_what_it_is_for_and_says_where_and_what",
+    ),
     "BI-037": ("tests/yard/services/batch/test_limits.py", "test_what_batch_refuses_is_refused"),
     "BI-038": ("tests/yard/services/batch/test_limits.py", "test_what_batch_refuses_is_refused"),
-    "BI-040": ("tests/infra/verify/test_rules.py", "test_a_rule_finds_what_it_is_for_and_says_where_and_what"),
+    "BI-040": (
+        "tests/infra/verify/test_rules.py",
+        "test_a_rule_finds_what_it_is_for_and_says_where_and_what",
+    ),
     "BI-041": ("tests/infra/stacks/test_batch.py", "test_memory_stays_under_what_was_measured_to_register"),
     "BI-046": ("tests/infra/stacks/test_batch.py", "test_only_exit_85_and_a_lost_machine_are_tried_again"),
     "BI-053": ("tests/yard/services/batch/test_limits.py", "test_what_batch_refuses_is_refused"),
     "BI-055": ("tests/yard/services/batch/test_limits.py", "test_what_batch_refuses_is_refused"),
-    "BI-101": ("tests/infra/patterns/nodes/test_efa.py", "test_a_container_is_given_the_device_of_every_efa_interface"),
+    "BI-101": (
+        "tests/infra/patterns/nodes/test_efa.py",
+        "test_a_container_is_given_the_device_of_every_efa_interface",
+    ),
     "BI-146": (
         "tests/jobs/core/test_job.py",
         "test_shell_and_foreign_characters_in_a_value_are_what_they_are",
     ),
     "BI-151": ("tests/jobs/submit/test_preparation.py", "test_the_digest_of_the_image_is_recorded"),
-    "BI-154": ("tests/jobs/commands/test_output.py", "test_foreign_text_cannot_forge_a_line_or_steer_the_terminal"),
-    "BI-166": ("tests/jobs/platforms/test_sending.py", "test_only_what_may_have_been_carried_out_is_uncertain"),
+    "BI-154": (
+        "tests/jobs/commands/test_output.py",
+        "test_foreign_text_cannot_forge_a_line_or_steer_the_terminal",
+    ),
+    "BI-166": (
+        "tests/jobs/platforms/test_sending.py",
+        "test_only_what_may_have_been_carried_out_is_uncertain",
+    ),
     "BI-167": (
         "tests/jobs/clusters/preflight/test_checks.py",
         "test_credentials_of_another_account_than_declared_are_refused",
@@ -67,7 +82,10 @@ HELD: Mapping[str, tuple[str, str]] = {
         "test_names_that_lead_out_of_their_root_are_refused",
     ),
     "BI-119": ("tests/containers/data/rows/test_loader.py", "test_more_ranks_than_shards_all_have_data"),
-    "BI-121": ("tests/containers/data/rows/test_loader.py", "test_a_shard_that_changed_is_named_when_it_is_read"),
+    "BI-121": (
+        "tests/containers/data/rows/test_loader.py",
+        "test_a_shard_that_changed_is_named_when_it_is_read",
+    ),
     "BI-122": ("tests/containers/data/test_bad_input.py", "test_a_manifest_changed_by_hand_is_refused"),
     "BI-124": ("tests/containers/data/test_bad_input.py", "test_text_that_cannot_be_read_is_refused"),
 }

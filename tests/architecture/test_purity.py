@@ -97,7 +97,9 @@ def test_the_runtime_needs_nothing_but_python() -> None:
     paths = sources(RUNTIME)
     assert paths
     strangers = [
-        f"{path}:{line}" for path in paths for line in foreign(tracked.syntax(path), ("slipway.containers.runtime",))
+        f"{path}:{line}"
+        for path in paths
+        for line in foreign(tracked.syntax(path), ("slipway.containers.runtime",))
     ]
     # The package itself has nothing in it: versions.py asks it where our files are.
     assert not [line for line in strangers if not line.endswith(" imports containers")]

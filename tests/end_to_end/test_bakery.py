@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from slipway.jobs.core.images.amis import ami_parameter, bakery_parameter, decode_bakery
-from slipway.yard.services.imagebuilder.base import reason_for_no_base
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.services.imagebuilder.base import reason_for_no_base
 from slipway.yard.state import MACHINE_IMAGES
 from tests.end_to_end.conftest import Shell
 

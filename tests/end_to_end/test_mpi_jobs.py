@@ -78,7 +78,15 @@ def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path
     places = {}
     for kind, name in (("task", "mrpc"), ("model", "distilbert")):
         made = str(tmp_path / name)
-        cluster.must(sys.executable, "-m", "slipway.containers.data.samples.sample", f"--{kind}", name, "--output", made)
+        cluster.must(
+            sys.executable,
+            "-m",
+            "slipway.containers.data.samples.sample",
+            f"--{kind}",
+            name,
+            "--output",
+            made,
+        )
         places[kind] = cluster.data("slipway", "upload", made, "--on", "c6i", "--json")["address"]
     told = ("--set", f"data={places['task']}", "--set", f"model={places['model']}", "--set", "epochs=1")
     for nodes in (1, NODES):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.infra.synthesis import Properties, as_text, mpi_templates_of, of_type, only
 from tests.infra.patterns.nodes.test_user_data import written_files
+from tests.infra.synthesis import Properties, as_text, mpi_templates_of, of_type, only
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 

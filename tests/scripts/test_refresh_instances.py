@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 from moto.server import ThreadedMotoServer
 
-from slipway.jobs import aws
-from slipway.jobs.catalogue.instances import instance_type, instance_types
 from scripts import refresh_instances
 from scripts.refresh_instances import Answer, Difference, amended, ask_region, command, differences
+from slipway.jobs import aws
+from slipway.jobs.catalogue.instances import instance_type, instance_types
 
 REGION = "us-east-1"
 

@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from slipway.containers.runtime.named_files import open_regular, read_text
-from slipway.jobs.commands.output import Column, json_option, print_json, print_record, print_table, print_text, say
-from slipway.yard.commands import hosts
+from slipway.jobs.commands.output import (
+    Column,
+    json_option,
+    print_json,
+    print_record,
+    print_table,
+    print_text,
+    say,
+)
 from slipway.jobs.core.errors import SlipwayError
+from slipway.yard.commands import hosts
 
 if TYPE_CHECKING:
     from slipway.yard.state import YardState

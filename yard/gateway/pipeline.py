@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from slipway.jobs.core.regions import REGIONS
-from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins, validation
 from slipway.yard.errors import ApiError
+from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins, validation
+from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 from slipway.yard.machines.hosts import keeper
 from slipway.yard.services.registry import module_of, not_emulated
-from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 
 log = logging.getLogger(__name__)
 

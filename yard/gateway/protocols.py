@@ -21,8 +21,8 @@ from moto.core.serialize import SerializationContext, get_serializer_class
 from moto.core.utils import get_service_model
 from werkzeug.exceptions import HTTPException
 
-from slipway.yard.gateway import signatures
 from slipway.yard.errors import ApiError
+from slipway.yard.gateway import signatures
 from slipway.yard.gateway.expected_signature import Signature
 
 Environ = dict[str, Any]

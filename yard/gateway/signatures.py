@@ -17,8 +17,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from slipway.yard.gateway.bodies import checked
 from slipway.yard.errors import ApiError
+from slipway.yard.gateway.bodies import checked
 from slipway.yard.gateway.expected_signature import UNSIGNED, Signature, Way, expected, unsigned_headers
 from slipway.yard.gateway.keys import Key
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from slipway.yard.services.batch import limits
-from slipway.yard.gateway.constraints import at, join, problems
 from slipway.yard.errors import ApiError
+from slipway.yard.gateway.constraints import at, join, problems
 from slipway.yard.gateway.protocols import STREAMED, Call
+from slipway.yard.services.batch import limits
 
 CODES: Mapping[str, str] = {
     "autoscaling": "ValidationError",

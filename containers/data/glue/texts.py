@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.containers.data.sources.ahead import Ahead
-from slipway.containers.data.glue.arrow_file import read_arrow
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.glue.arrow_file import read_arrow
 from slipway.containers.data.glue.tasks import ARROW_LABEL, Split, Task
 from slipway.containers.data.glue.tsv import parse_tsv
+from slipway.containers.data.sources.ahead import Ahead
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.sources import Source

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slipway.containers.data.tokens.engine import layout_of
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.manifest import Manifest, ShardRecord, read_manifest
-from slipway.containers.data.sources.sources import inside
 from slipway.containers.data.rows.work import file_digest
+from slipway.containers.data.sources.sources import inside
+from slipway.containers.data.tokens.engine import layout_of
 
 if TYPE_CHECKING:
     import h5py

@@ -17,8 +17,8 @@ from types import TracebackType
 
 import numpy as np
 
-from slipway.containers.data.rows.dataset import Column, Dataset, Rows
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.dataset import Column, Dataset, Rows
 from slipway.containers.data.rows.order import EpochOrder
 
 AHEAD = 4  # batches

@@ -9,13 +9,13 @@ import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.shards import chunk_rows
+from slipway.containers.data.sources.origin import Origin
+from slipway.containers.data.sources.sources import Source, check_name
 from slipway.containers.data.text.documents import decoded, digest_of, read_json
 from slipway.containers.data.tokens.engine import Counts
-from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.origin import Origin
 from slipway.containers.data.tokens.settings import Settings
-from slipway.containers.data.rows.shards import chunk_rows
-from slipway.containers.data.sources.sources import Source, check_name
 
 # Raise it when the same input and settings make other rows: old shards are then refused, not mixed in.
 FORMAT = 1

@@ -10,12 +10,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipway.containers.data.text.documents import decoded, read_json, write_json
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import Manifest, ShardRecord, as_json, check_shards, read_plan, record_path
-from slipway.containers.data.sources.origin import Origin, read_origin
+from slipway.containers.data.rows.manifest import (
+    Manifest,
+    ShardRecord,
+    as_json,
+    check_shards,
+    read_plan,
+    record_path,
+)
 from slipway.containers.data.rows.shards import chunk_rows
 from slipway.containers.data.rows.work import is_whole
+from slipway.containers.data.sources.origin import Origin, read_origin
+from slipway.containers.data.text.documents import decoded, read_json, write_json
 
 MOST_NAMED = 12
 

@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from slipway.containers.data.text.documents import read_json, write_json
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.manifest import Manifest, Plan, plan_of, refuse_newer
 from slipway.containers.data.rows.merge import merge
+from slipway.containers.data.rows.progress import Progress
+from slipway.containers.data.rows.work import Work
+from slipway.containers.data.rows.workers import make_shards
 from slipway.containers.data.sources.origin import NAME as ORIGIN
 from slipway.containers.data.sources.origin import origin_of, write_origin
 from slipway.containers.data.sources.pieces import MOST_SHARDS, plan_shards, shards_for
-from slipway.containers.data.rows.progress import Progress
-from slipway.containers.data.tokens.settings import Settings
 from slipway.containers.data.sources.sources import LocalSource, Source
-from slipway.containers.data.rows.work import Work
-from slipway.containers.data.rows.workers import make_shards
+from slipway.containers.data.text.documents import read_json, write_json
+from slipway.containers.data.tokens.settings import Settings
 
 MOST_WORKERS = 1024
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.rows.prepare import Share, prepare
+from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.tokens.settings import PHASES, Settings
 from slipway.containers.data.tokens.vocabulary import read_vocabulary
 
@@ -58,7 +58,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m slipway.containers.data.rows.prepare_bert", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m slipway.containers.data.rows.prepare_bert", description=__doc__
+    )
     add = parser.add_argument
     add(
         "--input",

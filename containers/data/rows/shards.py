@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipway.containers.data.tokens.engine import Block, layout_of
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.tokens.engine import Block, layout_of
 
 if TYPE_CHECKING:
     import h5py

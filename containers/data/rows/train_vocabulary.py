@@ -17,11 +17,11 @@ from pathlib import Path
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.pieces import plan_shards
-from slipway.containers.data.tokens.sentences import chunks_of
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.sources.units import units_of
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, write_vocabulary
 from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, words_of
+from slipway.containers.data.tokens.sentences import chunks_of
+from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, write_vocabulary
 
 Pair = tuple[str, str]
 
@@ -102,7 +102,9 @@ def count_words(source: Source) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m slipway.containers.data.rows.train_vocabulary", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m slipway.containers.data.rows.train_vocabulary", description=__doc__
+    )
     parser.add_argument("--input", required=True, help="as prepare_bert takes it")
     parser.add_argument("--output", type=Path, required=True, help="vocab.txt")
     parser.add_argument("--entries", type=int, default=4000)

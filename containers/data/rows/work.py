@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 
-from slipway.containers.data.text.documents import decoded, read_json, write_json
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.manifest import Plan, ShardRecord, record_path, shard_name
-from slipway.containers.data.sources.pieces import Piece
-from slipway.containers.data.tokens.rng import OF_UNIT, Stream
-from slipway.containers.data.tokens.settings import Settings
 from slipway.containers.data.rows.shards import ShardWriter
+from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.sources.units import Text, units_of
+from slipway.containers.data.text.documents import decoded, read_json, write_json
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
+from slipway.containers.data.tokens.rng import OF_UNIT, Stream
+from slipway.containers.data.tokens.settings import Settings
 from slipway.containers.runtime.named_files import open_regular
 
 READ_BYTES = 8 << 20

@@ -15,11 +15,11 @@ from multiprocessing import connection
 from multiprocessing.sharedctypes import Synchronized
 from typing import ClassVar
 
-from slipway.containers.data.tokens.engine import Engine, best_engine
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.progress import Progress
-from slipway.containers.data.tokens.settings import Settings
 from slipway.containers.data.rows.work import Work, finished_record, make_shard
+from slipway.containers.data.tokens.engine import Engine, best_engine
+from slipway.containers.data.tokens.settings import Settings
 
 WAIT_SECONDS = 0.5
 STOP = -(1 << 62)  # added to the count of bytes, it tells the workers to leave off

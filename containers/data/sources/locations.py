@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from slipway.containers.data.sources.addresses import refuse_private_host
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.addresses import refuse_private_host
 from slipway.containers.data.sources.sources import check_name
 
 # Some programs read file:/etc/passwd and http:host as addresses, too.

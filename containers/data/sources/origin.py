@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.sources import Source
+from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
 
 NAME = "input.json"
 

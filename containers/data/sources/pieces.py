@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 
-from slipway.containers.data.sources.ahead import at_once
-from slipway.containers.data.tokens.cuts import HEAD_BYTES, LONGEST_MARK_BYTES, next_blank, next_document, style_of
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.ahead import at_once
 from slipway.containers.data.sources.sources import Source, SourceFile
+from slipway.containers.data.tokens.cuts import (
+    HEAD_BYTES,
+    LONGEST_MARK_BYTES,
+    next_blank,
+    next_document,
+    style_of,
+)
 
 SEARCH_BYTES = (1 << 16, 1 << 20)
 # A shard per 32 MB of text: at five duplicates 100 MB of rows, made in some seconds.

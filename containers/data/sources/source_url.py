@@ -20,8 +20,8 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, MaxRetryError, SSLError
 
-from slipway.containers.data.sources.addresses import refuse_private_address
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.addresses import refuse_private_address
 from slipway.containers.data.sources.locations import Origin, origin_of, public, split_url
 from slipway.containers.data.sources.sources import FetchSource, SourceFile
 

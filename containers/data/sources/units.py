@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from slipway.containers.data.sources.ahead import Ahead
-from slipway.containers.data.tokens.cuts import HEAD_BYTES, last_cut, style_of
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.ahead import Ahead
 from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.sources.sources import Source
+from slipway.containers.data.tokens.cuts import HEAD_BYTES, last_cut, style_of
 
 # Held in memory at once, and what random sentences are drawn from; 20,000 articles of a paragraph each.
 UNIT_BYTES = 8 << 20

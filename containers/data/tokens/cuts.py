@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slipway.containers.data.tokens.engine import TAGGED
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.tokens.engine import TAGGED
 
 HEAD_BYTES = 4096
 TAG = b"<doc "

@@ -7,10 +7,18 @@ from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_size_t
 
 import numpy as np
 
+from slipway.containers.data.text.unicode_table import unicode_table
 from slipway.containers.data.tokens.compiled import library
 from slipway.containers.data.tokens.engine import ABBREVIATIONS, Block, Counts
-from slipway.containers.data.tokens.settings import KEPT_SHARE, LONGEST_ROW_TOKENS, LONGEST_SENTENCE_TOKENS, REPLACED_SHARE, SHORT_SHARE, Settings, threshold
-from slipway.containers.data.text.unicode_table import unicode_table
+from slipway.containers.data.tokens.settings import (
+    KEPT_SHARE,
+    LONGEST_ROW_TOKENS,
+    LONGEST_SENTENCE_TOKENS,
+    REPLACED_SHARE,
+    SHORT_SHARE,
+    Settings,
+    threshold,
+)
 from slipway.containers.data.tokens.vocabulary import CLS, MASK, PAD, SEP, UNKNOWN, Vocabulary
 
 NUMBERS = (0, 1, 2)  # tokens, ends of sentences, ends of documents

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from slipway.containers.data.text.words import WordPieces
 from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, TAGGED, Block, Counts
 from slipway.containers.data.tokens.pairs import Pair, Stretch, make_pairs, mask
 from slipway.containers.data.tokens.sentences import chunks_of, sentences_of
 from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, Settings
 from slipway.containers.data.tokens.vocabulary import CLS, PAD, SEP, UNKNOWN
-from slipway.containers.data.text.words import WordPieces
 
 
 class PythonEngine:

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slipway.containers.data.tokens.rng import OF_DOCUMENT, OF_ORDER, OF_ROW, Stream
-from slipway.containers.data.tokens.settings import KEPT_SHARE, REPLACED_SHARE, SHORT_SHARE, Settings, threshold
+from slipway.containers.data.tokens.settings import (
+    KEPT_SHARE,
+    REPLACED_SHARE,
+    SHORT_SHARE,
+    Settings,
+    threshold,
+)
 from slipway.containers.data.tokens.vocabulary import MASK
 
 IS_SHORT = threshold(SHORT_SHARE)

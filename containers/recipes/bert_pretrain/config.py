@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from slipway.containers.recipes.bert_pretrain.defaults import ARTICLE_ACCUMULATION_STEPS, BY_SIZE, EVERY_SIZE, SECOND_PHASE
+from slipway.containers.recipes.bert_pretrain.defaults import (
+    ARTICLE_ACCUMULATION_STEPS,
+    BY_SIZE,
+    EVERY_SIZE,
+    SECOND_PHASE,
+)
 from slipway.containers.training.kinds import LEARNING_RATE, Choice, Kind, Number, RelativePath, Whole
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 

@@ -18,11 +18,11 @@ from slipway.containers.recipes.bert_pretrain.engine import Engine, engine_name
 from slipway.containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed
+from slipway.containers.runtime.checkpoint.manifest import read_manifest
+from slipway.containers.runtime.checkpoint.resume import published
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.checkpoint.manifest import read_manifest
-from slipway.containers.runtime.checkpoint.resume import published
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device, join_group
 from slipway.containers.training.encoder import BertShape

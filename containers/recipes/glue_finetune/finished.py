@@ -12,7 +12,13 @@ from torch import Tensor
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.data.tokens.vocabulary import write_vocabulary
 from slipway.containers.recipes.glue_finetune.model import Classifier
-from slipway.containers.recipes.glue_finetune.pretrained import CONFIG, TOKENIZER, VOCABULARY, WEIGHTS, Pretrained
+from slipway.containers.recipes.glue_finetune.pretrained import (
+    CONFIG,
+    TOKENIZER,
+    VOCABULARY,
+    WEIGHTS,
+    Pretrained,
+)
 from slipway.containers.recipes.glue_finetune.weights import their_tensors
 from slipway.containers.runtime.checkpoint.tensor_file import write_tensors
 from slipway.containers.runtime.checkpoint.tensors import from_torch

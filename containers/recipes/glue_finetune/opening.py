@@ -13,7 +13,12 @@ from slipway.containers.data.glue.tasks import TASKS, Task
 from slipway.containers.data.glue.texts import TRAIN, read_texts
 from slipway.containers.data.glue.tokens import Examples, tokenise
 from slipway.containers.data.sources.locations import is_remote, public
-from slipway.containers.recipes.glue_finetune.backends import choose_backend, prepare_backend, present_backends, refuse_other_world
+from slipway.containers.recipes.glue_finetune.backends import (
+    choose_backend,
+    prepare_backend,
+    present_backends,
+    refuse_other_world,
+)
 from slipway.containers.recipes.glue_finetune.batches import Batches
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.model import Classifier

@@ -21,9 +21,9 @@ from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.tokens.vocabulary import Vocabulary, parse_vocabulary
 from slipway.containers.recipes.glue_finetune.model import ClassifierShape
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.checkpoint.tensor_file import decode_tensors
 from slipway.containers.runtime.checkpoint.tensors import to_torch
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 CONFIG, VOCABULARY, WEIGHTS, TOKENIZER = (

@@ -16,25 +16,25 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from slipway.containers.data.text.documents import decoded, read_json
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.inputs import open_source
-from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.rows.manifest import ShardRecord, read_plan, record_path
 from slipway.containers.data.rows.merge import merge
-from slipway.containers.data.sources.origin import Origin, origin_of, read_origin
 from slipway.containers.data.rows.prepare import Share, prepare
-from slipway.containers.data.samples.sample import write_sample
-from slipway.containers.data.tokens.settings import Settings
-from slipway.containers.data.sources.sources import Source, local_source
 from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.tokens.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 from slipway.containers.data.rows.work import is_whole
+from slipway.containers.data.samples.sample import write_sample
+from slipway.containers.data.sources.inputs import open_source
+from slipway.containers.data.sources.locations import is_remote, public
+from slipway.containers.data.sources.origin import Origin, origin_of, read_origin
+from slipway.containers.data.sources.sources import Source, local_source
+from slipway.containers.data.text.documents import decoded, read_json
+from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.disk import folder_within
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, Refusal
-from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.values import shown
 
 TRAINED_ENTRIES = 4096

@@ -18,13 +18,32 @@ from types import TracebackType
 
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint import manifest
-from slipway.containers.runtime.observe.heartbeat import SAVING, WAITING, Beat
+from slipway.containers.runtime.checkpoint.lease import (
+    DEFAULT_SECONDS,
+    Fenced,
+    FolderInUse,
+    Lease,
+    this_process,
+)
+from slipway.containers.runtime.checkpoint.manifest import (
+    DamagedCheckpoint,
+    Manifest,
+    NewerCheckpoint,
+    RankFile,
+)
+from slipway.containers.runtime.checkpoint.resume import (
+    LARGEST_STEP,
+    Mode,
+    Resumed,
+    Search,
+    Training,
+    published,
+    step_folder,
+)
+from slipway.containers.runtime.checkpoint.tensor_file import TensorData, write_tensors
 from slipway.containers.runtime.collective import ALONE, Collective, Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.checkpoint.lease import DEFAULT_SECONDS, Fenced, FolderInUse, Lease, this_process
-from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, Manifest, NewerCheckpoint, RankFile
-from slipway.containers.runtime.checkpoint.resume import LARGEST_STEP, Mode, Resumed, Search, Training, published, step_folder
-from slipway.containers.runtime.checkpoint.tensor_file import TensorData, write_tensors
+from slipway.containers.runtime.observe.heartbeat import SAVING, WAITING, Beat
 
 __all__ = ["FEWEST_KEPT", "Checkpoints", "Mode", "Resumed", "SaveFailed", "Training"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from slipway.containers.runtime.checkpoint import manifest
+from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, Manifest, NewerCheckpoint
+from slipway.containers.runtime.checkpoint.tensor_file import TensorData, read_tensors
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, Manifest, NewerCheckpoint
-from slipway.containers.runtime.checkpoint.tensor_file import TensorData, read_tensors
 from slipway.containers.runtime.values import shown
 
 # auto: from the newest, or from the beginning if there is none. required: there must be one.

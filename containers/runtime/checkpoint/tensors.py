@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.values import shown
 
 _TORCH_TYPES: Mapping[str, str] = {

@@ -10,12 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from slipway.containers.runtime.contract import identity
 from slipway.containers.runtime import values
+from slipway.containers.runtime.contract import identity
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.contract.place import Place
-from slipway.containers.runtime.contract.place_lists import hosts_of_sagemaker, main_host_of_slurm, tasks_of_slurm_node
+from slipway.containers.runtime.contract.place_lists import (
+    hosts_of_sagemaker,
+    main_host_of_slurm,
+    tasks_of_slurm_node,
+)
+from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.values import InvalidContract
 
 Environment = Mapping[str, str]

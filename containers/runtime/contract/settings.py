@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.containers.runtime import values
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import InvalidContract, shown
 
 # How the device files of one accelerator each are called, below /dev.

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 import slipway.containers
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.contract.settings import Settings
+from slipway.containers.runtime.errors import Refusal
 
 _MOST_FILES = 2000
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slipway.containers.runtime.launch import health
 from slipway.containers.runtime.contract import identity, launchers, versions
-from slipway.containers.runtime.rendezvous import wire
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.machine import Machine
-from slipway.containers.runtime.rendezvous.peers import Member
 from slipway.containers.runtime.contract.place import Place
 from slipway.containers.runtime.contract.settings import Settings
+from slipway.containers.runtime.launch import health
+from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.rendezvous import wire
+from slipway.containers.runtime.rendezvous.peers import Member
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
 SECRET_VARIABLE = "SLIPWAY_LAUNCH_SECRET"  # known to launchers alone  # noqa: S105

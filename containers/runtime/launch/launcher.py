@@ -16,23 +16,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slipway.containers.runtime import endings
-from slipway.containers.runtime.launch import last_word, notices
-from slipway.containers.runtime.launch.assignment import ROOT_VARIABLE, Node, contracts_of, rank_environment, read_node
-from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
+from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.endings import Ending
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.launch import last_word, notices
+from slipway.containers.runtime.launch.assignment import (
+    ROOT_VARIABLE,
+    Node,
+    contracts_of,
+    rank_environment,
+    read_node,
+)
 from slipway.containers.runtime.launch.guard import Guard
-from slipway.containers.runtime.rendezvous.hub import Hub
-from slipway.containers.runtime.observe.log_pump import LogPump
 from slipway.containers.runtime.launch.parts import ChildSupervisor, MainSupervisor
-from slipway.containers.runtime.rendezvous.peers import Alone, Peers
-from slipway.containers.runtime.observe.progress import Progress
-from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.rendezvous.spoke import Spoke
 from slipway.containers.runtime.launch.supervise import Supervisor, Watch
 from slipway.containers.runtime.launch.team import RankCommand, Team
+from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE
+from slipway.containers.runtime.observe.log_pump import LogPump
+from slipway.containers.runtime.observe.progress import Progress
+from slipway.containers.runtime.rendezvous.hub import Hub
+from slipway.containers.runtime.rendezvous.peers import Alone, Peers
+from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
+from slipway.containers.runtime.rendezvous.spoke import Spoke
 
 _LOG_SECONDS = 5.0
 
@@ -144,7 +150,8 @@ def _say_ending(ending: Ending, pump: LogPump) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m slipway.containers.runtime.launch.launcher", usage="%(prog)s --module MODULE -- ARGUMENT…"
+        prog="python -m slipway.containers.runtime.launch.launcher",
+        usage="%(prog)s --module MODULE -- ARGUMENT…",
     )
     parser.add_argument("--module", required=True, help="the Python module that every rank runs")
     return parser

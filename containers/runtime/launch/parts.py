@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 
 from slipway.containers.runtime import endings
-from slipway.containers.runtime.launch import stopping
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.endings import SUCCESS, Ending
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
+from slipway.containers.runtime.launch import stopping
+from slipway.containers.runtime.launch.supervise import FAREWELL_SECONDS, Supervisor, Watch
 from slipway.containers.runtime.observe.pace import Place, Stragglers
 from slipway.containers.runtime.rendezvous.peers import PeerEvent
-from slipway.containers.runtime.launch.supervise import FAREWELL_SECONDS, Supervisor, Watch
 
 _SETTLE_SECONDS = 1.0  # in which the cause of a failure may still arrive from another node
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipway.containers.runtime import linux
-from slipway.containers.runtime.observe.heartbeat import SAVING
+from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.endings import Ending
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
-from slipway.containers.runtime.rendezvous.peers import PeerEvent, Peers
-from slipway.containers.runtime.observe.progress import Progress
-from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch.stopping import Stop
 from slipway.containers.runtime.launch.team import Team
+from slipway.containers.runtime.observe.heartbeat import SAVING
+from slipway.containers.runtime.observe.progress import Progress
+from slipway.containers.runtime.rendezvous.peers import PeerEvent, Peers
 
 _POLL_SECONDS = 0.2
 _PACE_SECONDS = 2.0

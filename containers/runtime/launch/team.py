@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from slipway.containers.runtime import endings, linux
 from slipway.containers.runtime.endings import Ending
 from slipway.containers.runtime.launch.guard import MARK_VARIABLE, Guard
-from slipway.containers.runtime.observe.log_pump import LogPump
-from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.launch.rank import LAUNCHER_VARIABLE
+from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.observe.log_pump import LogPump
 
 _LAST_WORDS_SECONDS = 0.5
 _SWEEP_SECONDS = 3.0
@@ -46,7 +46,13 @@ class Team:
         environment = {**command.environment, LAUNCHER_VARIABLE: str(os.getpid())}
         environment[MARK_VARIABLE] = self._guard.mark
         process = subprocess.Popen(
-            [sys.executable, "-m", "slipway.containers.runtime.launch.rank", command.module, *command.arguments],
+            [
+                sys.executable,
+                "-m",
+                "slipway.containers.runtime.launch.rank",
+                command.module,
+                *command.arguments,
+            ],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

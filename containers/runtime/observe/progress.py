@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.observe.heartbeat import SAVING, STARTING, WAITING
 from slipway.containers.runtime.observe.pace import Pace
-from slipway.containers.runtime.contract.settings import Settings
 
 _MOST_CHARACTERS = 2000  # more than beat.py writes
 

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
+from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe import tensorboard_file
 from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE, STARTING, Beat
-from slipway.containers.runtime.contract.contract import LaunchContract
 
 STEPS_NAME = "steps.jsonl"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

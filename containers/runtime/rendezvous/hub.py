@@ -6,10 +6,10 @@ import selectors
 import time
 from collections.abc import Callable
 
-from slipway.containers.runtime.rendezvous import ports, wire
-from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
 from slipway.containers.runtime.errors import Interruption, Refusal
+from slipway.containers.runtime.rendezvous import ports, wire
 from slipway.containers.runtime.rendezvous.peers import Member, Peers, unhealthy
+from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
 from slipway.containers.runtime.rendezvous.wire import Link, Message
 
 _POLL_SECONDS = 0.2

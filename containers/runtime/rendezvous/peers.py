@@ -9,9 +9,9 @@ import selectors
 import time
 from dataclasses import dataclass
 
+from slipway.containers.runtime.errors import Interruption
 from slipway.containers.runtime.rendezvous import ports
 from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
-from slipway.containers.runtime.errors import Interruption
 from slipway.containers.runtime.rendezvous.wire import Link, Message
 
 _BEATS = 5  # within one timeout

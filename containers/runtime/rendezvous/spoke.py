@@ -7,11 +7,11 @@ import select
 import socket
 import time
 
-from slipway.containers.runtime.rendezvous import ports, wire
-from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
 from slipway.containers.runtime.endings import from_json
 from slipway.containers.runtime.errors import Interruption, Refusal
+from slipway.containers.runtime.rendezvous import ports, wire
 from slipway.containers.runtime.rendezvous.peers import Member, Peers
+from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
 from slipway.containers.runtime.rendezvous.wire import Link, Message
 
 _ANSWER_SECONDS = 5.0  # of a main node that many join at once; a program of another kind never answers

@@ -18,10 +18,10 @@ from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters, component_names
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.jobs.core.errors import Problem
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.images.container_locks import apart, read_lock, unsupported
+from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.images.ami_locks import lock_parameters, lock_problems, machine_image_names
+from slipway.jobs.core.images.container_locks import apart, read_lock, unsupported
 
 CONTAINERS = Path(__file__).parents[2] / "containers"
 # Words of AWS's and Canonical's parameters whose value is replaced with every release.

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
-from slipway.infra.declare.types import BatchCluster, Cluster, Egress, FileSystem, Mpi, MpiCluster
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
+from slipway.infra.declare.types import BatchCluster, Cluster, Egress, FileSystem, Mpi, MpiCluster
 from slipway.jobs.core.errors import Problem
+from slipway.jobs.core.images.ami_locks import machine_image_names
+from slipway.jobs.core.images.amis import ami_parameter, image_of
 from slipway.jobs.core.images.container_images import image_names
 from slipway.jobs.core.images.container_locks import read_lock
-from slipway.jobs.core.images.amis import ami_parameter, image_of
-from slipway.jobs.core.images.ami_locks import machine_image_names
 
 _LUSTRE = "lustre-client"  # as a lock would call it
 _CONTAINERS = Path(__file__).parents[2] / "containers"

@@ -10,14 +10,27 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
-from slipway.infra.declare.checks.mpi import no_accelerators, no_capacity_block, spot_with_files_that_outlive_it, ssh_from_named_networks, times_of_the_clock
+from slipway.infra.declare.checks.mpi import (
+    no_accelerators,
+    no_capacity_block,
+    spot_with_files_that_outlive_it,
+    ssh_from_named_networks,
+    times_of_the_clock,
+)
 from slipway.infra.declare.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
-from slipway.infra.declare.checks.places import image_of_this_checkout, lustre_of_the_machine_image, machine_image_of_this_checkout, mpi_of_the_machine_image, parameter_of_the_machine_image, prefix_list_of_region
+from slipway.infra.declare.checks.places import (
+    image_of_this_checkout,
+    lustre_of_the_machine_image,
+    machine_image_of_this_checkout,
+    mpi_of_the_machine_image,
+    parameter_of_the_machine_image,
+    prefix_list_of_region,
+)
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.tags import tags
 from slipway.infra.declare.types import Cluster, ClusterKind, FileSystem, Market
-from slipway.jobs.core.errors import Problem
 from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
+from slipway.jobs.core.errors import Problem
 
 Rule = Callable[[Cluster], Iterator[Problem]]
 

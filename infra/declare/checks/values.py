@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from slipway.infra.declare.checks.secret_values import shown
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import PARTS
 from slipway.jobs.core.regions import REGIONS, nearest_region
 

@@ -10,11 +10,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.images.repositories import pull_statements
+from slipway.infra.patterns.observability.idle_metric import METRIC_NAMESPACE
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.encryption import use_key, write_logs
-from slipway.infra.patterns.observability.idle_metric import METRIC_NAMESPACE
-from slipway.infra.patterns.images.repositories import pull_statements
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.jobs.core.inputs import JOB_PREFIXES
 
 

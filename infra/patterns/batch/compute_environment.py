@@ -13,8 +13,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 
 _LONGEST_UPDATE_WAIT_MINUTES = 360
 

@@ -12,9 +12,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_imagebuilder as imagebuilder
 from constructs import Construct
 
-from slipway.infra.patterns.images.bakery_roles import BakeryProps, execution_statements, instance_statements, lifecycle_statements
-from slipway.infra.patterns.images.image_recipe import ImageRecipe
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.images.bakery_roles import (
+    BakeryProps,
+    execution_statements,
+    instance_statements,
+    lifecycle_statements,
+)
+from slipway.infra.patterns.images.image_recipe import ImageRecipe
 
 _IN_USE_WEEKS = 12
 

@@ -19,10 +19,10 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.images.repositories import push_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, use_key, write_logs
-from slipway.infra.patterns.images.repositories import push_statements
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 
 SOURCE_PREFIX = "builds/"
 _SCRIPT = Path(__file__).parents[1] / "components" / "build_image.sh"

@@ -10,11 +10,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
-from slipway.infra.patterns.storage.encryption import use_key, write_logs
 from slipway.infra.patterns.access.node_access import report_metrics, session_manager
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.encryption import use_key, write_logs
 
 # Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
 _WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")

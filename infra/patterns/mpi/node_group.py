@@ -15,9 +15,14 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from slipway.infra.patterns.observability.idle_metric import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE, REPORT_EVERY_MINUTES
-from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.nodes.launch_template import NodeTemplate
+from slipway.infra.patterns.observability.idle_metric import (
+    CLUSTER_DIMENSION,
+    IDLE_METRIC,
+    METRIC_NAMESPACE,
+    REPORT_EVERY_MINUTES,
+)
 
 _COOLDOWN_SECONDS = 300
 _NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty

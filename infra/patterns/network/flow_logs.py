@@ -9,8 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from slipway.infra.declare.types import Egress
 from slipway.infra.declare.s3_prefix_lists import s3_prefix_list
+from slipway.infra.declare.types import Egress
 
 # EC2 gives a group that lists no egress a rule that allows everything. This one allows nothing that leaves
 # the host.

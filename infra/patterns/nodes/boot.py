@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from slipway.infra.patterns.observability.idle_metric import (
+    CLUSTER_DIMENSION,
+    IDLE_METRIC,
+    METRIC_NAMESPACE,
+    REPORT_EVERY_MINUTES,
+)
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.infra.patterns.observability.idle_metric import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE, REPORT_EVERY_MINUTES
 
 SCRATCH = "/scratch"  # the local disks, gone with the node
 SHARED = "/mnt/shared"  # the cluster's file system

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aws_cdk import aws_ec2 as ec2
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.core.errors import SlipwayError
 
 Interface = ec2.CfnLaunchTemplate.NetworkInterfaceProperty
 

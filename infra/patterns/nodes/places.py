@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from constructs import Construct
 
 from slipway.infra.declare.types import Egress
+from slipway.infra.patterns.network.security_groups import (
+    MountRules,
+    MountRulesProps,
+    NodeSecurityGroup,
+    NodeSecurityGroupProps,
+)
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.infra.patterns.network.security_groups import MountRules, MountRulesProps, NodeSecurityGroup, NodeSecurityGroupProps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.infra.verify.rules import bakeries, batch_capacity, batch_jobs, data, efa, node_groups, nodes, permissions, traffic, trust, whole
+from slipway.infra.verify.rules import (
+    bakeries,
+    batch_capacity,
+    batch_jobs,
+    data,
+    efa,
+    node_groups,
+    nodes,
+    permissions,
+    traffic,
+    trust,
+    whole,
+)
 from slipway.infra.verify.rules.template import Rule
 
 RULES: Mapping[str, Rule] = {

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from slipway.infra.declare.checks.secret_values import secret_kind
-from slipway.infra.verify.rules.template import Finding, Properties, Template, job_containers, logical_id, multi_node_jobs, resources
+from slipway.infra.verify.rules.template import (
+    Finding,
+    Properties,
+    Template,
+    job_containers,
+    logical_id,
+    multi_node_jobs,
+    resources,
+)
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 
 _JOB = "AWS::Batch::JobDefinition"

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.core.images.container_images import image_names, image_tag
-from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, read_lock
-from slipway.jobs.core.images.amis import image_of
-from slipway.jobs.core.images.ami_locks import lock_digest, machine_image_names
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.targets import BatchTarget, DamagedTarget, Target
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.deployed import find_digest, find_target
+from slipway.jobs.core.images.ami_locks import lock_digest, machine_image_names
+from slipway.jobs.core.images.amis import image_of
+from slipway.jobs.core.images.container_images import image_names, image_tag
+from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, read_lock
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.targets import BatchTarget, DamagedTarget, Target
 
 # Enabled in every account, so it can tell which others are.
 _ALWAYS_ENABLED = "us-east-1"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
-from slipway.jobs.core.images.amis import image_of
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.targets import BatchTarget, DamagedTarget
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
+from slipway.jobs.core.images.amis import image_of
+from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.targets import BatchTarget, DamagedTarget
 
 
 def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:

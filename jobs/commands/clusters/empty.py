@@ -23,9 +23,9 @@ def command(cluster: str, yes: bool) -> None:
     \b
     slipway empty dl1 --yes
     """
-    from slipway.jobs.core.targets import MpiTarget
     from slipway.jobs.clusters.deployed import find_targets
     from slipway.jobs.clusters.emptying import empty, refuse_kept
+    from slipway.jobs.core.targets import MpiTarget
     from slipway.jobs.platforms.mpi.halting import halt, refuse_running
 
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)

@@ -11,9 +11,9 @@ from typing import TypedDict, Unpack
 import click
 from click.shell_completion import CompletionItem
 
+from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
 from slipway.jobs.commands.output import Column, json_option, print_record, print_table, warn
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
 
 LISTED = (
     Column(name="name", title="type"),

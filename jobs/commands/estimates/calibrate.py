@@ -54,8 +54,8 @@ def command(
     slipway calibrate bert_pretrain --on dl1 --dry-run
     """
     from slipway.jobs.aws import is_in_yard
-    from slipway.jobs.runs.rate import read_run
     from slipway.jobs.runs.find import find_run, targets_to_search
+    from slipway.jobs.runs.rate import read_run
 
     found = find_run(run, targets_to_search(target, region))
     if is_in_yard() and not (from_yard or dry_run):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.estimates import Estimate, Place

@@ -61,8 +61,8 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
     """A recipe or a model by its name, else a run."""
     from slipway.jobs.core.job import parse_settings
     from slipway.jobs.estimate.work.workloads import names
-    from slipway.jobs.recipes import RECIPES
     from slipway.jobs.estimate_inputs.workloads import workload_of
+    from slipway.jobs.recipes import RECIPES
 
     settings = parse_settings(asked.pop("settings"))
     if subject in RECIPES or subject in names():
@@ -91,16 +91,16 @@ def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> P
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
     from slipway.jobs.aws import is_in_yard
-    from slipway.jobs.commands.estimates.compare import everywhere
     from slipway.jobs.catalogue.accelerators import device_of
     from slipway.jobs.catalogue.instances import instance_type
+    from slipway.jobs.commands.estimates.compare import everywhere
     from slipway.jobs.estimate import throughput
     from slipway.jobs.estimate.evidence.bands import find_band
     from slipway.jobs.estimate.evidence.calibrations import find_calibration
     from slipway.jobs.estimate_inputs.own_data import measurements, rates
     from slipway.jobs.report.contents import Beside, job_page
-    from slipway.jobs.runs.rate import read_run
     from slipway.jobs.runs.find import find_run, targets_to_search
+    from slipway.jobs.runs.rate import read_run
 
     rate = read_run(find_run(subject, targets_to_search(None, asked["region"])))
     where, own = rate.place(rates()), rate.asked

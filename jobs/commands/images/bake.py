@@ -170,8 +170,8 @@ def _keep(bakery: Bakery, manifest: Manifest) -> None:
 
 
 def _warn_of_another_lock(bakery: Bakery) -> None:
-    from slipway.jobs.core.images.ami_locks import lock_digest, lock_path
     from slipway.jobs.clusters.declared import NoCheckout, find_checkout
+    from slipway.jobs.core.images.ami_locks import lock_digest, lock_path
 
     try:
         containers = find_checkout() / "containers"

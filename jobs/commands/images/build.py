@@ -64,8 +64,8 @@ def command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_js
 
 
 def _choose(image: str, cluster: str | None) -> BatchTarget:
-    from slipway.jobs.core.targets import BatchTarget
     from slipway.jobs.clusters.deployed import find_targets
+    from slipway.jobs.core.targets import BatchTarget
 
     found = [target for target in find_targets(None)[0] if isinstance(target, BatchTarget)]
     users = [target for target in found if target.image == image and cluster in (None, target.name)]

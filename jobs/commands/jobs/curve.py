@@ -32,8 +32,8 @@ def command(job: str, rows: int, as_json: bool) -> None:
     slipway curve bert_pretrain
     """
     from slipway.jobs.runs.curve import bar, points, thinned
-    from slipway.jobs.runs.logs import Wanted, follow_lines
     from slipway.jobs.runs.find import find_run, targets_to_search
+    from slipway.jobs.runs.logs import Wanted, follow_lines
 
     found = find_run(job, targets_to_search(None, None))
     lines = [line.text for line in follow_lines(found, Wanted(rank=0), to_end=False)]

@@ -14,10 +14,13 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.text import printable
 
 if TYPE_CHECKING:
-    from slipway.jobs.runs.logs import LogLine, Wanted
     from slipway.jobs.runs.find import Found, Run
+    from slipway.jobs.runs.logs import LogLine, Wanted
 
-_LAUNCHER = ("[node ", "[run] ")  # containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py mark their own lines
+_LAUNCHER = (
+    "[node ",
+    "[run] ",
+)  # containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py mark their own lines
 
 
 @click.command()
@@ -39,8 +42,8 @@ def command(
     slipway logs bert_pretrain --rank 0 --follow
     slipway logs bert_pretrain --node 1 --json
     """
-    from slipway.jobs.runs.logs import Wanted, follow_lines
     from slipway.jobs.runs.find import find_run, targets_to_search
+    from slipway.jobs.runs.logs import Wanted, follow_lines
 
     wanted = Wanted(node=_number("--node", node), rank=_number("--rank", rank))
     found = find_run(job, targets_to_search(target, region))

@@ -88,8 +88,8 @@ def _of_recipe(recipe: str, target: str | None, settings: tuple[str, ...], regio
 
 
 def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> list[Found]:
-    from slipway.jobs.runs.rate import settings_of
     from slipway.jobs.runs.find import find_run, targets_to_search
+    from slipway.jobs.runs.rate import settings_of
     from slipway.jobs.runs.speedup import NothingToCompare, submit_line
 
     targets = targets_to_search(target, region)
@@ -111,12 +111,12 @@ def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> li
 def _compared(found: Sequence[Found]) -> tuple[list[Line], str]:
     from slipway.jobs.catalogue.instances import instance_type
     from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.runs.logs import Wanted, follow_lines
     from slipway.jobs.estimate_inputs.own_data import measurements, rates
     from slipway.jobs.estimate_inputs.places import alone
+    from slipway.jobs.estimate_inputs.workloads import recipe_workload
+    from slipway.jobs.runs.logs import Wanted, follow_lines
     from slipway.jobs.runs.rate import settings_of
     from slipway.jobs.runs.speedup import compare, estimated_speedups, published_speedups, sample
-    from slipway.jobs.estimate_inputs.workloads import recipe_workload
 
     samples = [
         sample(each, [line.text for line in follow_lines(each, Wanted(rank=0), to_end=False)])

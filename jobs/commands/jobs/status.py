@@ -68,8 +68,8 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
     slipway status bert_pretrain --json
     slipway status --on c6i --nodes
     """
-    from slipway.jobs.submit.dependencies import find_dependencies_of
     from slipway.jobs.runs.find import find_run, list_runs, targets_to_search
+    from slipway.jobs.submit.dependencies import find_dependencies_of
 
     targets = targets_to_search(target, region)
     if nodes:

@@ -13,8 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.images.container_images import JUNK_FOLDERS
 from slipway.jobs.core.images.amis import MANIFEST_FACTS
+from slipway.jobs.core.images.container_images import JUNK_FOLDERS
 
 # Written in a lock where only a first bake on AWS can tell: nothing is built until it is filled in.
 TO_BE_FILLED = "to be filled at first bake"

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.work.models import shape_of
 from slipway.jobs.estimate.work.rate import fit_network_efficiency, fit_utilisation, throughput
 from slipway.jobs.estimate.work.shapes import Calibration, Cluster, Layout, Model, accumulation, replicas

@@ -13,8 +13,8 @@ from importlib.resources import files
 
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.estimate.evidence.calibrations import Asked
 from slipway.jobs.estimate.csv_rows import read_rows
+from slipway.jobs.estimate.evidence.calibrations import Asked
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.models import length_name
 from slipway.jobs.estimate.work.shapes import Cluster, Layout, Model

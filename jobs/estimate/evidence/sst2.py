@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.duration import job_seconds, steps_of
+from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, WORKLOADS

@@ -17,8 +17,8 @@ from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration,
 from slipway.jobs.estimate.evidence.measurements import Measurement, our_measurements
 from slipway.jobs.estimate.evidence.other_rows import Published, other_rows
 from slipway.jobs.estimate.evidence.published import rate_of
-from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.evidence.tables import TABLES, Table
+from slipway.jobs.estimate.work.rate import throughput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

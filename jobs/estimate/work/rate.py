@@ -9,7 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.work.shapes import LARGEST_AMOUNT, Calibration, Cluster, Layout, Model, accumulation, replicas
+from slipway.jobs.estimate.work.shapes import (
+    LARGEST_AMOUNT,
+    Calibration,
+    Cluster,
+    Layout,
+    Model,
+    accumulation,
+    replicas,
+)
 from slipway.jobs.estimate.work.step import Step, step
 from slipway.jobs.estimate.work.work import training_flops
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout, Model
-from slipway.jobs.estimate.evidence.tables import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

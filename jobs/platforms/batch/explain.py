@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.core.states import JobState
-from slipway.jobs.submit.dependencies import not_succeeded
 from slipway.jobs.platforms.batch.job_facts import Environment, Facts
 from slipway.jobs.platforms.batch.reasons import EXIT_CODES, Reason, known_reason
+from slipway.jobs.submit.dependencies import not_succeeded
 
 _NOTHING_TO_DO = ""
 _LOOK_AHEAD = "slipway preflight {target}"

@@ -13,9 +13,9 @@ from typing import Any
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.submit.dependencies import find_dependencies_of
 from slipway.jobs.platforms.batch.runs import describe_jobs
 from slipway.jobs.runs.find import Found, Run, list_runs
+from slipway.jobs.submit.dependencies import find_dependencies_of
 
 _FAILED = "Failed"
 _LAST_LINES = 100

@@ -8,25 +8,25 @@ from typing import Any
 
 from slipway.jobs import aws
 from slipway.jobs.aws import Unanswered
-from slipway.jobs.platforms.batch.request import BatchRequest, attempts, build_request
-from slipway.jobs.platforms.batch.request import send as send_request
+from slipway.jobs.clusters.deployed import find_digest
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.submit.dependencies import find_dependencies
-from slipway.jobs.clusters.deployed import find_digest
-from slipway.jobs.platforms.batch.job_facts import gather
 from slipway.jobs.platforms.batch.explain import Explanation
 from slipway.jobs.platforms.batch.explain import explain as explain_facts
-from slipway.jobs.platforms.batch.runs import describe_jobs, is_known, list_jobs, list_runs, refresh
-from slipway.jobs.platforms.registry import Say
-from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.platforms.batch.job_facts import gather
 from slipway.jobs.platforms.batch.pushed_images import refuse_foreign_registry, refuse_other_platform
+from slipway.jobs.platforms.batch.request import BatchRequest, attempts, build_request
+from slipway.jobs.platforms.batch.request import send as send_request
+from slipway.jobs.platforms.batch.runs import describe_jobs, is_known, list_jobs, list_runs, refresh
+from slipway.jobs.platforms.batch.twins import find_jobs, keep_first
+from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.platforms.registry import Say
+from slipway.jobs.platforms.service_models import refuse_malformed
 from slipway.jobs.recipes import Recipe
 from slipway.jobs.runs.find import Found
-from slipway.jobs.platforms.service_models import refuse_malformed
-from slipway.jobs.platforms.batch.twins import find_jobs, keep_first
+from slipway.jobs.submit.dependencies import find_dependencies
 
 __all__ = ["is_known", "keep_first", "list_jobs", "list_runs", "refresh"]
 

@@ -12,7 +12,12 @@ from typing import Any
 
 from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.job import InvalidJob, Job, submission_name
-from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, setting_words, timeout_seconds
+from slipway.jobs.core.launch_environment import (
+    launch_environment,
+    refuse_misfit,
+    setting_words,
+    timeout_seconds,
+)
 from slipway.jobs.core.retries import RETRY_RULES
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.jobs.aws import reader
-from slipway.jobs.platforms.batch.request import DIGEST_TAG, IMAGE_TAG, NODES_TAG, RECIPE_TAG, STATES
 from slipway.jobs.core.cost import cost
 from slipway.jobs.core.states import translate
 from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.platforms.batch.request import DIGEST_TAG, IMAGE_TAG, NODES_TAG, RECIPE_TAG, STATES
 from slipway.jobs.platforms.registry import Listed
 from slipway.jobs.runs.find import Attempt, Found, Run, catalogued
 

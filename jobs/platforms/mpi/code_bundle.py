@@ -14,9 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from slipway.jobs.clusters.objects import find_object
 from slipway.jobs.core.images.container_images import code_files
 from slipway.jobs.core.mpi.mpi_job import code_key
-from slipway.jobs.clusters.objects import find_object
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
 

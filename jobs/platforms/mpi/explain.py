@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.platforms.batch.reasons import EXIT_CODES, known_reason
 from slipway.jobs.platforms.batch.explain import Explanation
+from slipway.jobs.platforms.batch.reasons import EXIT_CODES, known_reason
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import MAIN_NODE_LOST
 from slipway.jobs.runs.find import Found, Run

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from slipway.jobs.aws import client, reader
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.targets import BatchTarget, MpiTarget, Target
-from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.batch.runs import has_queue
+from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.nodes import Clock
 from slipway.jobs.platforms.mpi.runs import find_running
 from slipway.jobs.platforms.registry import platform_of

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from slipway.jobs import aws
 from slipway.jobs.aws import reader
+from slipway.jobs.clusters.objects import find_object
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import DoesNotFit
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
 from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.clusters.objects import find_object
 from slipway.jobs.platforms.mpi.failures import with_failures
+from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.registry import Say
 
 WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes

@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from slipway.jobs import aws
-from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
-from slipway.jobs.platforms.mpi.request import send as send_request
-from slipway.jobs.platforms.mpi.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
@@ -17,14 +14,17 @@ from slipway.jobs.core.names import CLUSTER_TAG
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.batch.explain import Explanation
 from slipway.jobs.platforms.mpi import explain as mpi_explain
+from slipway.jobs.platforms.mpi.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
+from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
+from slipway.jobs.platforms.mpi.request import send as send_request
 from slipway.jobs.platforms.mpi.runs import find_running, is_known, list_jobs, list_runs, refresh
-from slipway.jobs.platforms.registry import Say
 from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.recipes import Recipe
-from slipway.jobs.runs.find import Found
+from slipway.jobs.platforms.registry import Say
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.recipes import Recipe
+from slipway.jobs.runs.find import Found
 
 __all__ = ["is_known", "list_jobs", "list_runs", "refresh"]
 

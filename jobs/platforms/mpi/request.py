@@ -10,9 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.job import DoesNotFit, Job, submission_name
-from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, setting_words, timeout_seconds
+from slipway.jobs.core.launch_environment import (
+    launch_environment,
+    refuse_misfit,
+    setting_words,
+    timeout_seconds,
+)
+from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob, request_key
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.platforms.mpi.request import STATES
-from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.cost import cost
+from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.mpi_job import NAME, DamagedRequest, MpiJob, request_key
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.main_node import Loss, find_loss
+from slipway.jobs.platforms.mpi.request import STATES
 from slipway.jobs.platforms.registry import Listed
 from slipway.jobs.runs.find import Attempt, Found, Run, catalogued
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TextIO
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, Training
-from slipway.containers.runtime.collective import ALONE, Collective, Json
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
+from slipway.containers.runtime.collective import ALONE, Collective, Json
 
 WRONG, FAILED, NONE = 200, 201, 0
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from slipway.containers.runtime.launch.assignment import rank_environment
-from tests.containers.runtime.nodes import Cluster
 from tests.containers.runtime.contract.test_contract import ONE
+from tests.containers.runtime.nodes import Cluster
 
 
 def test_each_attempt_builds_operators_in_a_folder_of_its_own(tmp_path: Path) -> None:

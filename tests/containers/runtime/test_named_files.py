@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime import disk
-from slipway.containers.runtime.named_files import MissingFile, UnusableFile, open_regular, read_bytes, read_text
+from slipway.containers.runtime.named_files import (
+    MissingFile,
+    UnusableFile,
+    open_regular,
+    read_bytes,
+    read_text,
+)
 
 
 def listening_socket(path: Path) -> None:

@@ -123,7 +123,9 @@ def test_every_finding_of_a_node_is_said_at_once(cluster: Cluster, tmp_path: Pat
 
 def test_the_runtime_needs_nothing_but_pythons_own_library() -> None:
     """An image may hold any framework, or none: the launcher and the checkpoints start all the same."""
-    modules = [f"slipway.containers.runtime.{path.stem}" for path in RUNTIME.glob("*.py") if path.stem != "__init__"]
+    modules = [
+        f"slipway.containers.runtime.{path.stem}" for path in RUNTIME.glob("*.py") if path.stem != "__init__"
+    ]
     program = (
         "import importlib, sys\n"
         f"for name in {modules!r}: importlib.import_module(name)\n"

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import FrameType
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
+from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.observe.telemetry import Step, Telemetry
-from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 

@@ -8,7 +8,15 @@ pytest.importorskip("torch")
 
 import torch
 
-from slipway.containers.training.optimizers import BETAS, EPSILON, Lamb, Schedule, build_optimizer, decay_groups, set_rate
+from slipway.containers.training.optimizers import (
+    BETAS,
+    EPSILON,
+    Lamb,
+    Schedule,
+    build_optimizer,
+    decay_groups,
+    set_rate,
+)
 
 RATE, DECAY = 0.01, 0.1
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.checks.clusters import all_problems
-from slipway.infra.declare.types import FileSystem, Market
 from slipway.infra.declare.overrides import apply
+from slipway.infra.declare.types import FileSystem, Market
 from slipway.jobs.core.errors import InvalidConfig
 from slipway.jobs.core.names import stack_name
 from tests.infra.declare.test_types import SOUND, SOUND_MPI

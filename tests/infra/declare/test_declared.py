@@ -31,9 +31,7 @@ def test_it_prints_all_problems_and_ends_with_2(capsys: pytest.CaptureFixture[st
 
 
 def test_it_loads_neither_the_cdk_nor_boto3() -> None:
-    code = (
-        "import sys, slipway.infra.declare.declared; slipway.infra.declare.declared.load({}); print([m for m in sys.modules if '.' not in m])"
-    )
+    code = "import sys, slipway.infra.declare.declared; slipway.infra.declare.declared.load({}); print([m for m in sys.modules if '.' not in m])"
     loaded = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -66,7 +64,10 @@ def _declare(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_misspelt_or_missing_setting_in_clusters_py_is_told_like_any_other_mistake(
     setting: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _declare(f"from slipway.infra.declare.types import BatchCluster\nCLUSTERS = (BatchCluster({setting}),)", monkeypatch)
+    _declare(
+        f"from slipway.infra.declare.types import BatchCluster\nCLUSTERS = (BatchCluster({setting}),)",
+        monkeypatch,
+    )
     with pytest.raises(InvalidConfig) as refusal:
         load({})
     assert said in refusal.value.message

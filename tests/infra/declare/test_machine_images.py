@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from slipway.infra import clusters
+from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks import machine_images as checks
 from slipway.infra.declare.checks.machine_images import machine_image_problems
-from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.component_files import component_names
 from slipway.infra.declare.declared import load
 from slipway.jobs.core.errors import InvalidConfig

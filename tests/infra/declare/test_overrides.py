@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem, Market
 from slipway.infra.declare.overrides import apply
+from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem, Market
 from slipway.jobs.core.errors import InvalidConfig
 from tests.infra.declare.test_types import SOUND
 

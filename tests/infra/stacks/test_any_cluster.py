@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from slipway.infra.declare.checks.clusters import problems_of
-from slipway.infra.declare.types import BatchCluster, Egress, FileSystem, Market, Mpi, MpiCluster
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
+from slipway.infra.declare.types import BatchCluster, Egress, FileSystem, Market, Mpi, MpiCluster
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.catalogue.instances import instance_types
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, only, synthesize, synthesize_mpi

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slipway.infra.declare.types import Egress
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
+from slipway.infra.declare.types import Egress
 from slipway.infra.patterns.network.vpc import subnet_cidrs
 from slipway.jobs.core.errors import SlipwayError
 from tests.infra.synthesis import as_text, of_type, only, templates_of

@@ -15,10 +15,10 @@ from cdk_nag import AwsSolutionsChecks
 
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.batch import build_batch_cluster
+from slipway.infra.build.mpi import build_mpi_cluster
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.verify.gates import cdk_context, synthesis_findings
 from slipway.infra.verify.nag import ACCEPTED, guard, is_accepted
-from slipway.infra.build.mpi import build_mpi_cluster
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER
 
 

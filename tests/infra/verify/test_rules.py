@@ -6,8 +6,8 @@ import pytest
 
 from slipway.infra.declare.types import Egress, FileSystem, Market
 from slipway.infra.verify.rules import RULES
-from tests.infra.verify.rule_templates import BAD, GOOD, Path, changed
 from tests.infra.synthesis import mpi_templates_of, templates_of
+from tests.infra.verify.rule_templates import BAD, GOOD, Path, changed
 
 VARIANTS: tuple[dict[str, object], ...] = (
     {},

@@ -7,8 +7,8 @@ from datetime import date
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
+from slipway.jobs.core.errors import SlipwayError
 
 EVERY_TYPE = pytest.mark.parametrize("known", instance_types(), ids=lambda known: known.name)
 

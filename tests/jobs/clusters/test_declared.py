@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.errors import InvalidConfig, SlipwayError
 from slipway.jobs.clusters.declared import declared_cluster, declared_clusters, find_checkout
+from slipway.jobs.core.errors import InvalidConfig, SlipwayError
 
 ROOT = Path(__file__).parents[3]
 

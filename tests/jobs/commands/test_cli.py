@@ -37,7 +37,9 @@ def test_help_and_the_catalogue_load_nothing_heavy(arguments: list[str]) -> None
 def test_help_loads_no_command() -> None:
     code = "import sys; from slipway.jobs.commands.cli import run; run(['--help']); print(*sys.modules)"
     loaded = python(code).splitlines()[-1].split()
-    assert [name for name in loaded if name.startswith("slipway.jobs.commands.")] == ["slipway.jobs.commands.output"]
+    assert [name for name in loaded if name.startswith("slipway.jobs.commands.")] == [
+        "slipway.jobs.commands.output"
+    ]
 
 
 def test_importing_a_command_loads_nothing_heavy() -> None:

@@ -13,10 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.commands import output
-from slipway.jobs.commands.output import Column, Row, complain, print_json, print_record, print_table, progress, say, warn
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import Price
+from slipway.jobs.commands import output
+from slipway.jobs.commands.output import (
+    Column,
+    Row,
+    complain,
+    print_json,
+    print_record,
+    print_table,
+    progress,
+    say,
+    warn,
+)
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.text import printable, terminal_columns, words
 
 COLUMNS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.core.cost import Agreed, Cost, NoAmount, cost, parse_agreed
 from slipway.jobs.catalogue.instances import Price
+from slipway.jobs.core.cost import Agreed, Cost, NoAmount, cost, parse_agreed
 
 PRICE = Price(usd_per_hour=12.5, region="us-east-1", date="2026-07-20", source="a list")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.images.amis import decode_bakery, encode_bakery
+from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, decode_readiness, encode_readiness
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import decode_target, encode_target

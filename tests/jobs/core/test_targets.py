@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.core.targets import MAX_BYTES, BatchTarget, DamagedTarget, MpiTarget, Target, decode_target, encode_target, parameter_name
+from slipway.jobs.core.targets import (
+    MAX_BYTES,
+    BatchTarget,
+    DamagedTarget,
+    MpiTarget,
+    Target,
+    decode_target,
+    encode_target,
+    parameter_name,
+)
 
 TARGET = BatchTarget(
     name="dl1",

@@ -8,7 +8,17 @@ import pytest
 
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
-from slipway.jobs.estimate.prices import Rate, Surroundings, decode_rates, encode_rates, find_rate, known_rates, our_fees, require_rate, what_is_paid
+from slipway.jobs.estimate.prices import (
+    Rate,
+    Surroundings,
+    decode_rates,
+    encode_rates,
+    find_rate,
+    known_rates,
+    our_fees,
+    require_rate,
+    what_is_paid,
+)
 
 RATES = known_rates()
 MINE = Rate(

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.estimate_inputs.own_data import CALIBRATION, PRICES, Unreadable, own_measurements, own_path, own_rates, update
+from slipway.jobs.estimate_inputs.own_data import (
+    CALIBRATION,
+    PRICES,
+    Unreadable,
+    own_measurements,
+    own_path,
+    own_rates,
+    update,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.estimate_inputs import places
-from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.clusters.declared import NoCheckout
+from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
+from slipway.jobs.estimate_inputs import places
 from slipway.jobs.estimate_inputs.places import declared_places, find_place
 from tests.jobs.conftest import Slipway
 

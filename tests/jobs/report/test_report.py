@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.runs.curve import Point
 from slipway.jobs.estimate.estimates import Place, estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.pareto import pareto_front
@@ -22,6 +21,7 @@ from slipway.jobs.estimate.work.workloads import find_workload
 from slipway.jobs.estimate_inputs.places import alone
 from slipway.jobs.report.contents import Beside, Comparison, job_page
 from slipway.jobs.report.page import render
+from slipway.jobs.runs.curve import Point
 from tests.jobs.conftest import Slipway
 
 pytest.importorskip("vl_convert")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.runs.logs import Wanted, follow_lines
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.jobs.runs.find import Found
+from slipway.jobs.runs.logs import Wanted, follow_lines
 from slipway.yard.gateway.faults import Fault, Kind, script, unscript
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import RunningYard

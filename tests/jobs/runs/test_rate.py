@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.runs.curve import Point
 from slipway.jobs.estimate.evidence.measurements import decode_measurements
+from slipway.jobs.runs.curve import Point
 from slipway.jobs.runs.rate import LEAST_STEPS, processes_of, settings_of, steady_rate
 from slipway.yard.gateway.faults import Fault, Kind, script
 from tests.jobs.conftest import Slipway

@@ -9,15 +9,27 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from slipway.jobs.core.cost import cost
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.cost import cost
 from slipway.jobs.core.states import JobState
 from slipway.jobs.estimate.evidence.measurements import our_measurements
-from slipway.jobs.runs.logs import LogLine
 from slipway.jobs.estimate_inputs.places import alone
-from slipway.jobs.runs.find import Found, Run
-from slipway.jobs.runs.speedup import IDEAL, MEASURED, PLOT_COLUMNS, NothingToCompare, chosen, compare, estimated_speedups, plot, published_speedups, sample, submit_line
 from slipway.jobs.estimate_inputs.workloads import recipe_workload
+from slipway.jobs.runs.find import Found, Run
+from slipway.jobs.runs.logs import LogLine
+from slipway.jobs.runs.speedup import (
+    IDEAL,
+    MEASURED,
+    PLOT_COLUMNS,
+    NothingToCompare,
+    chosen,
+    compare,
+    estimated_speedups,
+    plot,
+    published_speedups,
+    sample,
+    submit_line,
+)
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import MPI_TARGET
 

@@ -10,10 +10,10 @@ import pytest
 
 from slipway.jobs import aws
 from slipway.jobs.commands.jobs import submit as command
-from slipway.jobs.submit.confirming import Unconfirmed
 from slipway.jobs.core.cost import Agreed, Cost
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.submit.confirming import Unconfirmed
 from slipway.jobs.submit.submission import submit
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names
@@ -92,7 +92,9 @@ def test_a_job_that_was_sent_is_not_asked_about_again(as_on_aws: RunningYard, sl
 def test_a_price_that_is_not_known_is_not_nothing(
     as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slipway.jobs.platforms.prepared.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None))
+    monkeypatch.setattr(
+        "slipway.jobs.platforms.prepared.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None)
+    )
     code, _, err = slipway(*ARGUMENTS, "--confirm-cost", "1000000")
     assert code == 1
     assert "may cost an amount that is not known (12 node-hours at no known price)" in err

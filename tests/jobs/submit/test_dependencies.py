@@ -11,8 +11,8 @@ from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.submit.submission import prepare, submit
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import deploy_target, job_names
-from tests.yard.services.batch.conftest import Cluster
 from tests.yard.conftest import RunningYard
+from tests.yard.services.batch.conftest import Cluster
 
 pytestmark = pytest.mark.usefixtures("target")
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from slipway.jobs import aws
-from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.platform import NoImage
+from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.recipes import UnknownRecipe
 from slipway.jobs.submit.submission import prepare, submit_prepared
 from tests.jobs.deployed import job_names

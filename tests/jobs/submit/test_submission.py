@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from slipway.jobs import aws, throttling
-from slipway.jobs.submit import submission
-from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unsettled, Waiting
+from slipway.jobs.submit import submission
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, Kind, script, scripted, unscript

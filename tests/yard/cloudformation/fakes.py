@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
+from slipway.yard.errors import ApiError
 
 
 @dataclass(slots=True)

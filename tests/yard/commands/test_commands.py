@@ -13,8 +13,7 @@ import pytest
 
 from slipway.jobs.aws import client_at
 from slipway.jobs.commands.cli import run
-from slipway.yard import commands
-from slipway.yard import environment, process
+from slipway.yard import commands, environment, process
 from slipway.yard.endpoint import ACCESS_KEY_ID
 from slipway.yard.gateway.faults import Kind
 from tests.yard.asking import refusal
@@ -165,7 +164,14 @@ def test_the_log_names_every_call_and_its_status(slipway: Slipway, yard: Running
 def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_yard(tmp_path: Path) -> None:
     up = process.up(folder=tmp_path / "home")
     following = subprocess.Popen(
-        [sys.executable, "-c", "from slipway.jobs.commands.cli import main; main()", "yard", "logs", "--follow"],
+        [
+            sys.executable,
+            "-c",
+            "from slipway.jobs.commands.cli import main; main()",
+            "yard",
+            "logs",
+            "--follow",
+        ],
         env={**os.environ, "SLIPWAY_YARD_HOME": str(tmp_path / "home"), "PYTHONUNBUFFERED": ""},
         stdout=subprocess.PIPE,
         text=True,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.gateway import constraints
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.gateway import constraints
 from tests.yard.asking import refusal, send_signed
 from tests.yard.conftest import RunningYard
 

@@ -73,9 +73,9 @@ def answer(engine: Engine, operation: str, parameters: Mapping[str, Any], region
 
 @lru_cache(maxsize=1)
 def _engine() -> Engine:
+    from slipway.yard.cloudformation.resources.registry import provider
     from slipway.yard.cloudformation.template.lookups import YardLookups
     from slipway.yard.endpoint import ACCOUNT
-    from slipway.yard.cloudformation.resources.registry import provider
 
     return Engine(providers=provider, lookups=YardLookups, account=ACCOUNT, patience_seconds=PATIENCE_SECONDS)
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from slipway.yard.cloudformation.api import answers
-from slipway.yard.cloudformation.engine import changes
-from slipway.yard.cloudformation.template import checks
-from slipway.yard.cloudformation.engine.change_sets import EARLY_VALIDATION, NO_CHANGES, ChangeSet
 from slipway.yard.cloudformation.api.commands import Answer, has_changes
-from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
 from slipway.yard.cloudformation.api.pages import page
 from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
+from slipway.yard.cloudformation.engine import changes
+from slipway.yard.cloudformation.engine.change_sets import EARLY_VALIDATION, NO_CHANGES, ChangeSet
+from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
 from slipway.yard.cloudformation.engine.stack import Settings, Stack
+from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError
 
 NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")

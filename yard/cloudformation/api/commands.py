@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.yard.cloudformation.engine import changes, stack_policy
-from slipway.yard.cloudformation.template import checks
-from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
 from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
+from slipway.yard.cloudformation.engine import changes, stack_policy
+from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
 from slipway.yard.cloudformation.engine.rollback import Rollback
 from slipway.yard.cloudformation.engine.stack import Operation, Stack
 from slipway.yard.cloudformation.engine.teardown import Teardown
+from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError
 
 Answer = dict[str, Any]

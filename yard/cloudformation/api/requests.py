@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
 from slipway.yard.cloudformation.engine import stack_policy
-from slipway.yard.cloudformation.template.blueprint import Blueprint, Place
 from slipway.yard.cloudformation.engine.engine import Call
 from slipway.yard.cloudformation.engine.stack import Settings, Stack
+from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
+from slipway.yard.cloudformation.template.blueprint import Blueprint, Place
 from slipway.yard.errors import ApiError
 
 STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.cloudformation.engine.changes import Change
-from slipway.yard.cloudformation.template.checks import PropertyProblem
 from slipway.yard.cloudformation.engine.stack import Operation, Settings
+from slipway.yard.cloudformation.template.blueprint import Blueprint
+from slipway.yard.cloudformation.template.checks import PropertyProblem
 
 NO_CHANGES = (
     "The submitted information didn't contain changes. Submit different information to create a change set."

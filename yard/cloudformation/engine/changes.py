@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slipway.yard.cloudformation.engine.stack import Record
+from slipway.yard.cloudformation.resources import conditional
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Pending, waits_for
-from slipway.yard.cloudformation.engine.stack import Record
-from slipway.yard.cloudformation.resources import conditional
 
 NEVER, CONDITIONALLY, ALWAYS = "Never", "Conditionally", "Always"
 ABSENT = object()

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine import changes, reasons, stack_policy
-from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback
 from slipway.yard.cloudformation.engine.stack import Operation, Output, Record, Stack, removal_order
 from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings
 from slipway.yard.cloudformation.engine.teardown import Teardown
+from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.errors import ApiError
 
 NO_REPLACEMENT = "Replacement type updates not supported on stack with disable-rollback."

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.engine.changes import ABSENT, differences, value_at
 from slipway.yard.cloudformation.engine.reasons import handler_reason
 from slipway.yard.cloudformation.engine.stack import Record, Stack
 from slipway.yard.cloudformation.engine.steps import Surroundings, context_of
+from slipway.yard.cloudformation.template import schemas
 
 KINDS = {(False, True): "ADD", (True, False): "REMOVE", (True, True): "NOT_EQUAL"}  # by (expected, found)
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.cloudformation.engine.deployment import Deployment
 from slipway.yard.cloudformation.engine.exports import ExportTable
-from slipway.yard.cloudformation.template.lookups import Lookups
 from slipway.yard.cloudformation.engine.stack import Operation, Settings, Stack
 from slipway.yard.cloudformation.engine.steps import Surroundings
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.template.blueprint import Blueprint
+from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.errors import ApiError
 
 LOG = logging.getLogger(__name__)
 UPDATABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.template import schemas
-from slipway.yard.cloudformation.template import intrinsics
+from slipway.yard.cloudformation.engine.stack import Output, Record, Stack
+from slipway.yard.cloudformation.engine.steps import Surroundings
+from slipway.yard.cloudformation.template import intrinsics, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.functions import to_text
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Scope
-from slipway.yard.cloudformation.engine.stack import Output, Record, Stack
-from slipway.yard.cloudformation.engine.steps import Surroundings
 from slipway.yard.errors import ApiError
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from slipway.yard.cloudformation.resources.provider import Resource
 from slipway.yard.cloudformation.template import references
 from slipway.yard.cloudformation.template.blueprint import Blueprint
-from slipway.yard.cloudformation.resources.provider import Resource
 
 if TYPE_CHECKING:
     from slipway.yard.cloudformation.engine.change_sets import ChangeSet

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipway.yard.cloudformation.template import schemas
-from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.engine.exports import ExportTable
-from slipway.yard.cloudformation.template.lookups import Lookups
 from slipway.yard.cloudformation.engine.reasons import handler_reason, identified
 from slipway.yard.cloudformation.engine.stack import Operation, Record, Stack
 from slipway.yard.cloudformation.resources.provider import Context, Provider, Resource
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.cloudformation.template.blueprint import Planned
+from slipway.yard.cloudformation.template.lookups import Lookups
 
 CLEANUP_ATTEMPTS = 3
 SUFFIX = string.ascii_uppercase + string.digits

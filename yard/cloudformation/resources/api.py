@@ -10,11 +10,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
-from slipway.yard.cloudformation.resources.scope import Action, Expression, Scope, input_shape, is_gone, pick, resolve
+from slipway.yard.cloudformation.resources.scope import (
+    Action,
+    Expression,
+    Scope,
+    input_shape,
+    is_gone,
+    pick,
+    resolve,
+)
 from slipway.yard.cloudformation.resources.shapes import like, lookup
+from slipway.yard.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.errors import ApiError
 
 PACKAGE = "slipway.yard.cloudformation.resources"
 

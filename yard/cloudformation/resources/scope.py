@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.cloudformation.resources.shapes import to_request
+from slipway.yard.errors import ApiError
 
 GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
 # Services that have one code for every refusal.

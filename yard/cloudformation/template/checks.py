@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.scope import waits_for
 from slipway.yard.cloudformation.template.template import Template
 from slipway.yard.errors import ApiError
-from slipway.yard.cloudformation.resources.provider import Provider
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html, Capabilities
 IAM_NAMES = {

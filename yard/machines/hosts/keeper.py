@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from slipway.yard.services.imagebuilder import store
 from slipway.yard.endpoint import own_client
 from slipway.yard.machines.hosts import book, firewall, machines, plain, plan
 from slipway.yard.machines.hosts.book import Host
@@ -21,6 +20,7 @@ from slipway.yard.machines.hosts.links import Event, Network, start_plain
 from slipway.yard.machines.hosts.machines import Machine
 from slipway.yard.machines.hosts.residents import Resident
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.services.imagebuilder import store
 
 log = logging.getLogger("yard.hosts")
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.machines.hosts.book import Run
 from slipway.yard.machines.isolation.tiers import programs
+from slipway.yard.machines.settings import CHECKOUT
 
 log = logging.getLogger("yard.hosts")
 

@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from slipway.yard.gateway import keys
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.gateway import keys
 from slipway.yard.machines.hosts.book import Host
 from slipway.yard.machines.hosts.machines import Machine
 

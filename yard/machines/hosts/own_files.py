@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from slipway.yard import state
-from slipway.yard.machines.settings import CHECKOUT, needed
 from slipway.yard.machines.hosts.boot import VENV
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.machines.settings import CHECKOUT, needed
 
 USER = "slipway"  # our machine images have it
 USER_ID = 64001  # of nobody on this machine: Debian gives 1000 to 59999 to people

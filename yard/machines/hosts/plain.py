@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.machines.hosts import boot, own_files
+from slipway.yard.machines.settings import CHECKOUT
 
 SSH_PORT = 2222  # below 1024 are root's
 VENV = boot.VENV

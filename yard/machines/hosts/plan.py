@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slipway.yard.services.imagebuilder import store
 from slipway.yard.machines import storage
 from slipway.yard.machines.hosts import boot, own_files, plain, systemd
 from slipway.yard.machines.hosts.machines import Machine
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.services.imagebuilder import store
 
 PLAN_FILE = "plan.json"
 PATH = f"{systemd.FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from slipway.yard.machines import api_proxy
 from slipway.yard.machines.hosts import book, metadata, plan
-from slipway.yard.services.ssm import run_command
 from slipway.yard.machines.hosts.book import Host
 from slipway.yard.machines.hosts.links import Event
+from slipway.yard.services.ssm import run_command
 
 log = logging.getLogger("yard.hosts")
 

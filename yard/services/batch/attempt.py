@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slipway.yard.machines import memory
-from slipway.yard.machines import api_proxy, log_stream, storage
+from slipway.yard.machines import api_proxy, log_stream, memory, storage
+from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.batch import book, capacity, plan
 from slipway.yard.services.batch.attempt_processes import Event, Gang
 from slipway.yard.services.batch.records import Attempt, Job, NodeRun
 from slipway.yard.services.batch.retries import HOST_GONE, Ending, is_retried
-from slipway.yard.machines.settings import real_seconds
-from slipway.yard.machines.isolation.tiers import best_tier
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.jobs.catalogue.instances import instance_types
+from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
+from slipway.yard.machines.memory import Need
 from slipway.yard.services.batch import book, overrides
 from slipway.yard.services.batch.records import Job
-from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.machines.memory import Need
 
 PROCESSES_VARIABLE = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells containers
 INVALID = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.services.batch import book, listing, scheduler, submission, views
-from slipway.yard.machines import storage
-from slipway.yard.services.batch.records import WAITING, Job
 from slipway.yard.errors import ApiError
+from slipway.yard.machines import storage
+from slipway.yard.services.batch import book, listing, scheduler, submission, views
+from slipway.yard.services.batch.records import WAITING, Job
 
 Parameters = Mapping[str, Any]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from slipway.yard.services.batch import book, views
-from slipway.yard.services.batch.records import Job
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.services.batch import book, views
+from slipway.yard.services.batch.records import Job
 from slipway.yard.services.recorded import page
 
 LARGEST_PAGE = 100

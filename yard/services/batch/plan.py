@@ -12,13 +12,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard import state
-from slipway.yard.services.batch import capacity, overrides, variables
 from slipway.yard.machines import storage
-from slipway.yard.services.batch.records import Attempt, Job
-from slipway.yard.machines.settings import interpreter, needed
-from slipway.yard.services.batch.variables import Place
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.machines.settings import interpreter, needed
+from slipway.yard.services.batch import capacity, overrides, variables
+from slipway.yard.services.batch.records import Attempt, Job
+from slipway.yard.services.batch.variables import Place
 
 PYTHONS = ("python", "python3")
 WORK = "/job"  # the folder in which a command starts

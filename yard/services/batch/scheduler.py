@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from slipway.yard.machines import memory
+from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.batch import attempt, book, capacity
 from slipway.yard.services.batch.records import WAITING, Job
-from slipway.yard.machines.settings import real_seconds
 
 log = logging.getLogger(__name__)
 

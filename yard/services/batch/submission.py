@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory
 from slipway.yard.services.batch import book, capacity, overrides, scheduler
 from slipway.yard.services.batch.records import Job
-from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
 
 Parameters = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.services.batch.records import Attempt, Job, NodeRun
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.services.batch.records import Attempt, Job, NodeRun
 
 View = dict[str, Any]
 ALL_STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")

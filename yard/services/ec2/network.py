@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, Action, Scope, live, response
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
+from slipway.yard.errors import ApiError
 
 
 def attribute(operation: str, identifier: str, *names: str) -> Action:

@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.errors import ApiError
-from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Setting,
+    call,
+    find,
+    mirrored,
+    setting,
+    shaped,
+)
 from slipway.yard.cloudformation.resources.names import Name, generated
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, Scope, is_gone, live, prop, response
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Action,
+    Expression,
+    Scope,
+    is_gone,
+    live,
+    prop,
+    response,
+)
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import tags
+from slipway.yard.errors import ApiError
 
 # Whom a policy can be put on: the property that lists them, and the parameter that names one.
 PRINCIPALS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from slipway.yard.services.imagebuilder.document import BadDocument, parse
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
-from slipway.yard.services.registry import not_emulated
+from slipway.yard.services.imagebuilder.document import BadDocument, parse
 from slipway.yard.services.recorded import TAG_OPERATIONS, Record, Store, kept, page
+from slipway.yard.services.registry import not_emulated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

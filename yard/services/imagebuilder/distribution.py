@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from slipway.yard.services.imagebuilder.records import Plan
 from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.services.imagebuilder.records import Plan
 
 UNKNOWN = ("containerDistributionConfiguration", "s3ExportConfiguration", "fastLaunchConfigurations")
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}

@@ -11,8 +11,8 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipway.yard.services.imagebuilder.actions import Download
 from slipway.yard.endpoint import own_client
+from slipway.yard.services.imagebuilder.actions import Download
 
 ALGORITHMS = ("md5", "sha1", "sha256", "sha512")
 TIMEOUT_SECONDS = 60  # without a byte

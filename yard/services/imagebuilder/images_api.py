@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from slipway.yard.services.imagebuilder import build_runner
-from slipway.yard.services.imagebuilder import store as machine_images
-from slipway.yard.services.imagebuilder.records import Bake, Ingredient, Plan
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.services.imagebuilder import build_runner
+from slipway.yard.services.imagebuilder import store as machine_images
 from slipway.yard.services.imagebuilder.api import is_filtered_in, missing, refers, store, view
+from slipway.yard.services.imagebuilder.records import Bake, Ingredient, Plan
 from slipway.yard.services.recorded import Record, page
 
 Parameters = Mapping[str, Any]

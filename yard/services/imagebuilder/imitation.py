@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.imagebuilder import base, store
 from slipway.yard.services.imagebuilder.document import ONLY_ON_AWS
-from slipway.yard.machines.isolation.tiers import best_tier
 
 LEFT_OUT = (
     "the parent image: a recipe's own is not fetched, whichever it names",

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slipway.yard.services.imagebuilder import file_orders, mounts
 from slipway.yard.machines.isolation import kernel, processes
+from slipway.yard.services.imagebuilder import file_orders, mounts
 
 OWN = kernel.NEW_MOUNTS | kernel.NEW_PIDS | kernel.NEW_IPC | kernel.NEW_HOSTNAME
 

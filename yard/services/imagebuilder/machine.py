@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.yard.services.imagebuilder import base, downloads, surroundings
-from slipway.yard.services.imagebuilder.actions import Order
 from slipway.yard.endpoint import HIDDEN_VARIABLES
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.services.imagebuilder import base, downloads, surroundings
+from slipway.yard.services.imagebuilder.actions import Order
 from slipway.yard.state import remove_tree
 
 CHECKOUT = Path(__file__).resolve().parents[3]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from slipway.yard.endpoint import own_client
 from slipway.yard.services.imagebuilder import base, components, store
 from slipway.yard.services.imagebuilder.components import Cancelled, Component
 from slipway.yard.services.imagebuilder.distribution import distribute, unknown
@@ -16,7 +17,6 @@ from slipway.yard.services.imagebuilder.document import BadDocument, parse
 from slipway.yard.services.imagebuilder.log import Journal
 from slipway.yard.services.imagebuilder.machine import Machine
 from slipway.yard.services.imagebuilder.records import Bake, Ingredient, StepRun
-from slipway.yard.endpoint import own_client
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from slipway.yard.services.imagebuilder.records import Bake, StepRun, WorkflowRun
 from slipway.yard.services.imagebuilder.api import iso, missing
 from slipway.yard.services.imagebuilder.images_api import bakes, image
+from slipway.yard.services.imagebuilder.records import Bake, StepRun, WorkflowRun
 from slipway.yard.services.recorded import page
 
 Parameters = Mapping[str, Any]

@@ -11,8 +11,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.recorded import TAG_OPERATIONS, Record, Store, kept, new_id, page
+from slipway.yard.services.registry import not_emulated
 
 SLURMCTLD_PORT = "6817"
 

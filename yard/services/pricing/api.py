@@ -8,8 +8,8 @@ from typing import Any
 
 from slipway.jobs.catalogue.instances import InstanceType, Price, instance_types
 from slipway.yard.errors import ApiError
-from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.recorded import page
+from slipway.yard.services.registry import not_emulated
 
 SERVICE = "AmazonEC2"
 TERM = "JRTCKXETXF"  # the price list's code of "on demand"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.recorded import Record, forget, keep, recall
 from slipway.yard.cloudformation.resources.scope import Scope, is_gone
+from slipway.yard.errors import ApiError
 
 POLICY_TYPE = "AWS::S3::BucketPolicy"
 

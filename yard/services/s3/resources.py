@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, setting
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.services.s3.lifecycle import lifecycle_rule, renamed
-from slipway.yard.services.s3.policy import write_policy
 from slipway.yard.cloudformation.resources.scope import ID, Expression, Scope, is_gone, pick, prop, text
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import as_map
+from slipway.yard.errors import ApiError
+from slipway.yard.services.s3.lifecycle import lifecycle_rule, renamed
+from slipway.yard.services.s3.policy import write_policy
 
 
 def create_bucket(scope: Scope) -> dict[str, Any]:

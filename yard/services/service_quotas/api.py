@@ -11,8 +11,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.recorded import page
+from slipway.yard.services.registry import not_emulated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

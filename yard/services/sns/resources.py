@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, mirrored, setting
 from slipway.yard.cloudformation.resources.names import Name, generated
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, Scope, is_gone, prop, response
 from slipway.yard.cloudformation.resources.tags import tags
+from slipway.yard.errors import ApiError
 
 # SNS keeps these as attributes of a topic, all of them text.
 TOPIC_ATTRIBUTES = (

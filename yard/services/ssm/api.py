@@ -10,13 +10,12 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import book
-from slipway.yard.services.ssm import run_command, documents
 from slipway.yard.machines.hosts.book import Host
-from slipway.yard.services.ssm.run_command import Command
 from slipway.yard.machines.hosts.memory_need import need_of
 from slipway.yard.machines.memory import promises
-from slipway.yard.services.ssm import views
 from slipway.yard.services.recorded import page
+from slipway.yard.services.ssm import documents, run_command, views
+from slipway.yard.services.ssm.run_command import Command
 
 Parameters = Mapping[str, Any]
 Answer = dict[str, Any]

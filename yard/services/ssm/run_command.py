@@ -16,11 +16,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.yard.machines import memory
-from slipway.yard.machines import log_stream
-from slipway.yard.machines.settings import real_seconds
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines import log_stream, memory
 from slipway.yard.machines.hosts import book
+from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.ssm.documents import Step
 
 log = logging.getLogger("yard.ssm")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from slipway.containers.runtime.errors import Interruption
 from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.runtime.errors import Interruption
 
 
 def main() -> None:

@@ -39,7 +39,9 @@ def ask_all(
 ) -> list[Said]:
     """What `slipway-node WORD…` says on each, as this same Python runs it there."""
     passed = [f"{name}={os.environ[name]}" for name in PASSED_ON if name in os.environ]
-    command = shlex.join(["env", *passed, sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", *words])
+    command = shlex.join(
+        ["env", *passed, sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", *words]
+    )
     with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
         return list(pool.map(lambda host: _ask(where, host, command, seconds), hosts))
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.jobs.core.mpi.mpi_nodes import Member
-from slipway.jobs.core.mpi.mpirun import OPEN_MPI, Launch, Topology, hostfile_text, mpirun_environment, mpirun_words, ranks_of
+from slipway.jobs.core.mpi.mpirun import (
+    OPEN_MPI,
+    Launch,
+    Topology,
+    hostfile_text,
+    mpirun_environment,
+    mpirun_words,
+    ranks_of,
+)
 from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.platforms.mpi.node import hosts as nodes
 from slipway.jobs.platforms.mpi.node.facts import Facts
@@ -111,7 +119,15 @@ def build_launch(work: Work, folder: Path) -> Launch:
         ranks_per_host=ranks,
         topology=topology,
         environment={**_variables(work, ranks), CODE_VARIABLE: str(folder / "exit-code")},
-        command=[sys.executable, "-m", "slipway.jobs.platforms.mpi.node.rank", "--module", work.module, "--", *work.arguments],
+        command=[
+            sys.executable,
+            "-m",
+            "slipway.jobs.platforms.mpi.node.rank",
+            "--module",
+            work.module,
+            "--",
+            *work.arguments,
+        ],
         efa_interfaces=work.efa_interfaces,
         has_ccl=work.facts.ccl,
     )

@@ -9,9 +9,9 @@ import os
 import sys
 from pathlib import Path
 
-from slipway.containers.runtime.launch import launcher
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.contract.launchers import read_place
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.launch import launcher
 
 CODE_VARIABLE = "SLIPWAY_EXIT_FILE"  # on the main node's own disk
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.manifest import as_json, read_manifest
 
 

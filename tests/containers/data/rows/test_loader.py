@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.loader import Cursor, Loader, Reading
 from slipway.containers.data.rows.manifest import as_json, read_manifest
 from slipway.containers.data.rows.order import EpochOrder

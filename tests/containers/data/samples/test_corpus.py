@@ -6,14 +6,14 @@ from collections import Counter
 from io import StringIO
 from pathlib import Path
 
-from slipway.containers.data.samples import sample
 from slipway.containers.data.rows import train_vocabulary
-from slipway.containers.data.tokens.engine_native import NativeEngine
 from slipway.containers.data.rows.progress import Progress, in_words
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.samples import sample
 from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, read_vocabulary
 from slipway.containers.data.text.words import words_of
+from slipway.containers.data.tokens.engine_native import NativeEngine
+from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, read_vocabulary
 
 
 def test_a_seed_always_gives_the_same_corpus(corpus: Path, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources import ahead
 from slipway.containers.data.sources.ahead import Ahead
-from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.pieces import Piece, plan_shards
 from slipway.containers.data.sources.sources import FetchSource, SourceFile
 from slipway.containers.data.sources.units import units_of

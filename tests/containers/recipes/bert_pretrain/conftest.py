@@ -23,10 +23,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if MISSING:
         pytest.skip(REASON)
     from slipway.containers.data.rows.prepare import Share, prepare
-    from slipway.containers.data.samples.sample import write_sample
-    from slipway.containers.data.tokens.settings import Settings
-    from slipway.containers.data.sources.sources import local_source
     from slipway.containers.data.rows.train_vocabulary import train
+    from slipway.containers.data.samples.sample import write_sample
+    from slipway.containers.data.sources.sources import local_source
+    from slipway.containers.data.tokens.settings import Settings
 
     root = tmp_path_factory.mktemp("data")
     write_sample(root / "corpus.txt", seed=1, size_bytes=200_000)

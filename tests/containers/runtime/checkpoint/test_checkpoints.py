@@ -10,11 +10,21 @@ import pytest
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
-from slipway.containers.runtime.collective import Collective
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint
 from slipway.containers.runtime.checkpoint.resume import NoCheckpoint, NoGoodCheckpoint, OtherTraining
-from tests.containers.runtime.saving import FAILED, in_processes, is_right, quiet, resumed, save, saved, training, weights
+from slipway.containers.runtime.collective import Collective
+from slipway.containers.runtime.errors import Refusal
+from tests.containers.runtime.saving import (
+    FAILED,
+    in_processes,
+    is_right,
+    quiet,
+    resumed,
+    save,
+    saved,
+    training,
+    weights,
+)
 
 
 def steps(folder: Path) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
-from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease, this_process
+from slipway.containers.runtime.collective import Collective
 from tests.containers.runtime.saving import FAILED, in_processes, quiet, resumed, save, saved, training
 
 

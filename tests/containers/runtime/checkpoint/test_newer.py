@@ -9,10 +9,10 @@ import pytest
 
 from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
-from slipway.containers.runtime.collective import Collective
-from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, NewerCheckpoint
 from slipway.containers.runtime.checkpoint.resume import Mode
+from slipway.containers.runtime.collective import Collective
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from tests.containers.runtime.saving import FAILED, in_processes, quiet, resumed, save, saved, training
 
 

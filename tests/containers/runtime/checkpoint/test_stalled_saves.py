@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.observe.heartbeat import SAVING, STARTING, WAITING, Beat
 from slipway.containers.runtime.observe.progress import Progress
-from slipway.containers.runtime.contract.settings import Settings
 from tests.containers.runtime.nodes import Cluster
 
 

@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.runtime.checkpoint import tensor_file
+from slipway.containers.runtime.checkpoint.tensor_file import (
+    DamagedTensorFile,
+    TensorData,
+    read_tensors,
+    write_tensors,
+)
 from slipway.containers.runtime.disk import Digest
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.checkpoint.tensor_file import DamagedTensorFile, TensorData, read_tensors, write_tensors
 
 
 @st.composite

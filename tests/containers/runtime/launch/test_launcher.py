@@ -113,7 +113,13 @@ def test_a_rank_that_ran_out_of_memory_is_said_so_and_not_tried_again(
 
 def test_a_module_that_is_not_there_is_refused_before_anything_starts(cluster: Cluster) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "slipway.containers.runtime.launch.launcher", "--module", "containers.no_such"],
+        [
+            sys.executable,
+            "-m",
+            "slipway.containers.runtime.launch.launcher",
+            "--module",
+            "containers.no_such",
+        ],
         cwd=ROOT,
         env=cluster.environment(0, 1),
         capture_output=True,

@@ -7,10 +7,10 @@ import signal
 import socket
 from pathlib import Path
 
+from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.observe.heartbeat import Beat
 from slipway.containers.runtime.observe.pace import Place, Stragglers
 from slipway.containers.runtime.observe.progress import Progress
-from slipway.containers.runtime.contract.settings import Settings
 from tests.containers.runtime.nodes import Cluster
 
 HERE = Place(node=0, host="a")

@@ -61,7 +61,11 @@ def test_it_holds_the_locks_and_the_wheel_and_nothing_else() -> None:
 def test_the_wheel_holds_code_and_data_and_leaves_out_what_tools_leave_behind() -> None:
     with ZipFile(BytesIO(project_wheel()[1])) as archive:
         names = set(archive.namelist())
-    assert {"jobs/platforms/mpi/node/main.py", "jobs/catalogue/instances.csv", "containers/data/tokens/native/core.h"} <= names
+    assert {
+        "jobs/platforms/mpi/node/main.py",
+        "jobs/catalogue/instances.csv",
+        "containers/data/tokens/native/core.h",
+    } <= names
     assert not [name for name in names if "__pycache__" in name or name.startswith(("tests/", "infra/"))]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.errors import SlipwayError
 from tests.infra.synthesis import of_type, only, templates_of
 
 PROMISED = {

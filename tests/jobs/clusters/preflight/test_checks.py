@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from slipway.jobs.aws import Unanswered
-from slipway.jobs.core.images.container_locks import Lock
-from slipway.jobs.core.targets import DamagedTarget
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import Facts, MachineImage, Quota, Reservation
 from slipway.jobs.clusters.preflight.verdicts import Outcome, Verdict
+from slipway.jobs.core.images.container_locks import Lock
+from slipway.jobs.core.targets import DamagedTarget
 from tests.jobs.core.test_targets import TARGET
 
 CLUSTER = replace(declared_cluster("dl1"), alert_email="team@slipway.test", max_nodes=16)

@@ -9,9 +9,9 @@ import pytest
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.bill import bill
-from slipway.jobs.core.names import CLUSTER_TAG
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.deployed import Stack
+from slipway.jobs.core.names import CLUSTER_TAG
 from tests.jobs.conftest import Slipway
 from tests.yard.conftest import RunningYard
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.platforms.mpi import halting
 from slipway.jobs.core.targets import MpiTarget, encode_target, parameter_name
+from slipway.jobs.platforms.mpi import halting
 from slipway.jobs.platforms.mpi.nodes import Clock
 from slipway.yard.gateway.faults import Fault, Kind, script, unscript
 from tests.jobs.conftest import Slipway

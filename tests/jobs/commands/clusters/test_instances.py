@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.commands import cli
 from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.commands import cli
 
 Capture = pytest.CaptureFixture[str]
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from slipway.jobs.aws import Unanswered, reader
-from slipway.jobs.core.targets import encode_target, parameter_name
 from slipway.jobs.clusters.declared import declared_cluster, find_checkout
 from slipway.jobs.clusters.preflight import facts
+from slipway.jobs.core.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import REGION, RunningYard
@@ -74,7 +74,15 @@ def test_without_credentials_one_check_fails_and_no_other_is_tried(yard_shell: R
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     nowhere = {"AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_CONFIG_FILE": os.devnull}
     done = subprocess.run(
-        [sys.executable, "-c", "from slipway.jobs.commands.cli import main; main()", "preflight", "dl1", *MENDED, "--json"],
+        [
+            sys.executable,
+            "-c",
+            "from slipway.jobs.commands.cli import main; main()",
+            "preflight",
+            "dl1",
+            *MENDED,
+            "--json",
+        ],
         env={**kept, **nowhere, "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": yard_shell.endpoint},
         capture_output=True,
         text=True,

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from slipway.jobs.images import amis, baking
 from slipway.jobs import aws
-from slipway.jobs.images.baking import bake_request, images_of
 from slipway.jobs.core.images.amis import Bakery
+from slipway.jobs.images import amis, baking
+from slipway.jobs.images.baking import bake_request, images_of
 from tests.jobs.bakeries import IMAGE, VERSIONS, Deployed
 from tests.jobs.conftest import Slipway
+from tests.yard.conftest import REGION, point_at
 from tests.yard.services.imagebuilder.conftest import Bakery as YardBakery
 from tests.yard.services.imagebuilder.conftest import bakery, bakery_tier, bakery_yard
-from tests.yard.conftest import REGION, point_at
 
 __all__ = ["bakery", "bakery_tier", "bakery_yard"]
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.images import builds
-from slipway.jobs.images.builds import build_request, running_build, zip_sources
+from slipway.jobs.clusters.declared import find_checkout
 from slipway.jobs.core.images.container_images import image_tag, source_files
 from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
-from slipway.jobs.clusters.declared import find_checkout
+from slipway.jobs.images import builds
+from slipway.jobs.images.builds import build_request, running_build, zip_sources
 from slipway.yard.gateway.faults import Fault, Kind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.runs import logs as runs_logs
 from slipway.jobs.core.targets import BatchTarget, parameter_name
+from slipway.jobs.runs import logs as runs_logs
 from slipway.yard.gateway.faults import Fault, Kind, script, scripted, unscript
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from slipway.jobs.core.images.ami_locks import (
+    TO_BE_FILLED,
+    lock_digest,
+    lock_parameters,
+    lock_path,
+    lock_problems,
+    machine_image_names,
+)
 from slipway.jobs.core.images.container_locks import apart, read_lock, unsupported
-from slipway.jobs.core.images.ami_locks import TO_BE_FILLED, lock_digest, lock_parameters, lock_path, lock_problems, machine_image_names
 
 CONTAINERS = Path(__file__).parents[4] / "containers"
 SOUND = f"""

@@ -7,8 +7,20 @@ from dataclasses import replace
 
 import pytest
 
+from slipway.jobs.core.images.amis import (
+    Bakery,
+    DamagedRecord,
+    Manifest,
+    ami_parameter,
+    ami_tags,
+    bakery_parameter,
+    decode_bakery,
+    encode_bakery,
+    encode_manifest,
+    image_of,
+    manifest_of,
+)
 from slipway.jobs.core.images.container_locks import Lock, mismatches
-from slipway.jobs.core.images.amis import Bakery, DamagedRecord, Manifest, ami_parameter, ami_tags, bakery_parameter, decode_bakery, encode_bakery, encode_manifest, image_of, manifest_of
 
 BAKERY = Bakery(
     name="cpu-mpi",

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.images.container_locks import Lock, apart, manifest_parameter, mismatches, read_lock, unsupported
+from slipway.jobs.core.images.container_locks import (
+    Lock,
+    apart,
+    manifest_parameter,
+    mismatches,
+    read_lock,
+    unsupported,
+)
 
 GAUDI = "Habana Gaudi HL-205"
 

@@ -7,7 +7,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
-from slipway.jobs.core.mpi.mpi_nodes import Answer, Readiness, answers_of, decode_readiness, encode_readiness, host_name, order_members
+from slipway.jobs.core.mpi.mpi_nodes import (
+    Answer,
+    Readiness,
+    answers_of,
+    decode_readiness,
+    encode_readiness,
+    host_name,
+    order_members,
+)
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANSWER = Answer(name="ip-10-0-0-1", instance_id="i-1", answered=False, why="no answer within 20 s")

@@ -6,7 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.core.mpi.mpirun import INTEL_MPI, MPICH, MPIS, OPEN_MPI, Launch, Topology, hostfile_text, mpirun_environment, mpirun_words, ranks_of, threads_of
+from slipway.jobs.core.mpi.mpirun import (
+    INTEL_MPI,
+    MPICH,
+    MPIS,
+    OPEN_MPI,
+    Launch,
+    Topology,
+    hostfile_text,
+    mpirun_environment,
+    mpirun_words,
+    ranks_of,
+    threads_of,
+)
 
 SMALL, LARGE = Topology(domains=1, cores=32), Topology(domains=2, cores=64)  # c6i.16xlarge, c6i.32xlarge
 HOSTILE = "a b;$(touch /tmp/x)`id`'\"\\\n"

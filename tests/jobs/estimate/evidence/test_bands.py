@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.jobs.catalogue.accelerators import CPU, FAMILIES
-from slipway.jobs.estimate.evidence.bands import LEAST_ROWS, LEAST_TABLES, NEAR, Band, bands_of, encode_bands, find_band, known_bands
+from slipway.jobs.estimate.evidence.bands import (
+    LEAST_ROWS,
+    LEAST_TABLES,
+    NEAR,
+    Band,
+    bands_of,
+    encode_bands,
+    find_band,
+    known_bands,
+)
 from slipway.jobs.estimate.evidence.calibrations import WORDS
 from slipway.jobs.estimate.evidence.other_rows import other_rows
 from slipway.jobs.estimate.evidence.trials import Trial, trials

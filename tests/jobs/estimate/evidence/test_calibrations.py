@@ -9,10 +9,15 @@ import pytest
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate, Layout, throughput
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement, merged
-from slipway.jobs.estimate.hardware import cluster_of
-from slipway.jobs.estimate.evidence.measurements import Measurement, decode_measurements, encode_measurements, our_measurements
-from slipway.jobs.estimate.work.models import MODELS
+from slipway.jobs.estimate.evidence.measurements import (
+    Measurement,
+    decode_measurements,
+    encode_measurements,
+    our_measurements,
+)
 from slipway.jobs.estimate.evidence.published import TABLES, calibrate, efficiency_of, rate_of
+from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.workloads import at_length, find_workload
 
 OURS = our_measurements()

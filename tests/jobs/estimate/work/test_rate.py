@@ -12,7 +12,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import slipway.jobs.estimate
-from slipway.jobs.estimate import Calibration, CannotEstimate, Cluster, Layout, Model, fit_network_efficiency, fit_utilisation, throughput
+from slipway.jobs.estimate import (
+    Calibration,
+    CannotEstimate,
+    Cluster,
+    Layout,
+    Model,
+    fit_network_efficiency,
+    fit_utilisation,
+    throughput,
+)
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.shapes import SHARDINGS
 

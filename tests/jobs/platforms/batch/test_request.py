@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.containers.runtime.machine import Machine
-from slipway.containers.runtime.contract.place import Place
 from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.runtime.contract.place import Place
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.jobs.platforms.batch.request import MOST_BYTES, STATES, BatchRequest, build_request
+from slipway.containers.runtime.machine import Machine
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.platforms.batch.request import MOST_BYTES, STATES, BatchRequest, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
 from tests.jobs.core.test_targets import TARGET
 
@@ -47,7 +47,14 @@ def test_the_deployed_definition_runs_on_as_many_nodes_as_asked() -> None:
 
 def test_every_process_is_started_by_the_launcher_with_its_settings() -> None:
     command = container(request_for())["command"]
-    assert command[:6] == ["python", "-m", "slipway.containers.runtime.launch.launcher", "--module", MODULE, "--"]
+    assert command[:6] == [
+        "python",
+        "-m",
+        "slipway.containers.runtime.launch.launcher",
+        "--module",
+        MODULE,
+        "--",
+    ]
     assert command[6:] == ["--set", "size=tiny", "--set", "steps=10"]
 
 

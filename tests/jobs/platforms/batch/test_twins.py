@@ -14,13 +14,13 @@ from unittest.mock import patch
 import pytest
 
 from slipway.jobs import aws
-from slipway.jobs.submit import submission
-from slipway.jobs.platforms.batch import twins
-from slipway.jobs.platforms.batch.request import BatchRequest, send
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.jobs.platforms.batch import twins
+from slipway.jobs.platforms.batch.request import BatchRequest, send
 from slipway.jobs.platforms.batch.twins import SubmittedTwice
+from slipway.jobs.submit import submission
+from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
 from slipway.yard.gateway.faults import Fault, Kind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.submit.test_submission import Clock

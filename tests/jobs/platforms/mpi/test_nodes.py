@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from slipway.jobs.clusters.objects import NoAnswer
 from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.clusters.objects import NoAnswer
 from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
 from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes
 from slipway.jobs.platforms.registry import platform_of

@@ -18,15 +18,15 @@ from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.jobs.core.names import CLUSTER_TAG
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.platforms.mpi.halting import StillRuns, halt
-from slipway.jobs.runs.logs import Wanted, follow_lines
-from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi import platform
+from slipway.jobs.platforms.mpi.halting import StillRuns, halt
+from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.platform import Busy, CodeChanged
 from slipway.jobs.platforms.mpi.runs import find_running
 from slipway.jobs.platforms.registry import platform_of
-from slipway.jobs.runs.rate import settings_of
 from slipway.jobs.runs.find import Found, find_run, list_runs, refresh
+from slipway.jobs.runs.logs import Wanted, follow_lines
+from slipway.jobs.runs.rate import settings_of
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
 from slipway.yard.gateway.faults import Fault, Kind, script
 from tests.jobs.platforms.mpi.conftest import commands

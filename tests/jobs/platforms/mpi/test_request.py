@@ -10,10 +10,10 @@ import pytest
 
 from slipway.containers.runtime.contract.launchers import read_place
 from slipway.containers.runtime.contract.settings import SPOT, Settings
-from slipway.jobs.platforms.mpi.request import LONGEST_SECONDS, STATES, MpiRequest, build_request
 from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob, decode
 from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.platforms.mpi.request import LONGEST_SECONDS, STATES, MpiRequest, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
 from tests.jobs.core.test_targets import MPI_TARGET
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from slipway.yard.endpoint import SECRET_VARIABLE
-from tests.yard.conftest import RunningYard
 from tests.yard.cloudformation.resources.world import World
+from tests.yard.conftest import RunningYard
 
 
 @pytest.fixture(scope="session")

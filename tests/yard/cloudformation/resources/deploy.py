@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.cloudformation.template import schemas
-from slipway.yard.cloudformation.template import intrinsics, parameters
+from slipway.yard.cloudformation.resources.registry import provider
+from slipway.yard.cloudformation.template import intrinsics, parameters, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Place, draw
 from slipway.yard.cloudformation.template.lookups import YardLookups
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.template import load
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.cloudformation.resources.registry import provider
 from tests.yard.cloudformation.resources.world import REGION, Made, new_context
 
 PLACE = Place(

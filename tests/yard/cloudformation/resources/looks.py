@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.api import ApiResource
 from slipway.yard.cloudformation.resources.recorded import records
 from slipway.yard.cloudformation.resources.scope import Scope, is_gone
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.world import Made
 
 Look = Callable[[Scope], Any]

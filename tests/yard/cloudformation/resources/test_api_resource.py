@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.names import generated
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.world import TRUST, World, allow, new_context
 
 NO_SUCH_POLICY = "arn:aws:iam::aws:policy/NoSuchPolicy"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.resources.conditional import RULES, replaces
+from slipway.yard.cloudformation.template import schemas
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from importlib import import_module
 
 import pytest
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources import registry
 from slipway.yard.cloudformation.resources.provider import Fidelity
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.cases import CASES
 
 MODULES = sorted({module for module, _ in registry.TYPES.values()})

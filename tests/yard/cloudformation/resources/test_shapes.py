@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.errors import ApiError
 from slipway.yard.cloudformation.resources.scope import input_shape
 from slipway.yard.cloudformation.resources.shapes import like, to_request
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.world import World
 
 

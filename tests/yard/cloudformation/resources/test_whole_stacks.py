@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.cloudformation.resources.recorded import records
-from tests.yard.conftest import RunningYard
+from slipway.yard.endpoint import ACCOUNT
 from tests.yard.cloudformation.resources.deploy import Deployed
 from tests.yard.cloudformation.resources.world import World
+from tests.yard.conftest import RunningYard
 
 ROOT = Path(__file__).parents[4]
 CLUSTER = Path(__file__).with_name("cluster.yaml")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.cloudformation.resources.provider import Context, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.registry import provider
+from slipway.yard.endpoint import ACCOUNT, own_client
 
 REGION = "us-east-1"
 TRUST = {

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slipway.yard.cloudformation.template import schemas
-from slipway.yard.cloudformation.template import blueprint, parameters, template
+from slipway.yard.cloudformation.template import blueprint, parameters, schemas, template
 from tests.yard.cloudformation.fakes import FakeLookups
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import boot
-from slipway.yard.services.ssm import documents
 from slipway.yard.machines.hosts.firewall import ANY, Rule, ruleset
+from slipway.yard.services.ssm import documents
 
 
 def rule(**more: Any) -> Rule:

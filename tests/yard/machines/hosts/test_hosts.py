@@ -11,9 +11,9 @@ import pytest
 
 from slipway.yard.machines.settings import CHECKOUT
 from tests.yard.asking import client_of
-from tests.yard.services.imagebuilder.tiny import write_root
-from tests.yard.machines.hosts.conftest import FILES, Cluster, Said, Site, Vpc
 from tests.yard.cloudformation.resources.world import TRUST
+from tests.yard.machines.hosts.conftest import FILES, Cluster, Said, Site, Vpc
+from tests.yard.services.imagebuilder.tiny import write_root
 
 SSH, CLOSED = 22, 9999  # nobody listens at the second
 CONNECT = """

@@ -11,9 +11,9 @@ import pytest
 
 from slipway.jobs.core.retries import RETRY_RULES
 from slipway.yard import process
-from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
+from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
 from tests.yard.conftest import RunningYard
 
 # What nodes of several tests run.

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.services.batch import overrides, plan
-from slipway.yard.machines import storage
-from slipway.yard.services.batch.retries import Ending, is_retried
 from slipway.yard.errors import ApiError
+from slipway.yard.machines import storage
+from slipway.yard.services.batch import overrides, plan
+from slipway.yard.services.batch.retries import Ending, is_retried
 
 HOST_GONE = "Host EC2 (instance i-0) terminated."
 

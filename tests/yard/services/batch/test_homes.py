@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from slipway.yard import process
-from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS
-from tests.yard.services.batch.conftest import ISOLATED, Cluster, new_cluster
+from slipway.yard.machines.settings import CHECKOUT
 from tests.yard.conftest import RunningYard
+from tests.yard.services.batch.conftest import ISOLATED, Cluster, new_cluster
 
 LOOK = """
 import json, os

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from slipway.yard import process
-from slipway.yard.services.batch.capacity import PROCESSES_VARIABLE
-from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
 from slipway.yard.machines.memory import VARIABLE, Need
+from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
+from slipway.yard.services.batch.capacity import PROCESSES_VARIABLE
 from tests.yard.asking import refusal
-from tests.yard.services.batch.conftest import FOREVER, Cluster, new_cluster
 from tests.yard.conftest import RunningYard
+from tests.yard.services.batch.conftest import FOREVER, Cluster, new_cluster
 
 ONE_JOB = Need(nodes=2, ranks=4)
 

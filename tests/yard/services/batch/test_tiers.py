@@ -11,8 +11,16 @@ import pytest
 
 from slipway.yard import process
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS
-from tests.yard.services.batch.conftest import ATTEMPT, FOREVER, ISOLATED, NODE, Cluster, exit_codes, new_cluster
 from tests.yard.conftest import RunningYard
+from tests.yard.services.batch.conftest import (
+    ATTEMPT,
+    FOREVER,
+    ISOLATED,
+    NODE,
+    Cluster,
+    exit_codes,
+    new_cluster,
+)
 
 pytestmark = pytest.mark.parametrize("tier", [tier.name for tier in TIERS], indirect=True, scope="session")
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from slipway.yard import process
-from slipway.yard.services.imagebuilder.base import BASE_VARIABLE
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, Tier, best_tier
-from tests.yard.services.imagebuilder.tiny import write_root
+from slipway.yard.services.imagebuilder.base import BASE_VARIABLE
 from tests.yard.conftest import REGION, RunningYard
+from tests.yard.services.imagebuilder.tiny import write_root
 
 PATIENCE_S = 60.0
 PROFILE = "builder"

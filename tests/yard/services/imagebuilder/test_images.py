@@ -9,9 +9,9 @@ from pathlib import Path
 
 from slipway.yard.endpoint import control
 from tests.yard.asking import refusal
+from tests.yard.conftest import REGION
 from tests.yard.services.imagebuilder.conftest import Bakery
 from tests.yard.services.imagebuilder.test_steps import bash, document
-from tests.yard.conftest import REGION
 
 PARAMETER = "/images/part/id"
 DISTRIBUTION = {

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from slipway.yard.machines.isolation.tiers import TIERS
 from slipway.yard.services.imagebuilder.document import BadDocument, parse
 from slipway.yard.services.imagebuilder.mounts import GIVEN_UP
 from slipway.yard.services.imagebuilder.variables import Variables, rounds
-from slipway.yard.machines.isolation.tiers import TIERS
 from tests.yard.services.imagebuilder.conftest import Bakery
 
 

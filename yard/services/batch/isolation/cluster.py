@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slipway.yard.services.batch.isolation import node
 from slipway.yard.machines.isolation import kernel, namespaces, processes
+from slipway.yard.services.batch.isolation import node
 
 Plan = Mapping[str, Any]
 

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from slipway.yard.services.batch.isolation import files
 from slipway.yard.machines.isolation import kernel, namespaces, processes
+from slipway.yard.services.batch.isolation import files
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.core.mpi.mpirun import Topology
-from slipway.jobs.platforms.mpi.node.facts import Facts, decode_facts, differences, encode_facts, own_topology, parse_list
+from slipway.jobs.platforms.mpi.node.facts import (
+    Facts,
+    decode_facts,
+    differences,
+    encode_facts,
+    own_topology,
+    parse_list,
+)
 
 FACTS = Facts(
     python="3.11.7",

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.platforms.mpi.node.setting import Places
-from slipway.jobs.platforms.mpi.node.trust import USER_KEY, User, authority_seed, establish, private_key_text, public_key_text
+from slipway.jobs.platforms.mpi.node.trust import (
+    USER_KEY,
+    User,
+    authority_seed,
+    establish,
+    private_key_text,
+    public_key_text,
+)
 from tests.jobs.platforms.mpi.node.conftest import SECRET, Start
 
 OTHER = "o" * 64

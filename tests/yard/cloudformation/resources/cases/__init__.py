@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.yard.cloudformation.resources.cases import access, batch, image_builder, machines, management, network, pcs, sagemaker, storage, watching
+from tests.yard.cloudformation.resources.cases import (
+    access,
+    batch,
+    image_builder,
+    machines,
+    management,
+    network,
+    pcs,
+    sagemaker,
+    storage,
+    watching,
+)
 from tests.yard.cloudformation.resources.cases.case import Case, Cases
 
 _SERVICES = (access, batch, image_builder, machines, management, network, pcs, sagemaker, storage, watching)
