@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scripts.benchmarks import ROOT, Row, cpu_seconds, wall
+from scripts.benchmark_rows import ROOT, Row, cpu_seconds, wall
 
 MEGABYTES = 24
 WORDS = 100_000  # as many different ones as real text of this size has: what is rare costs most
@@ -85,7 +85,7 @@ def data() -> list[Row]:
 
 def write_inputs(bench: Bench) -> None:
     from slipway.containers.data.rows.train_vocabulary import train
-    from slipway.containers.data.samples.sample import write_sample
+    from slipway.containers.data.samples.corpus import write_sample
     from slipway.containers.data.sources.sources import local_source
     from slipway.containers.data.tokens.vocabulary import write_vocabulary
 

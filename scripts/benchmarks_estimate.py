@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from scripts.benchmarks import Row, compare, side_by_side
+from scripts.benchmark_rows import Row, compare, side_by_side
 
 BOTO3 = [sys.executable, "-c", "import boto3"]
 ESTIMATE = ["slipway", "estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1,2,4,8"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from scripts.benchmarks import Row
+from scripts.benchmark_rows import Row
 from scripts.benchmarks_training import ALONE
 from slipway.containers.data.glue.tokens import Examples
 from slipway.containers.data.samples.glue_sample import write_task

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scripts.benchmarks import Row
+from scripts.benchmark_rows import Row
 from scripts.transformers_bert import build_reference, reference_rows
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode

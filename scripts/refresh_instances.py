@@ -19,7 +19,7 @@ from slipway.jobs.commands.failures import end
 from slipway.jobs.commands.output import Column, json_option, print_table, say
 from slipway.jobs.core.errors import SlipwayError
 
-CATALOGUE = Path(__file__).resolve().parent.parent / "jobs" / "core" / "instances.csv"
+CATALOGUE = Path(__file__).resolve().parent.parent / "jobs" / "catalogue" / "instances.csv"
 
 COLUMNS = (
     Column(name="name", title="type"),

@@ -48,8 +48,8 @@ def instances_page() -> str:
         [
             "# Instance types",
             "",
-            "The catalogue `jobs/catalogue/instances.csv` in short. `slipway instances NAME` shows one in full,",
-            "with the source of each fact. Prices are on demand.",
+            "The catalogue `jobs/catalogue/instances.csv` in short. `slipway instances NAME` shows one",
+            "in full, with the source of each fact. Prices are on demand.",
             "",
             f"| {' | '.join(HEADINGS)} |",
             "|---|---|--:|--:|--:|--:|--:|---|",

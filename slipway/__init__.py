@@ -1,1 +1,39 @@
-"""Build and launch training clusters on AWS."""
+"""Build and launch training clusters on AWS, and run all of it on one machine first.
+
+From Python: `from slipway import Job, submit`; docs/python.md shows each name. A new one is a row of _HOMES.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slipway.jobs.core.errors import SlipwayError
+    from slipway.jobs.core.job import Job
+    from slipway.jobs.runs.find import find_run
+    from slipway.jobs.submit.submission import prepare, submit
+
+# The code of a job travels as slipway.containers alone: the rest of the package is the machine's own.
+__path__ = pkgutil.extend_path(__path__, __name__)
+
+# Loaded when first asked for: containers import this package, too, and have no jobs.
+_HOMES = {
+    "Job": "slipway.jobs.core.job",
+    "SlipwayError": "slipway.jobs.core.errors",
+    "find_run": "slipway.jobs.runs.find",
+    "prepare": "slipway.jobs.submit.submission",
+    "submit": "slipway.jobs.submit.submission",
+}
+__all__ = ["Job", "SlipwayError", "find_run", "prepare", "submit"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -16,6 +16,7 @@ from pathlib import Path
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.endpoint import DEFAULT_PORT, is_answering
 from slipway.yard.machines.memory import limit_of
+from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.state import (
     LOG_FILE,
     MACHINE_IMAGES,
@@ -153,12 +154,11 @@ def _start(folder: Path, port: int | None) -> YardState:
 
 def _environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in FORGOTTEN}
-    source = str(Path(__file__).resolve().parents[2])  # so that `jobs` is found from the yard's own folder
     return kept | {
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
-        "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
         "TMPDIR": str(folder / SCRATCH_FOLDER),
     }

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import aws_cdk as cdk
 
+from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.images.payload import payload_of
@@ -20,7 +21,6 @@ from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
 from slipway.jobs.core.images.amis import IMAGE_TAG
 from slipway.jobs.core.images.container_locks import read_lock
 
-CONTAINERS = Path(__file__).parents[1] / "containers"
 _PREFIX = "slipway-bakery"
 
 

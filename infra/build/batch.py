@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import aws_cdk as cdk
 
 from slipway.infra.build.foundation import (
@@ -15,6 +13,7 @@ from slipway.infra.build.foundation import (
     place_of,
     tag,
 )
+from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.images.repositories import ImageRepository
 from slipway.infra.patterns.network.endpoints import BATCH_SERVICES
@@ -29,8 +28,6 @@ from slipway.infra.stacks.storage import StorageStack
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.images.container_images import image_tag
 from slipway.jobs.core.names import derived_name, stack_name
-
-CONTAINERS = Path(__file__).parents[1] / "containers"
 
 
 def build_batch_cluster(app: cdk.App, cluster: BatchCluster) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slipway.infra.declare.checks.components import REFERENCE
 
-COMPONENTS = Path(__file__).parent / "components"
+COMPONENTS = Path(__file__).parents[1] / "components"
 # Of the zip that a stack uploads for components that install this project.
 PAYLOAD_PARAMETERS = frozenset({"PayloadSource", "PayloadSha256"})
 

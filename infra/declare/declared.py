@@ -1,4 +1,4 @@
-"""The declared clusters as JSON, for those who may not import infra: `python -m slipway.infra.declare.declared`.
+"""The declared clusters as JSON, for those who may not import infra: `python -m slipway.infra.declare`.
 
 Exit code 2 and the problems in place of the clusters where the declarations are wrong.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -41,7 +40,7 @@ def load_machine_images() -> tuple[MachineImage, ...]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m slipway.infra.declare.declared", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m slipway.infra.declare", description=__doc__)
     parser.add_argument("-c", "--context", action="append", default=[], metavar="KEY=VALUE")
     context = dict(text.partition("=")[::2] for text in parser.parse_args(arguments).context)
     try:
@@ -70,7 +69,3 @@ def _misspelt(message: str) -> Problem:
     hint = nearest(unknown[1], tuple(field_types(kind))) if unknown else "add it to the entry"
     said = f"'{unknown[1]}' is no setting" if unknown else said or message
     return Problem(where="infra/clusters.py", message=said, hint=hint)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """The type of the entries of MACHINE_IMAGES in clusters.py: an AMI that Image Builder bakes.
 
-As with clusters, an entry may say anything until infra/declare/checks/machine_images.py has looked at all of them.
+As with clusters, an entry may say anything until checks/machine_images.py has looked at all of them.
 What is in the image says its lock: containers/images/<name>/lock.toml. No CDK types here.
 """
 

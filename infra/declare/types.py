@@ -1,6 +1,6 @@
 """The types of the entries in clusters.py: what a user declares. A new setting is one field with its check.
 
-An entry may say anything until infra/declare/checks/clusters.py has looked at all of them together, so that every
+An entry may say anything until checks/clusters.py has looked at all of them together, so that every
 mistake is reported at once. No CDK types here: `slipway preflight` reads declarations without aws_cdk.
 """
 

@@ -1,4 +1,4 @@
-"""Every gate on every template, one line a finding: `python -m slipway.infra.verify.gates [FOLDER OF AN ASSEMBLY]`.
+"""Every gate on every template, one line a finding: `python -m slipway.infra.verify [FOLDER OF AN ASSEMBLY]`.
 
 Gates: the CDK's own validator and cdk-nag (both while synthesizing), cfn-lint, and infra/verify/rules.
 """
@@ -12,10 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from slipway.infra.declare.checkout import CHECKOUT
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.core.errors import SlipwayError
 
-CDK_JSON = Path(__file__).parents[1] / "cdk.json"
+CDK_JSON = CHECKOUT / "cdk.json"
 # A matter of taste: the CDK writes Fn::Join where cfn-lint prefers Fn::Sub.
 _NOT_A_FINDING = ("I1022",)
 
@@ -107,7 +108,3 @@ def _region(assembly: Path, template: Path) -> str:
 
 def _templates(assembly: Path) -> list[Path]:
     return sorted(assembly.glob("*.template.json"))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

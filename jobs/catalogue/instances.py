@@ -68,7 +68,7 @@ class InstanceType:
 
 @lru_cache(maxsize=1)
 def instance_types() -> tuple[InstanceType, ...]:
-    text = files("slipway.jobs.core").joinpath("instances.csv").read_text(encoding="utf-8")
+    text = files("slipway.jobs.catalogue").joinpath("instances.csv").read_text(encoding="utf-8")
     return tuple(_decode(row) for row in csv.DictReader(text.splitlines()))
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from importlib.resources import files
 from pathlib import Path
 
 from slipway.jobs.core.errors import InvalidConfig, Problem, SlipwayError
@@ -60,7 +61,7 @@ class NoCheckout(SlipwayError):
 def find_checkout() -> Path:
     """The folder that holds infra/: the current one, one above it, or else the one this package is in."""
     here = Path.cwd()
-    for folder in (here, *here.parents, Path(__file__).parents[1]):
+    for folder in (here, *here.parents, Path(str(files("slipway"))).resolve().parent):
         if (folder / _MARK).is_file():
             return folder
     raise NoCheckout(
@@ -95,7 +96,7 @@ def _ask_infra(checkout: Path, overrides: Sequence[str]) -> dict[str, list[dict[
     command = [
         sys.executable,
         "-m",
-        "slipway.infra.declare.declared",
+        "slipway.infra.declare",
         *(f"--context={override}" for override in overrides),
     ]
     ran = subprocess.run(
@@ -113,7 +114,7 @@ def _ask_infra(checkout: Path, overrides: Sequence[str]) -> dict[str, list[dict[
         last = (ran.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise SlipwayError(
             f"the declarations in {checkout / 'infra'} cannot be read: {last}",
-            hint=f"run `python -m slipway.infra.declare.declared` in {checkout} to see why",
+            hint=f"run `python -m slipway.infra.declare` in {checkout} to see why",
         ) from None
     return answer
 

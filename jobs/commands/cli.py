@@ -1,10 +1,10 @@
-"""The command `slipway`. A new command is one file in jobs/commands and one line of COMMANDS."""
+"""The command `slipway`. A new command is one file in a room of jobs/commands, and one line of _ROOMS."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import cast
 
@@ -16,33 +16,47 @@ from slipway.jobs.commands.failures import end, flush_output, open_streams
 PROGRAM = "slipway"
 COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 
-# What `slipway --help` says of each; the command's docstring is its own, longer help.
-COMMANDS = {
-    "bake": "Bake a machine image in the cloud, or go back to one from before",
-    "build": "Build an image in the cloud and push it under its tag",
-    "cancel": "End a job",
-    "calibrate": "Let a run of yours correct the estimates",
-    "clusters": "List the declared clusters: what runs, and its price per hour",
-    "compare": "Compare a job on every cluster and size, by cost or time",
-    "completion": "Print a script that completes commands in your shell",
-    "curve": "Show the loss and the throughput of a training",
-    "empty": "Delete what the bucket of a throw-away cluster holds",
-    "estimate": "Estimate throughput, memory, hours and dollars before paying",
-    "explain": "Say in a sentence why a job is not running, or why it failed",
-    "images": "List the machine images: what each holds, its age, who uses it",
-    "instances": "List the instance types we know: devices, memory, network, price",
-    "logs": "Print what the processes of a job write",
-    "preflight": "Check all that a deployment needs, each with its fix",
-    "prices": "List what nodes cost by the hour, or ask AWS for it anew",
-    "report": "Write estimates and measurements as one page of HTML",
-    "runs": "List what ran, and what it cost",
-    "speedup": "Compare finished runs of a recipe on one node and on more",
-    "status": "List the jobs that have not ended, or show one in full",
-    "submit": "Run a recipe on a deployed cluster, exactly once",
-    "targets": "List what got deployed and can be submitted to",
-    "upload": "Copy files to where the jobs of a cluster may read them",
-    "yard": "Run an AWS of your own on this machine: up, status, down, logs",
+# The rooms of commands, and what `slipway --help` says of each command; its docstring is its longer help.
+_ROOMS: Mapping[str, Mapping[str, str]] = {
+    "slipway.jobs.commands.clusters": {
+        "clusters": "List the declared clusters: what runs, and its price per hour",
+        "empty": "Delete what the bucket of a throw-away cluster holds",
+        "instances": "List the instance types we know: devices, memory, network, price",
+        "preflight": "Check all that a deployment needs, each with its fix",
+        "targets": "List what got deployed and can be submitted to",
+        "upload": "Copy files to where the jobs of a cluster may read them",
+    },
+    "slipway.jobs.commands.jobs": {
+        "cancel": "End a job",
+        "curve": "Show the loss and the throughput of a training",
+        "explain": "Say in a sentence why a job is not running, or why it failed",
+        "logs": "Print what the processes of a job write",
+        "runs": "List what ran, and what it cost",
+        "speedup": "Compare finished runs of a recipe on one node and on more",
+        "status": "List the jobs that have not ended, or show one in full",
+        "submit": "Run a recipe on a deployed cluster, exactly once",
+    },
+    "slipway.jobs.commands.images": {
+        "bake": "Bake a machine image in the cloud, or go back to one from before",
+        "build": "Build an image in the cloud and push it under its tag",
+        "images": "List the machine images: what each holds, its age, who uses it",
+    },
+    "slipway.jobs.commands.estimates": {
+        "calibrate": "Let a run of yours correct the estimates",
+        "compare": "Compare a job on every cluster and size, by cost or time",
+        "estimate": "Estimate throughput, memory, hours and dollars before paying",
+        "prices": "List what nodes cost by the hour, or ask AWS for it anew",
+        "report": "Write estimates and measurements as one page of HTML",
+    },
+    "slipway.jobs.commands": {
+        "completion": "Print a script that completes commands in your shell",
+    },
+    "slipway.yard.commands": {
+        "yard": "Run an AWS of your own on this machine: up, status, down, logs",
+    },
 }
+COMMANDS = {name: line for commands in _ROOMS.values() for name, line in commands.items()}
+MODULES = {name: f"{room}.{name}" for room, commands in _ROOMS.items() for name in commands}
 
 
 class CommandTable(click.Group):
@@ -54,7 +68,7 @@ class CommandTable(click.Group):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return cast(click.Command, import_module(f"slipway.jobs.commands.{cmd_name}").command)
+        return cast(click.Command, import_module(MODULES[cmd_name]).command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,7 +1,7 @@
 """The static half of the launch contract: what every backend tells the launchers of a job.
 
-containers/runtime/contract/launchers.py reads the other half where the launcher runs. A fact that containers should
-know is one line of `launch_environment`, and a field of containers/runtime/contract/contract.py.
+containers/runtime/contract/launchers.py reads the other half where the launcher runs. A fact that containers
+should know is one line of `launch_environment`, and a field of containers/runtime/contract/contract.py.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
+
+Say = Callable[[str], None]  # how a function that takes long tells a person what it does
 
 SHOWN_CHARACTERS = 2000  # foreign text may be megabytes long
 # Cc control, Cf format, Cs half a pair, Zl and Zp line breaks of Unicode's own.

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.cost import Cost, cost
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.launch_environment import timeout_seconds
 from slipway.jobs.core.targets import Target
-from slipway.jobs.platforms.batch.request import BatchRequest
-from slipway.jobs.platforms.mpi.request import MpiRequest
 from slipway.jobs.recipes import Recipe
 
-Request = BatchRequest | MpiRequest
+
+class Request(Protocol):
+    """What will be sent: a frozen dataclass of the platform's own, which a dry run prints."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def name(self) -> str:
+        """Return the name that tells this submission from every other."""
+
+
+T_co = TypeVar("T_co", bound=Target, covariant=True)
+R_co = TypeVar("R_co", bound=Request, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Generic[T_co, R_co]):
     job: Job
     recipe: Recipe
-    target: Target
-    request: Request
+    target: T_co
+    request: R_co
     image: str  # what the job runs in, as a person says it
     image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say, or it has none
     waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
@@ -37,3 +48,6 @@ class Prepared:
         """If every attempt took all of its time."""
         seconds = timeout_seconds(self.job, self.target) * self.attempts
         return cost(self.job.nodes, seconds, instance_type(self.target.instance_type).price)
+
+
+AnyPrepared = Prepared[Target, Request]

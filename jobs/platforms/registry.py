@@ -1,77 +1,16 @@
-"""What commands ask of whatever runs jobs. A new kind of target is a module like the others, and a row."""
+"""Which platform a target belongs to. A new kind of target is a folder like the others, and a row here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TypeVar, cast
 
-from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import Target
+from slipway.jobs.platforms.platform import HasDependencies, HasNodes, MayHaveTwins, Platform
+from slipway.jobs.platforms.prepared import Request
 
-if TYPE_CHECKING:
-    from slipway.jobs.platforms.batch.explain import Explanation
-    from slipway.jobs.platforms.prepared import Prepared
-    from slipway.jobs.platforms.sending import Waiting
-    from slipway.jobs.recipes import Recipe
-    from slipway.jobs.runs.find import Found, Run
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """One line of what the platform lists."""
-
-    id: str
-    name: str
-    is_twin: bool = False  # ended because another machine had sent the same one; only its id means it
-
-
-class Platform(Protocol):
-    """The functions of one of those modules. A target is always of its own kind."""
-
-    SERVICE: str  # in AWS's words
-
-    def prepare(self, job: Job, recipe: Recipe, target: Any) -> Prepared: ...
-
-    def repeat(self, prepared: Prepared, job: Job) -> Prepared:
-        """The same as another job."""
-
-    def refuse_unready(self, prepared: Prepared) -> None:
-        """What can be known to be in vain before anything is asked."""
-
-    def make_ready(self, prepared: Prepared, say: Say) -> Prepared:
-        """See to it that it can run now, or refuse; the last step before it is sent."""
-
-    def send(self, prepared: Prepared) -> str: ...
-
-    def find_job_id(self, name: str, target: Any) -> str | None: ...
-
-    def is_known(self, job_id: str, target: Any) -> bool: ...
-
-    def keep_first(self, sent: str, name: str, target: Any, waiting: Waiting, say: Say) -> str: ...
-
-    def list_jobs(self, target: Any) -> list[Listed]: ...
-
-    def list_runs(self, target: Any) -> list[Run]: ...
-
-    def refresh(self, job_id: str, target: Any) -> Found | None: ...
-
-    def log_streams(self, found: Found, node: int | None) -> list[tuple[int, str]]:
-        """Each with its node."""
-
-    def log_locator(self) -> Callable[[int, str], int]:
-        """Of one reading: the node that said a line, from its stream's node and its text."""
-
-    def cancel(self, found: Found, reason: str) -> None: ...
-
-    def explain(self, found: Found) -> Explanation: ...
-
-    def node_rows(self, target: Any) -> Sequence[Mapping[str, object]] | None:
-        """The machines and whether each is ready; None where machines start with a job."""
-
+T = TypeVar("T", bound=Target)
 
 PLATFORMS: Mapping[str, str] = {
     "batch": "slipway.jobs.platforms.batch.platform",
@@ -79,5 +18,23 @@ PLATFORMS: Mapping[str, str] = {
 }
 
 
-def platform_of(target: Target) -> Platform:
-    return cast(Platform, import_module(PLATFORMS[target.kind]))
+def platform_of(target: T) -> Platform[T, Request]:
+    return cast("Platform[T, Request]", import_module(PLATFORMS[target.kind]))
+
+
+def nodes_of(target: T) -> HasNodes[T] | None:
+    """Return what lists its machines; None where machines start with a job."""
+    platform = import_module(PLATFORMS[target.kind])
+    return platform if isinstance(platform, HasNodes) else None
+
+
+def waiting_of(target: T) -> HasDependencies[T] | None:
+    """Return what knows which job waits for which; None where no job can wait for another."""
+    platform = import_module(PLATFORMS[target.kind])
+    return platform if isinstance(platform, HasDependencies) else None
+
+
+def twins_of(target: T) -> MayHaveTwins[T] | None:
+    """Return what ends twins; None where the platform takes a name only once."""
+    platform = import_module(PLATFORMS[target.kind])
+    return platform if isinstance(platform, MayHaveTwins) else None

@@ -5,20 +5,17 @@ Whatever the platform leaves out is None here, and a word of its that we do not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 from slipway.jobs import aws
 from slipway.jobs.aws import own_region
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.clusters.deployed import find_target_by_name, find_targets
-from slipway.jobs.core.cost import Cost
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.states import JobState
+from slipway.jobs.core.run import Found, Listed, Run
 from slipway.jobs.core.targets import Target
-from slipway.jobs.platforms.registry import Listed, platform_of
+from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.submit.journal import submitted_entries
 
 _SHOWN_CANDIDATES = 5
@@ -28,43 +25,7 @@ class UnknownJob(SlipwayError):
     """No job that is still listed, or more than one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    started_at: datetime | None
-    stopped_at: datetime | None
-    exit_code: int | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    id: str
-    name: str
-    target: str
-    region: str
-    state: JobState
-    status: str  # the platform's own word
-    reason: str | None
-    recipe: str | None
-    nodes: int | None
-    instance_type: str
-    created_at: datetime | None
-    started_at: datetime | None
-    stopped_at: datetime | None
-    attempts: tuple[Attempt, ...]  # those that ended
-    exit_code: int | None
-    image: str | None
-    image_digest: str | None
-    hours: float | None  # of all attempts, from the start of the job; nodes are billed a little longer
-    cost: Cost
-    depends_on: tuple[str, ...]  # ids of the jobs that have to succeed first
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    run: Run
-    target: Target
-    detail: Mapping[str, Any]  # as the platform gave it
+T = TypeVar("T", bound=Target)
 
 
 def targets_to_search(on: str | None, region: str | None) -> list[Target]:
@@ -83,7 +44,7 @@ def list_runs(targets: Sequence[Target]) -> list[Run]:
     return sorted(found, key=lambda run: run.created_at or oldest, reverse=True)
 
 
-def find_run(text: str, targets: Sequence[Target]) -> Found:
+def find_run(text: str, targets: Sequence[T]) -> Found[T]:
     """By its whole id, its whole name, or the beginning of either where only one job begins so."""
     every = [
         (each, target)
@@ -104,17 +65,12 @@ def find_run(text: str, targets: Sequence[Target]) -> Found:
     return refresh(listed.id, target)
 
 
-def refresh(job_id: str, target: Target) -> Found:
+def refresh(job_id: str, target: T) -> Found[T]:
     platform = platform_of(target)
     found = platform.refresh(job_id, target)
     if found is None:
         raise UnknownJob(f"{platform.SERVICE} does not know job {job_id} any more", hint="slipway runs")
     return found
-
-
-def catalogued(target: Target) -> InstanceType | None:
-    """A target may name a type that this laptop's catalogue has not."""
-    return next((known for known in instance_types() if known.name == target.instance_type), None)
 
 
 def _words(listed: Listed) -> tuple[str, str]:

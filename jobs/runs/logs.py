@@ -11,8 +11,9 @@ from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.run import AnyFound, Run
 from slipway.jobs.platforms.registry import platform_of
-from slipway.jobs.runs.find import Found, Run, refresh
+from slipway.jobs.runs.find import refresh
 
 POLL_SECONDS = 2.0
 # CloudWatch shows the last lines a little after the job has ended.
@@ -95,7 +96,7 @@ class LogReader:
 
 
 def follow_lines(
-    found: Found,
+    found: AnyFound,
     wanted: Wanted,
     *,
     to_end: bool,

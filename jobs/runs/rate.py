@@ -11,6 +11,7 @@ from typing import Any
 
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.run import AnyFound
 from slipway.jobs.estimate.estimates import Place
 from slipway.jobs.estimate.evidence.calibrations import Asked
 from slipway.jobs.estimate.evidence.measurements import Measurement
@@ -19,7 +20,6 @@ from slipway.jobs.estimate.prices import ON_DEMAND, Rate, find_rate
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.estimate_inputs.workloads import recipe_workload
 from slipway.jobs.runs.curve import Point, points
-from slipway.jobs.runs.find import Found
 from slipway.jobs.runs.logs import Wanted, follow_lines
 
 WARM_UP_STEPS = 10  # of every attempt
@@ -33,7 +33,7 @@ class TooShort(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRate:
-    found: Found
+    found: AnyFound
     workload: Workload
     sequences_per_second: float
     steps: int  # that were counted
@@ -86,7 +86,7 @@ class RunRate:
         return Place(name=run.target, instance=instance, rate=rate, region=run.region)
 
 
-def read_run(found: Found) -> RunRate:
+def read_run(found: AnyFound) -> RunRate:
     """Refuses a run that was too short, or is of no recipe that an estimate knows."""
     run = found.run
     if run.recipe is None or run.nodes is None:

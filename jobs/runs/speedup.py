@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.run import AnyFound
 from slipway.jobs.core.states import JobState
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Place, estimate
@@ -18,7 +19,6 @@ from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
 from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.runs.curve import Point, points
-from slipway.jobs.runs.find import Found
 from slipway.jobs.runs.rate import LEAST_STEPS, settings_of, steady_rate
 
 PLOT_COLUMNS = 40  # of as many nodes as the largest run had
@@ -55,8 +55,8 @@ class Line:
 
 
 def chosen(
-    finished: Sequence[Found], recipe: str, asked: Mapping[str, str], target: str
-) -> tuple[dict[str, str], list[Found]]:
+    finished: Sequence[AnyFound], recipe: str, asked: Mapping[str, str], target: str
+) -> tuple[dict[str, str], list[AnyFound]]:
     """The newest of each size, all with the same settings: those asked for, or those with the most sizes.
 
     `finished` comes with the newest first.
@@ -66,7 +66,7 @@ def chosen(
         for each in finished
         if each.run.recipe == recipe and each.run.nodes and each.run.state is JobState.SUCCEEDED
     ]
-    groups: dict[tuple[tuple[str, str], ...], dict[int, Found]] = {}
+    groups: dict[tuple[tuple[str, str], ...], dict[int, AnyFound]] = {}
     for each in own:
         settings = settings_of(each.detail)
         if asked.items() <= settings.items():
@@ -84,7 +84,7 @@ def chosen(
     return dict(best), [groups[best][nodes] for nodes in sorted(groups[best])]
 
 
-def sample(found: Found, lines: Iterable[str]) -> Sample:
+def sample(found: AnyFound, lines: Iterable[str]) -> Sample:
     run = found.run
     curve = points(lines)
     rate, steps = steady_rate(curve)

@@ -1,20 +1,23 @@
-"""The jobs that another one waits for: found when it is submitted, and read back when it is looked at."""
+"""The jobs that another one waits for, found when it is submitted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from slipway.jobs.clusters.deployed import find_targets
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import DoesNotFit
+from slipway.jobs.core.run import Found
 from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import BatchTarget, Target
-from slipway.jobs.platforms.batch.runs import describe_jobs, read_run
-from slipway.jobs.runs.find import Found, Run, UnknownJob, find_run
+from slipway.jobs.core.targets import Target
+from slipway.jobs.platforms.registry import waiting_of
+from slipway.jobs.runs.find import UnknownJob, find_run
 
 
-def find_dependencies(names: Sequence[str], target: BatchTarget) -> tuple[str, ...]:
-    """Ids of jobs on this target; what is unknown, elsewhere or failed would be waited for in vain."""
+def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
+    """Return ids of jobs on this target; refuse what is unknown, elsewhere or failed."""
+    if waiting_of(target) is None:
+        return ()  # its platform refuses a job that names any
     found = [_find(name, target).run for name in names]
     for run in found:
         if run.state is JobState.FAILED:
@@ -26,18 +29,7 @@ def find_dependencies(names: Sequence[str], target: BatchTarget) -> tuple[str, .
     return tuple(dict.fromkeys(run.id for run in found))
 
 
-def find_dependencies_of(run: Run, target: Target) -> list[Run]:
-    """Those that AWS Batch still knows; nowhere else does a job wait for another."""
-    if not isinstance(target, BatchTarget):
-        return []
-    return [read_run(detail, target) for detail in describe_jobs(target, run.depends_on)]
-
-
-def not_succeeded(depends_on: Iterable[Run]) -> tuple[str, ...]:
-    return tuple(f"{run.name} ({run.status})" for run in depends_on if run.state is not JobState.SUCCEEDED)
-
-
-def _find(name: str, target: BatchTarget) -> Found:
+def _find(name: str, target: Target) -> Found[Target]:
     try:
         return find_run(name, [target])
     except UnknownJob as error:
@@ -50,9 +42,9 @@ def _find(name: str, target: BatchTarget) -> Found:
         ) from None
 
 
-def _target_that_has(name: str, target: BatchTarget) -> str | None:
+def _target_that_has(name: str, target: Target) -> str | None:
     for other in find_targets(target.region)[0]:
-        if not isinstance(other, BatchTarget) or other.name == target.name:
+        if other.kind != target.kind or other.name == target.name:
             continue
         try:
             run = find_run(name, [other]).run

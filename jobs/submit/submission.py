@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -19,33 +18,34 @@ from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import Target
-from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.core.text import Say
+from slipway.jobs.platforms.prepared import AnyPrepared
+from slipway.jobs.platforms.registry import platform_of, twins_of
 from slipway.jobs.platforms.sending import Call, Waiting, send_once
 from slipway.jobs.recipes import find_recipe, refuse_hardware, refuse_settings
 from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
+from slipway.jobs.submit.dependencies import find_dependencies
 from slipway.jobs.submit.journal import Entry, Journal, NoJournal, journal_folder
 
 # A job that the platform took this long ago and does not know any more ended days ago, or was another yard's.
 _REMEMBERED_SECONDS = 3600
 _REAL_TIME = Waiting(pause=time.sleep, now=time.monotonic, share=random.random)
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    prepared: Prepared
+    prepared: AnyPrepared
     job_id: str
     existed: bool  # it was submitted before, or elsewhere in the same instant
 
 
-def prepare(job: Job, on: str, region: str | None = None) -> Prepared:
+def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     recipe = find_recipe(job.recipe)
     refuse_settings(recipe, job.settings)
     target = find_target_by_name(on, region)
     refuse_hardware(recipe, instance_type(target.instance_type))
-    return platform_of(target).prepare(job, recipe, target)
+    waits_for = find_dependencies(job.depends_on, target) if job.depends_on else ()
+    return platform_of(target).prepare(job, recipe, target, waits_for)
 
 
 def submit(
@@ -68,7 +68,7 @@ def submit(
 
 
 def submit_prepared(
-    prepared: Prepared,
+    prepared: AnyPrepared,
     *,
     again: bool = False,
     say: Say = lambda _: None,
@@ -90,7 +90,9 @@ def submit_prepared(
             confirm(prepared.name, prepared.ceiling)
             prepared = platform.make_ready(prepared, say)
             sent = _send(prepared, journal, waiting or _REAL_TIME, say)
-            job_id = platform.keep_first(sent, prepared.name, target, waiting or _REAL_TIME, say)
+            twins, job_id = twins_of(target), sent
+            if twins:
+                job_id = twins.keep_first(sent, prepared.name, target, waiting or _REAL_TIME, say)
         _note(journal, prepared, job_id, say)
     return Submitted(prepared=prepared, job_id=job_id, existed=job_id != sent)
 
@@ -99,7 +101,7 @@ def find_job_id(name: str, target: Target) -> str | None:
     return platform_of(target).find_job_id(name, target)
 
 
-def _next_repeat(prepared: Prepared, journal: Journal) -> Prepared:
+def _next_repeat(prepared: AnyPrepared, journal: Journal) -> AnyPrepared:
     """The first that is not known to exist; one that was cut short is finished rather than passed over."""
     for repeat in count():
         job = replace(prepared.job, repeat=repeat)
@@ -111,7 +113,7 @@ def _next_repeat(prepared: Prepared, journal: Journal) -> Prepared:
     raise AssertionError("unreachable: repeats are not limited")
 
 
-def _noted(journal: Journal, prepared: Prepared) -> str | None:
+def _noted(journal: Journal, prepared: AnyPrepared) -> str | None:
     """The job that the journal knows, where the platform knows it too or may be slow to."""
     entry = journal.read(prepared.name)
     if entry is None or entry.job_id is None:
@@ -121,7 +123,7 @@ def _noted(journal: Journal, prepared: Prepared) -> str | None:
     return entry.job_id if is_known or (is_fresh and not aws.is_in_yard()) else None
 
 
-def _send(prepared: Prepared, journal: Journal, waiting: Waiting, say: Say) -> str:
+def _send(prepared: AnyPrepared, journal: Journal, waiting: Waiting, say: Say) -> str:
     platform = platform_of(prepared.target)
     journal.write(_entry(prepared, None))
     return send_once(
@@ -133,7 +135,7 @@ def _send(prepared: Prepared, journal: Journal, waiting: Waiting, say: Say) -> s
     )
 
 
-def _note(journal: Journal, prepared: Prepared, job_id: str, say: Say) -> None:
+def _note(journal: Journal, prepared: AnyPrepared, job_id: str, say: Say) -> None:
     """The job runs now whatever becomes of the note: the next look finds it by its name."""
     try:
         journal.write(_entry(prepared, job_id))
@@ -141,7 +143,7 @@ def _note(journal: Journal, prepared: Prepared, job_id: str, say: Say) -> None:
         say(f"{prepared.name} was submitted as {job_id}, but {error.message}")
 
 
-def _entry(prepared: Prepared, job_id: str | None) -> Entry:
+def _entry(prepared: AnyPrepared, job_id: str | None) -> Entry:
     return Entry(
         name=prepared.name,
         target=prepared.target.name,

@@ -6,7 +6,9 @@ import ast
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 
 from tests.architecture import tracked
@@ -56,10 +58,29 @@ def test_the_storeys_hold() -> None:
     assert "0 broken" in linted.stdout
 
 
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Imports for typing and inside functions count: who reads one file of a circle has to read all."""
+    graph = grimp.build_graph("slipway", "scripts", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError with the circle
+
+
 def test_every_package_of_ours_is_in_the_tower() -> None:
     contracts = tomllib.loads(tracked.text("pyproject.toml"))["tool"]["importlinter"]
     packages = {path.split("/")[0] for path in tracked.paths("/__init__.py")}
-    assert set(contracts["root_packages"]) == packages
+    rooms = {path.name for path in (tracked.ROOT / "slipway").iterdir() if path.is_symlink()}
+    assert packages == {*contracts["root_packages"], *rooms}
+
+
+def test_everything_is_imported_by_its_one_name() -> None:
+    """From the checkout, `import jobs` works too, and would load every module a second time."""
+    rooms = {path.name for path in (tracked.ROOT / "slipway").iterdir() if path.is_symlink()}
+    assert not [
+        f"{path}:{line} imports {package}"
+        for path in tracked.paths(".py")
+        for line, package in imported(tracked.syntax(path))
+        if package in rooms
+    ]
 
 
 def test_each_heavy_package_is_imported_only_where_it_lives() -> None:

@@ -15,11 +15,13 @@ import pytest
 
 from tests.architecture import tracked
 
+WORDS = ("slipway.jobs.core", "slipway.jobs.catalogue")
 # The package, and what of ours it may import. One that does not exist yet holds as soon as it does.
 PURE = {
-    "slipway.jobs.core": ("slipway.jobs.core",),
-    "slipway.jobs.estimate": ("slipway.jobs.core", "slipway.jobs.estimate"),
-    "jobs.planner": ("slipway.jobs.core", "slipway.jobs.estimate", "jobs.planner"),
+    "slipway.jobs.catalogue": (*WORDS,),
+    "slipway.jobs.core": (*WORDS,),
+    "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate"),
+    "slipway.jobs.planner": (*WORDS, "slipway.jobs.estimate", "slipway.jobs.planner"),
 }
 CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
 CHANCE = ("os.urandom", "random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "numpy.random.")
@@ -63,6 +65,10 @@ def worldly(tree: ast.AST) -> list[str]:
     return found
 
 
+def folder_of(package: str) -> str:
+    return package.removeprefix("slipway.").replace(".", "/") + "/"
+
+
 def sources(folder: str) -> list[str]:
     return [path for path in tracked.paths(".py") if path.startswith(folder)]
 
@@ -75,22 +81,23 @@ def contract(name: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("package", PURE)
 def test_a_pure_package_needs_only_python_and_pure_packages(package: str) -> None:
-    folder = package.replace(".", "/") + "/"
     assert not [
-        f"{path}:{line}" for path in sources(folder) for line in foreign(tracked.syntax(path), PURE[package])
+        f"{path}:{line}"
+        for path in sources(folder_of(package))
+        for line in foreign(tracked.syntax(path), PURE[package])
     ]
 
 
 @pytest.mark.parametrize("package", PURE)
 def test_a_pure_package_reads_no_clock_and_leaves_nothing_to_chance(package: str) -> None:
-    folder = package.replace(".", "/") + "/"
-    assert not [f"{path}:{line}" for path in sources(folder) for line in worldly(tracked.syntax(path))]
+    paths = sources(folder_of(package))
+    assert not [f"{path}:{line}" for path in paths for line in worldly(tracked.syntax(path))]
 
 
 def test_import_linter_holds_every_pure_package_there_is() -> None:
-    existing = {package for package in PURE if sources(package.replace(".", "/") + "/")}
+    existing = {package for package in PURE if sources(folder_of(package))}
     assert {"slipway.jobs.core", "slipway.jobs.estimate"} <= existing
-    assert set(contract("pure")["source_modules"]) == existing
+    assert existing <= set(contract("pure")["source_modules"])
 
 
 def test_the_runtime_needs_nothing_but_python() -> None:
@@ -102,7 +109,7 @@ def test_the_runtime_needs_nothing_but_python() -> None:
         for line in foreign(tracked.syntax(path), ("slipway.containers.runtime",))
     ]
     # The package itself has nothing in it: versions.py asks it where our files are.
-    assert not [line for line in strangers if not line.endswith(" imports containers")]
+    assert not [line for line in strangers if not line.endswith(" imports slipway.containers")]
 
 
 def test_the_runtime_loads_a_framework_in_one_module_only() -> None:
@@ -125,7 +132,7 @@ def test_the_runtime_loads_a_framework_in_one_module_only() -> None:
     ],
 )
 def test_a_stray_import_would_be_found(source: str) -> None:
-    assert foreign(ast.parse(source), PURE["jobs.planner"])
+    assert foreign(ast.parse(source), PURE["slipway.jobs.planner"])
 
 
 @pytest.mark.parametrize(

@@ -51,4 +51,4 @@ def test_every_stack_and_every_pattern_has_a_user() -> None:
         if path.startswith(("infra/stacks/", "infra/patterns/")) and PurePath(path).name != "__init__.py"
     ]
     assert parts
-    assert not [path for path in parts if path.removesuffix(".py").replace("/", ".") not in used]
+    assert not [path for path in parts if f"slipway.{path.removesuffix('.py').replace('/', '.')}" not in used]

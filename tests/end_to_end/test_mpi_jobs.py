@@ -81,7 +81,7 @@ def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path
         cluster.must(
             sys.executable,
             "-m",
-            "slipway.containers.data.samples.sample",
+            "slipway.containers.data.samples",
             f"--{kind}",
             name,
             "--output",

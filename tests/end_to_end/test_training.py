@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.samples.sample import write_sample
+from slipway.containers.data.samples.corpus import write_sample
 from slipway.jobs.core.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 

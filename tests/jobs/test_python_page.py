@@ -36,6 +36,6 @@ def test_the_examples_of_the_page_run_and_the_first_is_three_lines(
 
 
 def test_the_package_itself_loads_nothing() -> None:
-    code = "import sys; before = set(sys.modules); import jobs; print(*set(sys.modules) - before)"
+    code = "import sys; before = set(sys.modules); import slipway; print(*set(sys.modules) - before)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(ran.stdout.split()) <= {"jobs"}

@@ -10,6 +10,7 @@ import yaml
 from slipway.yard import bounded_yaml
 from slipway.yard.machines.hosts import boot
 from slipway.yard.services.imagebuilder import document
+from slipway.yard.services.imagebuilder.errors import BadDocument
 
 # BI-129: some 300 bytes that stand for 9**9 values.
 LAUGHS = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])
@@ -51,7 +52,7 @@ def test_ordinary_yaml_means_what_it_means_to_pyyaml() -> None:
 
 
 def test_a_component_document_of_nested_aliases_is_refused_before_a_bake() -> None:
-    with pytest.raises(document.BadDocument, match="cannot be read as YAML: with its aliases written out"):
+    with pytest.raises(BadDocument, match="cannot be read as YAML: with its aliases written out"):
         document.parse(LAUGHS)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 STOP_VARIABLE = "SLIPWAY_YARD_STOP_SECONDS"  # between SIGTERM and SIGKILL
 CLOCK_VARIABLE = "SLIPWAY_YARD_CLOCK"  # real seconds in one second of a timeout or of a time limit of a state
 PYTHON_VARIABLE = "SLIPWAY_YARD_PYTHON"  # what `python` in a container's command means
 STOP_SECONDS = 30.0  # ECS's default stopTimeout
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(str(files("slipway"))).resolve().parent  # or the folder that the package was installed into
 
 
 def stop_seconds() -> float:

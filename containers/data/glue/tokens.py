@@ -15,13 +15,8 @@ from numpy.typing import NDArray
 
 from slipway.containers.data.glue.texts import Texts
 from slipway.containers.data.text.cased import CasedPieces
-from slipway.containers.data.tokens.engine import (
-    SENTENCE_PER_LINE,
-    Counts,
-    Engine,
-    best_engine,
-    check_text_fits,
-)
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
+from slipway.containers.data.tokens.engines import best_engine
 from slipway.containers.data.tokens.sentences import chunks_of
 from slipway.containers.data.tokens.settings import Settings
 from slipway.containers.data.tokens.vocabulary import CLS, SEP, UNKNOWN, Vocabulary

@@ -1,6 +1,7 @@
 """Write the manifest of a dataset whose shards are all there: the last step, which makes it readable.
 
-After an array of nodes prepared its shares into one folder: python -m slipway.containers.data.rows.merge --output FOLDER
+After an array of nodes prepared its shares into one folder:
+python -m slipway.containers.data.rows.merge --output FOLDER
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Text to BERT's pre-training rows: python -m slipway.containers.data.rows.prepare_bert --input TEXT --output FOLDER …
+"""Prepare BERT's pre-training rows from text.
+
+python -m slipway.containers.data.rows.prepare_bert --input TEXT --output FOLDER …
 
 Run again after a failure with the same arguments: finished shards are kept.
 """

@@ -1,4 +1,6 @@
-"""Train a small WordPiece vocabulary: python -m slipway.containers.data.rows.train_vocabulary --input TEXT --output FILE
+"""Train a small WordPiece vocabulary.
+
+python -m slipway.containers.data.rows.train_vocabulary --input TEXT --output FILE
 
 Pairs of pieces are joined by how often they stand side by side, ties by their spelling: the same text always
 gives the same vocabulary. For the demo's corpus; a published vocab.txt is the one to use for English.

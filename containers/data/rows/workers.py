@@ -18,7 +18,8 @@ from typing import ClassVar
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.progress import Progress
 from slipway.containers.data.rows.work import Work, finished_record, make_shard
-from slipway.containers.data.tokens.engine import Engine, best_engine
+from slipway.containers.data.tokens.engine import Engine
+from slipway.containers.data.tokens.engines import best_engine
 from slipway.containers.data.tokens.settings import Settings
 
 WAIT_SECONDS = 0.5

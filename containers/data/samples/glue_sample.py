@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.samples.sample import ENDS, SYLLABLES
+from slipway.containers.data.samples.corpus import ENDS, SYLLABLES
 
 TRAIN_ROWS, DEV_ROWS = 1200, 240
 WORDS = 300

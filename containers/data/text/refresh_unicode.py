@@ -1,7 +1,8 @@
 """Write unicode.csv: what the tokenizers library does to every code point, found by asking it about each.
 
-Run after a new release of that library: python -m slipway.containers.data.text.refresh_unicode. Its tables are older than
-Python's (normalisation of Unicode 9, categories of Unicode 8), so unicodedata would give other tokens.
+Run it after a new release of that library: python -m slipway.containers.data.text.refresh_unicode
+Its tables are older than Python's (normalisation of Unicode 9, categories of Unicode 8), so unicodedata would
+give other tokens.
 """
 
 from __future__ import annotations

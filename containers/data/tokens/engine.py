@@ -5,7 +5,6 @@ Both make the same rows, bit for bit; a third would be one more class with these
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.tokens.settings import Settings
 
 SENTENCE_PER_LINE, TAGGED = 1, 2  # native/text.c
 
@@ -85,19 +83,6 @@ class Engine(Protocol):
     def fill(self, start: int, count: int, block: Block, at: int) -> None: ...
 
     def clear(self) -> None: ...
-
-
-def best_engine() -> tuple[Callable[[Settings], Engine], str]:
-    """The fastest that this machine has, and a line about why it is not the compiled one, if so."""
-    from slipway.containers.data.tokens.compiled import CannotCompile, library
-    from slipway.containers.data.tokens.engine_native import NativeEngine
-    from slipway.containers.data.tokens.engine_python import PythonEngine
-
-    try:
-        library()
-    except CannotCompile as error:
-        return PythonEngine, f"{error}; Python makes the same rows about 50 times slower"
-    return NativeEngine, ""
 
 
 def check_text_fits(counts: Counts, vocabulary: str) -> None:

@@ -22,7 +22,7 @@ from slipway.containers.data.rows.merge import merge
 from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.rows.train_vocabulary import train
 from slipway.containers.data.rows.work import is_whole
-from slipway.containers.data.samples.sample import write_sample
+from slipway.containers.data.samples.corpus import write_sample
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.origin import Origin, origin_of, read_origin

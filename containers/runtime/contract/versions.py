@@ -7,7 +7,7 @@ import importlib.util
 import json
 from pathlib import Path
 
-import slipway.containers
+import slipway.containers as containers
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import Refusal
 

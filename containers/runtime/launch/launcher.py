@@ -1,6 +1,6 @@
 """The entrypoint of every container: checks its node, meets the others, and runs one process a device.
 
-`python -m slipway.containers.runtime.launch.launcher --module slipway.containers.recipes.bert_pretrain.train -- ARGUMENT…`
+`python -m slipway.containers.runtime.launch --module MODULE -- ARGUMENT…`, where MODULE trains one rank.
 Ends with the training's own exit code: 85 asks the platform for another attempt, 2 is the user's to mend.
 """
 
@@ -150,7 +150,7 @@ def _say_ending(ending: Ending, pump: LogPump) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m slipway.containers.runtime.launch.launcher",
+        prog="python -m slipway.containers.runtime.launch",
         usage="%(prog)s --module MODULE -- ARGUMENT…",
     )
     parser.add_argument("--module", required=True, help="the Python module that every rank runs")
@@ -162,7 +162,3 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     given = list(arguments)
     at = given.index("--") if "--" in given else len(given)
     return given[:at], given[at + 1 :]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
+from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.checks.clusters import objection
 from slipway.infra.declare.checks.field_types import field_types
 from slipway.infra.declare.checks.secret_values import shown
@@ -23,7 +23,6 @@ from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.images.ami_locks import lock_parameters, lock_problems, machine_image_names
 from slipway.jobs.core.images.container_locks import apart, read_lock, unsupported
 
-CONTAINERS = Path(__file__).parents[2] / "containers"
 # Words of AWS's and Canonical's parameters whose value is replaced with every release.
 _MOVING = frozenset({"latest", "current", "recommended"})
 

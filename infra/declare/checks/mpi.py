@@ -1,4 +1,4 @@
-"""What the settings of a cluster of MPI machines must be to each other; infra/declare/checks/rules.py lists them."""
+"""What the settings of a cluster of MPI machines must be to each other; rules.py lists them."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
+from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
@@ -16,12 +16,11 @@ from slipway.jobs.core.images.container_images import image_names
 from slipway.jobs.core.images.container_locks import read_lock
 
 _LUSTRE = "lustre-client"  # as a lock would call it
-_CONTAINERS = Path(__file__).parents[2] / "containers"
 
 
 def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, BatchCluster)
-    known = image_names(_CONTAINERS)
+    known = image_names(CONTAINERS)
     if cluster.image not in known:
         message = f"is {shown(cluster.image)}, which is no folder of containers/images with a Dockerfile"
         yield Problem(where="image", message=message, hint=nearest(cluster.image, known))
@@ -29,7 +28,7 @@ def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, MpiCluster)
-    known = machine_image_names(_CONTAINERS)
+    known = machine_image_names(CONTAINERS)
     if cluster.machine_image not in known:
         message = (
             f"is {shown(cluster.machine_image)}, which is no folder of containers/images with a lock.toml "
@@ -54,9 +53,9 @@ def mpi_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     """What starts the processes is what the image's lock holds; an AMI of your own may hold another."""
     assert isinstance(cluster, MpiCluster)
     is_ours = image_of(cluster.ami_parameter) is not None
-    if not is_ours or cluster.machine_image not in machine_image_names(_CONTAINERS):
+    if not is_ours or cluster.machine_image not in machine_image_names(CONTAINERS):
         return
-    lock = read_lock(_CONTAINERS, cluster.machine_image)
+    lock = read_lock(CONTAINERS, cluster.machine_image)
     assert lock is not None, "a machine image has a lock"
     held = [str(mpi) for mpi in Mpi if mpi in lock.host]
     if cluster.mpi not in held:
@@ -72,7 +71,7 @@ def lustre_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, MpiCluster)
     if cluster.file_system is not FileSystem.FSX_LUSTRE or image_of(cluster.ami_parameter) is None:
         return
-    lock = read_lock(_CONTAINERS, cluster.machine_image)
+    lock = read_lock(CONTAINERS, cluster.machine_image)
     if lock is not None and _LUSTRE not in lock.host:
         yield Problem(
             where="file_system",

@@ -1,4 +1,4 @@
-"""Checks of one value, for the annotations in infra/declare/types.py. Each says what is wrong with a value, or None.
+"""Checks of one value, for the annotations in types.py. Each says what is wrong with a value, or None.
 
 The value has its declared type already; what two values must be to each other stands in rules.py.
 """

@@ -25,7 +25,7 @@ from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statem
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, use_key, write_logs
 
 SOURCE_PREFIX = "builds/"
-_SCRIPT = Path(__file__).parents[1] / "components" / "build_image.sh"
+_SCRIPT = Path(__file__).parents[2] / "components" / "build_image.sh"
 _MINUTES = 120  # images of accelerator vendors are tens of gigabytes
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
-from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+from slipway.infra.declare.checkout import CHECKOUT as ROOT
 from slipway.jobs.core.images.container_images import JUNK_FOLDERS
 
-ROOT = Path(__file__).parents[2]
 PACKAGES = ("containers", "jobs")
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
@@ -65,12 +64,13 @@ def project_wheel() -> tuple[str, bytes]:
 
 
 def _sources() -> dict[str, bytes]:
-    return {
-        path.relative_to(ROOT).as_posix(): path.read_bytes()
+    found = {
+        f"slipway/{path.relative_to(ROOT).as_posix()}": path.read_bytes()
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*"))
         if path.suffix in _SUFFIXES and path.is_file() and not JUNK_FOLDERS & set(path.parts)
     }
+    return {"slipway/__init__.py": (ROOT / "slipway" / "__init__.py").read_bytes(), **found}
 
 
 def _record(files: Mapping[str, bytes], own_name: str) -> bytes:

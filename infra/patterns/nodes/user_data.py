@@ -16,7 +16,7 @@ from aws_cdk import Fn
 
 MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a kilobyte
 
-_SCRIPTS = Path(__file__).parents[1] / "userdata"
+_SCRIPTS = Path(__file__).parents[2] / "userdata"
 # No part contains it; always the same, so that unchanged nodes keep their launch template.
 _BOUNDARY = "==SLIPWAY=="
 

@@ -25,8 +25,9 @@ def command(cluster: str, yes: bool) -> None:
     """
     from slipway.jobs.clusters.deployed import find_targets
     from slipway.jobs.clusters.emptying import empty, refuse_kept
+    from slipway.jobs.clusters.running import refuse_running
     from slipway.jobs.core.targets import MpiTarget
-    from slipway.jobs.platforms.mpi.halting import halt, refuse_running
+    from slipway.jobs.platforms.mpi.halting import halt
 
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.commands.estimates.estimate import NO_BAND, hours, percent, rounded, row, with_place_options
-from slipway.jobs.commands.estimates.estimate import band as shown_band
+from slipway.jobs.commands.estimates.estimate import row, with_place_options
+from slipway.jobs.commands.estimates.formats import NO_BAND, hours, percent, rounded
+from slipway.jobs.commands.estimates.formats import band as shown_band
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:

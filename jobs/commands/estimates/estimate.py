@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.commands.estimates.formats import NO_BAND, band, hours, percent, rounded, steps
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:
@@ -18,38 +19,6 @@ if TYPE_CHECKING:
 
 USUAL_SIZES = (1, 2, 4, 8)
 MOST_SIZES = 100
-NO_BAND = "no band"
-
-
-def rounded(places: int) -> Any:
-    def form(value: object) -> str:
-        assert isinstance(value, int | float)
-        return f"{value:,.{places}f}"
-
-    return form
-
-
-def percent(value: object) -> str:
-    assert isinstance(value, int | float)
-    return f"{value * 100:.1f} %"
-
-
-def band(value: object) -> str:
-    assert isinstance(value, int | float)
-    return f"± {value * 100:.0f} %"
-
-
-def steps(value: object) -> str:
-    assert isinstance(value, int)
-    return f"{value:,} ×"
-
-
-def hours(value: object) -> str:
-    """Minutes are what a short job is told in."""
-    assert isinstance(value, int | float)
-    if value >= 1:
-        return f"{value:,.1f} h"
-    return f"{value * 60:.1f} min" if value * 60 >= 1 else f"{value * 3600:.0f} s"
 
 
 COLUMNS = (

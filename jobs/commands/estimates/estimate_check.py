@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.commands.estimates.estimate import NO_BAND, band, percent, rounded
+from slipway.jobs.commands.estimates.formats import NO_BAND, band, percent, rounded
 from slipway.jobs.commands.output import Column, print_json, print_table, say
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.text import printable
 
 if TYPE_CHECKING:
-    from slipway.jobs.runs.find import Found, Run
+    from slipway.jobs.core.run import AnyFound, Run
     from slipway.jobs.runs.logs import LogLine, Wanted
 
 _LAUNCHER = (
@@ -56,7 +56,7 @@ def command(
         print_text(show(line))
 
 
-def follow_to_end(found: Found, tell: Callable[[str], None]) -> Run:
+def follow_to_end(found: AnyFound, tell: Callable[[str], None]) -> Run:
     """Of all nodes, to whoever listens; how it ended."""
     from slipway.jobs.runs.logs import Wanted
 
@@ -64,7 +64,7 @@ def follow_to_end(found: Found, tell: Callable[[str], None]) -> Run:
     return _follow(found, Wanted(), lambda line: tell(show(line)))
 
 
-def _follow(found: Found, wanted: Wanted, tell: Callable[[LogLine], None]) -> Run:
+def _follow(found: AnyFound, wanted: Wanted, tell: Callable[[LogLine], None]) -> Run:
     from slipway.jobs.runs.logs import follow_lines
 
     last = [found.run]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slipway.jobs.commands.estimates.estimate import percent, rounded
+from slipway.jobs.commands.estimates.formats import percent, rounded
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:
-    from slipway.jobs.runs.find import Found
+    from slipway.jobs.core.run import AnyFound
     from slipway.jobs.runs.speedup import Line
 
 
@@ -74,7 +74,9 @@ def _is_recipe(names: Sequence[str]) -> bool:
     return len(names) == 1 and names[0] in RECIPES
 
 
-def _of_recipe(recipe: str, target: str | None, settings: tuple[str, ...], region: str | None) -> list[Found]:
+def _of_recipe(
+    recipe: str, target: str | None, settings: tuple[str, ...], region: str | None
+) -> list[AnyFound]:
     from slipway.jobs.core.job import parse_settings
     from slipway.jobs.runs.find import find_run, list_runs, targets_to_search
     from slipway.jobs.runs.speedup import chosen
@@ -87,7 +89,7 @@ def _of_recipe(recipe: str, target: str | None, settings: tuple[str, ...], regio
     return chosen(finished, recipe, parse_settings(settings), target)[1]
 
 
-def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> list[Found]:
+def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> list[AnyFound]:
     from slipway.jobs.runs.find import find_run, targets_to_search
     from slipway.jobs.runs.rate import settings_of
     from slipway.jobs.runs.speedup import NothingToCompare, submit_line
@@ -108,7 +110,7 @@ def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> li
     return found
 
 
-def _compared(found: Sequence[Found]) -> tuple[list[Line], str]:
+def _compared(found: Sequence[AnyFound]) -> tuple[list[Line], str]:
     from slipway.jobs.catalogue.instances import instance_type
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate_inputs.own_data import measurements, rates
@@ -134,7 +136,7 @@ def _compared(found: Sequence[Found]) -> tuple[list[Line], str]:
     return compare(samples, published, estimated), source
 
 
-def _tell(found: Sequence[Found], lines: Sequence[Line], source: str) -> None:
+def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None:
     """What the numbers rest on, and what is missing."""
     import os
 

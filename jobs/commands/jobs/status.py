@@ -12,8 +12,8 @@ from slipway.jobs.commands.output import Column, json_option, print_record, prin
 from slipway.jobs.core.text import moment
 
 if TYPE_CHECKING:
+    from slipway.jobs.core.run import Run, not_succeeded
     from slipway.jobs.core.targets import Target
-    from slipway.jobs.runs.find import Run
 
 LISTED = (
     Column(name="name"),
@@ -68,8 +68,8 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
     slipway status bert_pretrain --json
     slipway status --on c6i --nodes
     """
+    from slipway.jobs.platforms.registry import waiting_of
     from slipway.jobs.runs.find import find_run, list_runs, targets_to_search
-    from slipway.jobs.submit.dependencies import find_dependencies_of
 
     targets = targets_to_search(target, region)
     if nodes:
@@ -77,7 +77,8 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
         return
     if job is not None:
         found = find_run(job, targets)
-        row = _row(found.run, find_dependencies_of(found.run, found.target))
+        waiting = waiting_of(found.target)
+        row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
         print_record("", IN_FULL, row, as_json=as_json)
         return
     runs = list_runs(targets)
@@ -98,11 +99,12 @@ def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
 
 def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
     """How many are ready; and, in full, which are not and why."""
-    from slipway.jobs.platforms.registry import platform_of
+    from slipway.jobs.platforms.registry import nodes_of
 
-    found = platform_of(target).node_rows(target)
-    if found is None:
+    nodes = nodes_of(target)
+    if nodes is None:
         return ()
+    found = nodes.node_rows(target)
     silent = [each for each in found if not each["answered"]]
     say(f"{target.name}: {len(found) - len(silent)} of at most {target.max_nodes} nodes are ready")
     for each in silent if in_full else ():
@@ -112,7 +114,5 @@ def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str,
 
 def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
     """`others` are all those that it could wait for."""
-    from slipway.jobs.submit.dependencies import not_succeeded
-
     awaited = [] if run.state.is_final else [other for other in others if other.id in run.depends_on]
     return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}

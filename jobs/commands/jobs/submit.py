@@ -15,7 +15,7 @@ from slipway.jobs.commands.output import Column, is_terminal, json_option, print
 if TYPE_CHECKING:
     from slipway.jobs.core.cost import Agreed, Cost
     from slipway.jobs.core.job import Job
-    from slipway.jobs.platforms.prepared import Prepared
+    from slipway.jobs.platforms.prepared import AnyPrepared
     from slipway.jobs.submit.submission import Submitted
 
 _SECONDS_PER_HOUR = 3600
@@ -127,7 +127,7 @@ def _seconds(hours: float) -> int:
     return round(hours * _SECONDS_PER_HOUR)
 
 
-def _submit(prepared: Prepared, agreed: Agreed, *, again: bool) -> Submitted:
+def _submit(prepared: AnyPrepared, agreed: Agreed, *, again: bool) -> Submitted:
     from slipway.jobs.submit.submission import submit_prepared
 
     try:
@@ -156,7 +156,7 @@ def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
         click.confirm(f"{refusal.message}. Submit it?", abort=True, err=True)
 
 
-def _decided(prepared: Prepared) -> Mapping[str, object]:
+def _decided(prepared: AnyPrepared) -> Mapping[str, object]:
     return {
         "request": asdict(prepared.request),
         "target": prepared.target.name,

@@ -6,25 +6,18 @@ What AWS said in words that no row of reasons.py knows is passed on as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from slipway.jobs.core.explanation import EXIT_CODES, Explanation, Reason
+from slipway.jobs.core.run import not_succeeded
 from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.batch.job_facts import Environment, Facts
-from slipway.jobs.platforms.batch.reasons import EXIT_CODES, Reason, known_reason
-from slipway.jobs.submit.dependencies import not_succeeded
+from slipway.jobs.platforms.reasons import known_reason
 
 _NOTHING_TO_DO = ""
 _LOOK_AHEAD = "slipway preflight {target}"
 _LOOK_BACK = "look at its log: slipway logs {job}"
 _DEPENDENT = "dependent job"  # Batch says it of a job whose dependency failed
 _TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLimitActions cancelled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    sentence: str
-    fix: str  # empty where there is nothing to do
-    evidence: tuple[str, ...]  # AWS's own words
 
 
 def explain(facts: Facts) -> Explanation:

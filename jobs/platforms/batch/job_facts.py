@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.platforms.batch.runs import describe_jobs
-from slipway.jobs.runs.find import Found, Run, list_runs
-from slipway.jobs.submit.dependencies import find_dependencies_of
+from slipway.jobs.platforms.batch.runs import describe_jobs, find_dependencies_of, list_runs
 
 _FAILED = "Failed"
 _LAST_LINES = 100
@@ -47,11 +46,10 @@ class Facts:
     last_error: str | None = None  # that the main node logged
 
 
-def gather(found: Found) -> Facts:
+def gather(found: Found[BatchTarget]) -> Facts:
     unanswered: list[str] = []
     target = found.target
-    assert isinstance(target, BatchTarget), "what is known of a job is its own platform's to ask"
-    others = [run for run in list_runs([target]) if run.id != found.run.id]
+    others = [run for run in list_runs(target) if run.id != found.run.id]
     queue = _queue(target, unanswered)
     environments = _environments(target, queue, unanswered)
     nodes = _node_details(found, target)
@@ -71,7 +69,7 @@ def gather(found: Found) -> Facts:
     )
 
 
-def _said(found: Found, nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _said(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     said = []
     for detail in (found.detail, *nodes):
         said += [detail.get("statusReason"), (detail.get("container") or {}).get("reason")]
@@ -80,20 +78,20 @@ def _said(found: Found, nodes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(each) for each in said if each))
 
 
-def _node_details(found: Found, target: BatchTarget) -> list[Mapping[str, Any]]:
+def _node_details(found: Found[BatchTarget], target: BatchTarget) -> list[Mapping[str, Any]]:
     if not found.run.state.is_final:
         return []
     return list(describe_jobs(target, [f"{found.run.id}#{node}" for node in range(found.run.nodes or 0)]))
 
 
-def _exit_code(found: Found, nodes: Sequence[Mapping[str, Any]]) -> int | None:
+def _exit_code(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -> int | None:
     if found.run.exit_code is not None or not nodes:
         return found.run.exit_code
     code = (nodes[0].get("container") or {}).get("exitCode")
     return code if isinstance(code, int) else None
 
 
-def _last_error(found: Found, nodes: Sequence[Mapping[str, Any]]) -> str | None:
+def _last_error(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -> str | None:
     stream = (nodes[0].get("container") or {}).get("logStreamName") if nodes else None
     if found.run.state is not JobState.FAILED or not stream:
         return None

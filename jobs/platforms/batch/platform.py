@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,25 +10,42 @@ from slipway.jobs import aws
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.deployed import find_digest
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.explanation import Explanation
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
+from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.platforms.batch.explain import Explanation
+from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.batch.explain import explain as explain_facts
 from slipway.jobs.platforms.batch.job_facts import gather
 from slipway.jobs.platforms.batch.pushed_images import refuse_foreign_registry, refuse_other_platform
 from slipway.jobs.platforms.batch.request import BatchRequest, attempts, build_request
 from slipway.jobs.platforms.batch.request import send as send_request
-from slipway.jobs.platforms.batch.runs import describe_jobs, is_known, list_jobs, list_runs, refresh
+from slipway.jobs.platforms.batch.runs import (
+    describe_jobs,
+    find_dependencies_of,
+    is_known,
+    list_jobs,
+    list_runs,
+    refresh,
+    unfinished_runs,
+)
 from slipway.jobs.platforms.batch.twins import find_jobs, keep_first
 from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.platforms.registry import Say
 from slipway.jobs.platforms.service_models import refuse_malformed
 from slipway.jobs.recipes import Recipe
-from slipway.jobs.runs.find import Found
-from slipway.jobs.submit.dependencies import find_dependencies
 
-__all__ = ["is_known", "keep_first", "list_jobs", "list_runs", "refresh"]
+__all__ = [
+    "find_dependencies_of",
+    "is_known",
+    "keep_first",
+    "list_jobs",
+    "list_runs",
+    "refresh",
+    "unfinished_runs",
+]
+
+BatchPrepared = Prepared[BatchTarget, BatchRequest]
 
 SERVICE = "AWS Batch"
 
@@ -37,10 +54,9 @@ class NoImage(SlipwayError):
     """Every node would fail to pull it, and be paid for meanwhile."""
 
 
-def prepare(job: Job, recipe: Recipe, target: BatchTarget) -> Prepared:
+def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
     build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
     refuse_foreign_registry(target)
-    waits_for = find_dependencies(job.depends_on, target)
     digest = find_digest(target, target.image_tag)
     known_digest = digest if isinstance(digest, str) else None
     if known_digest:
@@ -58,32 +74,29 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget) -> Prepared:
     )
 
 
-def repeat(prepared: Prepared, job: Job) -> Prepared:
+def repeat(prepared: BatchPrepared, job: Job) -> BatchPrepared:
     target = prepared.target
-    assert isinstance(target, BatchTarget)
     request = _request(job, prepared.recipe, target, prepared.image_digest, prepared.waits_for)
     return replace(prepared, job=job, request=request)
 
 
-def refuse_unready(prepared: Prepared) -> None:
+def refuse_unready(prepared: BatchPrepared) -> None:
     """In the yard this checkout runs in the image's place."""
     if prepared.image_digest or aws.is_in_yard():
         return
     target = prepared.target
-    assert isinstance(target, BatchTarget)
     raise NoImage(
         f"image {prepared.image}, which '{target.name}' runs, is not in its repository",
         hint=f"slipway build {target.image} --on {target.name}",
     )
 
 
-def make_ready(prepared: Prepared, say: Say) -> Prepared:
+def make_ready(prepared: BatchPrepared, say: Say) -> BatchPrepared:
     """Its machines start with the job."""
     return prepared
 
 
-def send(prepared: Prepared) -> str:
-    assert isinstance(prepared.request, BatchRequest)
+def send(prepared: BatchPrepared) -> str:
     return send_request(prepared.request, aws.client("batch", prepared.target.region))
 
 
@@ -91,10 +104,9 @@ def find_job_id(name: str, target: BatchTarget) -> str | None:
     return next((str(each["jobId"]) for each in find_jobs(name, target)), None)
 
 
-def log_streams(found: Found, node: int | None) -> list[tuple[int, str]]:
+def log_streams(found: Found[BatchTarget], node: int | None) -> list[tuple[int, str]]:
     """Of each node every attempt's, the first attempt first."""
     target = found.target
-    assert isinstance(target, BatchTarget)
     nodes = range(found.run.nodes or 0) if node is None else [node]
     details = list(describe_jobs(target, [f"{found.run.id}#{each}" for each in nodes]))
     streams = [(_node(detail), name) for detail in details for name in _names(detail)]
@@ -107,16 +119,12 @@ def log_locator() -> Callable[[int, str], int]:
     return lambda node, _text: node
 
 
-def cancel(found: Found, reason: str) -> None:
+def cancel(found: Found[BatchTarget], reason: str) -> None:
     aws.client("batch", found.run.region).terminate_job(jobId=found.run.id, reason=reason)
 
 
-def explain(found: Found) -> Explanation:
+def explain(found: Found[BatchTarget]) -> Explanation:
     return explain_facts(gather(found))
-
-
-def node_rows(target: BatchTarget) -> Sequence[Mapping[str, object]] | None:
-    return None
 
 
 def _request(

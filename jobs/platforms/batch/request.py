@@ -40,7 +40,7 @@ DIGEST_TAG = "slipway:image-digest"
 TARGET_TAG = "slipway:target"
 
 MOST_BYTES = 30 * 1024  # of a SubmitJob (AWS Batch user guide, service limits)
-_LAUNCH = ("python", "-m", "slipway.containers.runtime.launch.launcher", "--module")
+_LAUNCH = ("python", "-m", "slipway.containers.runtime.launch", "--module")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,12 @@ from typing import Any
 
 from slipway.jobs.aws import reader
 from slipway.jobs.core.cost import cost
+from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
 from slipway.jobs.core.states import translate
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.request import DIGEST_TAG, IMAGE_TAG, NODES_TAG, RECIPE_TAG, STATES
-from slipway.jobs.platforms.registry import Listed
-from slipway.jobs.runs.find import Attempt, Found, Run, catalogued
 
-# How the record of a job begins that was ended because another machine had sent the same one (jobs/platforms/batch/twins.py).
+# How the record of a job begins that was ended because another machine had sent the same one (twins.py).
 TWIN_REASON = "submitted twice in the same instant; kept is"
 MOST_DESCRIBED = 100  # ids in one DescribeJobs
 # Any filter but one makes Batch list jobs of every status (API reference, ListJobs); this one keeps them all.
@@ -35,8 +34,7 @@ def list_jobs(target: BatchTarget) -> list[Listed]:
     ]
 
 
-def has_queue(target: BatchTarget) -> bool:
-    """Return False where a destroy that stopped half-way has deleted the queue already."""
+def _has_queue(target: BatchTarget) -> bool:
     queues = reader("batch", target.region).describe_job_queues(jobQueues=[target.queue_arn])
     return bool(queues["jobQueues"])
 
@@ -46,7 +44,12 @@ def list_runs(target: BatchTarget) -> list[Run]:
     return [read_run(detail, target) for detail in describe_jobs(target, ids)]
 
 
-def refresh(job_id: str, target: BatchTarget) -> Found | None:
+def unfinished_runs(target: BatchTarget) -> list[Run]:
+    """Read the jobs that have not ended; none where a destroy that stopped half-way has deleted the queue."""
+    return [run for run in list_runs(target) if not run.state.is_final] if _has_queue(target) else []
+
+
+def refresh(job_id: str, target: BatchTarget) -> Found[BatchTarget] | None:
     for detail in describe_jobs(target, [job_id]):
         return Found(run=read_run(detail, target), target=target, detail=detail)
     return None
@@ -54,6 +57,11 @@ def refresh(job_id: str, target: BatchTarget) -> Found | None:
 
 def is_known(job_id: str, target: BatchTarget) -> bool:
     return any(True for _ in describe_jobs(target, [job_id]))
+
+
+def find_dependencies_of(run: Run, target: BatchTarget) -> list[Run]:
+    """Return the jobs that it waits for, as far as AWS Batch still knows them."""
+    return [read_run(detail, target) for detail in describe_jobs(target, run.depends_on)]
 
 
 def describe_jobs(target: BatchTarget, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:

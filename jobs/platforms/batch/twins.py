@@ -8,12 +8,13 @@ was sent and looked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from slipway.jobs import aws
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.batch.runs import TWIN_REASON
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 
@@ -33,9 +34,7 @@ def find_jobs(name: str, target: BatchTarget) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: (each.get("createdAt", 0), each["jobId"]))
 
 
-def keep_first(
-    sent: str, name: str, target: BatchTarget, waiting: Waiting, say: Callable[[str], None]
-) -> str:
+def keep_first(sent: str, name: str, target: BatchTarget, waiting: Waiting, say: Say) -> str:
     """The id of the job that stays: the one that was sent, unless another came before it."""
     from botocore.exceptions import BotoCoreError, ClientError
 

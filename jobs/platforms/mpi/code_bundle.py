@@ -11,6 +11,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class Bundle:
 
 def own_containers() -> Path:
     """The package that this Slipway was installed with."""
-    import slipway.containers
+    import slipway.containers as containers
 
     return Path(next(iter(containers.__path__)))
 
@@ -37,8 +38,9 @@ def own_containers() -> Path:
 def pack(containers: Path) -> Bundle:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        _add(tar, Path(str(files("slipway"))) / "__init__.py", "slipway/__init__.py")
         for path in code_files(containers):
-            _add(tar, path, f"containers/{path.relative_to(containers).as_posix()}")
+            _add(tar, path, f"slipway/containers/{path.relative_to(containers).as_posix()}")
     plain = archive.getvalue()
     return Bundle(digest=sha256(plain).hexdigest(), packed=gzip.compress(plain, mtime=0))
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.core.explanation import EXIT_CODES, Explanation
+from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.platforms.batch.explain import Explanation
-from slipway.jobs.platforms.batch.reasons import EXIT_CODES, known_reason
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import MAIN_NODE_LOST
-from slipway.jobs.runs.find import Found, Run
+from slipway.jobs.platforms.reasons import known_reason
 
 _LAST_LINES = 100
 _RANK = re.compile(r"\[[0-9]+\] ")
@@ -43,7 +43,7 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
 Told = tuple[str, str]
 
 
-def explain(found: Found, target: MpiTarget) -> Explanation:
+def explain(found: Found[MpiTarget], target: MpiTarget) -> Explanation:
     errors = last_errors(found, target) if found.run.state is JobState.FAILED else []
     sentence, fix = _BY_STATE[found.run.state](found.run, errors)
     words = {"job": found.run.name, "target": target.name, "image": target.machine_image}
@@ -66,7 +66,7 @@ def _broken(run: Run, target: MpiTarget) -> list[str]:
     return [f"{each.name}: {each.why}" for each in find_answers(target) if each.lasts]
 
 
-def log_streams(found: Found, target: MpiTarget) -> list[str]:
+def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
     """The agent names them by command, instance and step. stderr's first: it begins with what the others need
     to be read by (mpi.py, `log_locator`)."""
     pages = ask(
@@ -81,7 +81,7 @@ def log_streams(found: Found, target: MpiTarget) -> list[str]:
     return sorted(names, key=lambda name: (not name.endswith("stderr"), name))
 
 
-def last_errors(found: Found, target: MpiTarget) -> list[str]:
+def last_errors(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
     """What ranks said comes last: it is the cause, where the launcher says only that one ended."""
     lines: list[str] = []
     for stream in log_streams(found, target):

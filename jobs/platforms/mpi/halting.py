@@ -6,34 +6,15 @@ import time
 from collections.abc import Callable
 
 from slipway.jobs.aws import client, reader
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.targets import BatchTarget, MpiTarget, Target
-from slipway.jobs.platforms.batch.runs import has_queue
+from slipway.jobs.clusters.running import StillRuns
+from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.nodes import Clock
 from slipway.jobs.platforms.mpi.runs import find_running
-from slipway.jobs.platforms.registry import platform_of
 
 WAIT_SECONDS = 600.0
 HELD_SECONDS = 120.0  # by a job that was cancelled: its main node looks at that every ten seconds
 _POLL_SECONDS = 2.0
-
-
-class StillRuns(SlipwayError):
-    """Nothing was deleted."""
-
-
-def refuse_running(target: Target) -> None:
-    """Refuse while a job of the cluster has not ended: its machines, its files and its queue would go."""
-    if isinstance(target, BatchTarget) and not has_queue(target):
-        return
-    left = [run for run in platform_of(target).list_runs(target) if not run.state.is_final]
-    if left:
-        name, others = left[0].name, f" and {len(left) - 1} more" if len(left) > 1 else ""
-        raise StillRuns(
-            f"{name}{others} of {target.name} {'have' if others else 'has'} not ended",
-            hint=f"wait for it: slipway logs {name} --follow; or end it: slipway cancel {name}",
-        )
 
 
 def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:

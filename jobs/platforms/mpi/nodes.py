@@ -16,9 +16,9 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import DoesNotFit
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
 from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.mpi.failures import with_failures
 from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.platforms.registry import Say
 
 WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes
 _POLL_SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""What commands ask of an MPI cluster, through Systems Manager. The requests: jobs/platforms/mpi/request.py."""
+"""What commands ask of an MPI cluster, through Systems Manager. Requests are built in request.py."""
 
 from __future__ import annotations
 
@@ -8,30 +8,39 @@ from dataclasses import asdict, replace
 
 from slipway.jobs import aws
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.explanation import Explanation
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.platforms.batch.explain import Explanation
+from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
 from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.request import send as send_request
-from slipway.jobs.platforms.mpi.runs import find_running, is_known, list_jobs, list_runs, refresh
+from slipway.jobs.platforms.mpi.runs import (
+    find_running,
+    is_known,
+    list_jobs,
+    list_runs,
+    refresh,
+    unfinished_runs,
+)
 from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.platforms.registry import Say
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 from slipway.jobs.platforms.service_models import refuse_malformed
 from slipway.jobs.recipes import Recipe
-from slipway.jobs.runs.find import Found
 
-__all__ = ["is_known", "list_jobs", "list_runs", "refresh"]
+__all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
+
+MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
 SERVICE = "Systems Manager"
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 _DIGEST_SHOWN = 16
-# As jobs/platforms/mpi/node/mpirun.py begins a job's log, and containers/runtime/observe/log_pump.py marks ranks and launchers.
+# As node/mpirun.py begins a job's log, and containers/runtime/observe/log_pump.py marks ranks and launchers.
 _RANKS_EACH = re.compile(r"\[run\] [0-9]+ hosts, (?P<ranks>[1-9][0-9]{0,3}) ranks each: ")
 _MARK = re.compile(r"\[(?:node )?(?P<rank>[0-9]{1,6})\] ")
 
@@ -44,7 +53,7 @@ class Busy(SlipwayError):
     """The cluster runs one job at a time."""
 
 
-def prepare(job: Job, recipe: Recipe, target: MpiTarget) -> Prepared:
+def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
     code = pack(own_containers()).digest
     request = _request(job, recipe, target, code, None)
     answers = find_answers(target)
@@ -60,33 +69,33 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget) -> Prepared:
         request=request,
         image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
         image_digest=f"sha256:{code}",
-        waits_for=(),
+        waits_for=waits_for,
         attempts=attempts(job, target),
         warnings=(*missing, *unreadable_inputs(job, target)),
     )
 
 
-def repeat(prepared: Prepared, job: Job) -> Prepared:
-    target, request = _own(prepared)
+def repeat(prepared: MpiPrepared, job: Job) -> MpiPrepared:
+    target, request = prepared.target, prepared.request
     main = next(iter(request.send_command["InstanceIds"]), None)
     return replace(prepared, job=job, request=_request(job, prepared.recipe, target, request.digest, main))
 
 
-def refuse_unready(prepared: Prepared) -> None:
+def refuse_unready(prepared: MpiPrepared) -> None:
     """Machines that are missing are waited for, when it is certain that the job has to be sent."""
 
 
-def make_ready(prepared: Prepared, say: Say) -> Prepared:
+def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
     """One job at a time; as many nodes as it asks for; and its code where they find it."""
-    target, request = _own(prepared)
+    target, request = prepared.target, prepared.request
     _refuse_busy(prepared.name, target)
     _upload(target, request.digest, say)  # before any waiting: who waits goes on writing code
     main = await_nodes(target, prepared.job.nodes, say)
     return replace(prepared, request=_request(prepared.job, prepared.recipe, target, request.digest, main))
 
 
-def send(prepared: Prepared) -> str:
-    target, request = _own(prepared)
+def send(prepared: MpiPrepared) -> str:
+    target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
     return send_request(request, aws.client("ssm", target.region))
 
@@ -111,9 +120,9 @@ def keep_first(sent: str, name: str, target: MpiTarget, waiting: Waiting, say: S
     return ids[0]
 
 
-def log_streams(found: Found, node: int | None) -> list[tuple[int, str]]:
+def log_streams(found: Found[MpiTarget], node: int | None) -> list[tuple[int, str]]:
     """The main node has them all; which node said a line, the line says itself."""
-    return [(0, name) for name in mpi_explain.log_streams(found, _target(found))]
+    return [(0, name) for name in mpi_explain.log_streams(found, found.target)]
 
 
 def log_locator() -> Callable[[int, str], int]:
@@ -128,9 +137,9 @@ def log_locator() -> Callable[[int, str], int]:
     return locate
 
 
-def cancel(found: Found, reason: str) -> None:
+def cancel(found: Found[MpiTarget], reason: str) -> None:
     """No more of it is started; then every process on every node is asked to end, and has 30 s to save."""
-    target = _target(found)
+    target = found.target
     ssm = aws.client("ssm", target.region)
     ssm.cancel_command(CommandId=found.run.id)
     # By their tag: of instances that are named a single one without an agent refuses the command for all.
@@ -144,8 +153,8 @@ def cancel(found: Found, reason: str) -> None:
     )
 
 
-def explain(found: Found) -> Explanation:
-    return mpi_explain.explain(found, _target(found))
+def explain(found: Found[MpiTarget]) -> Explanation:
+    return mpi_explain.explain(found, found.target)
 
 
 def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:
@@ -179,14 +188,3 @@ def _refuse_busy(name: str, target: MpiTarget) -> None:
                 f"cluster '{target.name}' runs {other}, and one job at a time",
                 hint=f"wait for it: slipway logs {other} --follow; or end it: slipway cancel {other}",
             )
-
-
-def _own(prepared: Prepared) -> tuple[MpiTarget, MpiRequest]:
-    assert isinstance(prepared.target, MpiTarget)
-    assert isinstance(prepared.request, MpiRequest)
-    return prepared.target, prepared.request
-
-
-def _target(found: Found) -> MpiTarget:
-    assert isinstance(found.target, MpiTarget)
-    return found.target

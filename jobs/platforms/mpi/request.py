@@ -1,7 +1,7 @@
 """A cluster of MPI machines: a job becomes one object in S3 and one SendCommand to the main node.
 
 Decided here is all that is known before the nodes are: what runs, with which settings and variables, where
-its data lie. Hosts, ranks and the words of mpirun are decided on the main node: jobs/platforms/mpi/node/run.py.
+its data lie. Hosts, ranks and the words of mpirun are decided on the main node: node/run.py.
 """
 
 from __future__ import annotations

@@ -15,12 +15,11 @@ from slipway.jobs.core.cost import cost
 from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.mpi_job import NAME, DamagedRequest, MpiJob, request_key
 from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.main_node import Loss, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
-from slipway.jobs.platforms.registry import Listed
-from slipway.jobs.runs.find import Attempt, Found, Run, catalogued
 
 MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16
@@ -62,7 +61,12 @@ def list_runs(target: MpiTarget) -> list[Run]:
     return [_found(each, target).run for each in find_commands(target)]
 
 
-def refresh(job_id: str, target: MpiTarget) -> Found | None:
+def unfinished_runs(target: MpiTarget) -> list[Run]:
+    """Read the jobs that have not ended."""
+    return [run for run in list_runs(target) if not run.state.is_final]
+
+
+def refresh(job_id: str, target: MpiTarget) -> Found[MpiTarget] | None:
     command = _find_command(job_id, target)
     return _found(command, target) if command else None
 
@@ -132,7 +136,7 @@ def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
     return next((each for each in found if each["DocumentName"] == target.run_document), None)
 
 
-def _found(command: Mapping[str, Any], target: MpiTarget) -> Found:
+def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
     invocation: Mapping[str, Any] = {}
     if instances := command.get("InstanceIds"):
         answer = ask(

@@ -13,7 +13,7 @@ pytest.importorskip("isal")
 
 from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.samples.sample import write_sample
+from slipway.containers.data.samples.corpus import write_sample
 from slipway.containers.data.sources.sources import local_source
 from slipway.containers.data.tokens.settings import Settings
 from slipway.containers.data.tokens.vocabulary import Vocabulary, write_vocabulary

@@ -222,7 +222,7 @@ def test_one_endless_line_takes_no_memory(corpus: Path, vocabulary_file: Path, t
         for _ in range(128_000_000 // len(words)):
             file.write(words)
     script = (
-        "import re, sys; from slipway.containers.data import prepare_bert\n"
+        "import re, sys; from slipway.containers.data.rows import prepare_bert\n"
         "code = prepare_bert.main(sys.argv[1:])\n"
         "print(re.search('VmHWM:\\\\s+([0-9]+)', open('/proc/self/status').read())[1]); sys.exit(code)"
     )

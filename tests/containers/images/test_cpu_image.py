@@ -21,14 +21,14 @@ TRAIN = """
 set -e
 mkdir /tmp/job
 cd /tmp/job
-python -m slipway.containers.data.samples.sample --output corpus.txt --megabytes 0.2
+python -m slipway.containers.data.samples --output corpus.txt --megabytes 0.2
 python -m slipway.containers.data.rows.train_vocabulary --input corpus.txt --output vocab.txt --entries 800
-python -m slipway.containers.data.rows.prepare_bert --input corpus.txt --output data/phase1 --vocabulary vocab.txt \
-    --phase 1 --duplicates 1 --seed 7 --workers 1
+python -m slipway.containers.data.rows.prepare_bert --input corpus.txt --output data/phase1 \
+    --vocabulary vocab.txt --phase 1 --duplicates 1 --seed 7 --workers 1
 export SLIPWAY_JOB=try SLIPWAY_RUN=try SLIPWAY_PROCESSES_PER_NODE=2
 export SLIPWAY_DATA=/tmp/job/data SLIPWAY_CHECKPOINTS=/tmp/job/checkpoints SLIPWAY_LOGS=/tmp/job/logs
-python -m slipway.containers.runtime.launch.launcher --module slipway.containers.recipes.bert_pretrain.train -- --set size=tiny \
-    --set zero=1 --set precision=fp32 --set steps=2 --set micro_batch=4 --set global_batch=8 \
+python -m slipway.containers.runtime.launch --module slipway.containers.recipes.bert_pretrain.train -- \
+    --set size=tiny --set zero=1 --set precision=fp32 --set steps=2 --set micro_batch=4 --set global_batch=8 \
     --set checkpoint_every=2
 echo "steps: $(wc -l < logs/steps.jsonl)"
 echo "compiled: $(find /tmp /home /opt/slipway/cache -newer vocab.txt -name '*.so' | wc -l)"

@@ -24,7 +24,7 @@ class Node:
 
     def __init__(self, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "slipway.containers.runtime.launch.launcher", *arguments],
+            [sys.executable, "-m", "slipway.containers.runtime.launch", *arguments],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,

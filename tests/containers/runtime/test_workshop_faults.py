@@ -98,7 +98,7 @@ def test_fault_10_nodes_need_no_ssh_and_no_key_pair() -> None:
     """Its private key lay in a secret that every node could read, and host keys were not checked."""
     said = [
         path.name
-        for path in RUNTIME.glob("*.py")
+        for path in RUNTIME.rglob("*.py")
         if re.search(r"\bssh|paramiko|known_hosts", path.read_text())
     ]
     assert said == []
@@ -124,7 +124,9 @@ def test_every_finding_of_a_node_is_said_at_once(cluster: Cluster, tmp_path: Pat
 def test_the_runtime_needs_nothing_but_pythons_own_library() -> None:
     """An image may hold any framework, or none: the launcher and the checkpoints start all the same."""
     modules = [
-        f"slipway.containers.runtime.{path.stem}" for path in RUNTIME.glob("*.py") if path.stem != "__init__"
+        ".".join(("slipway", *path.relative_to(ROOT).with_suffix("").parts))
+        for path in RUNTIME.rglob("*.py")
+        if path.stem not in ("__init__", "__main__")
     ]
     program = (
         "import importlib, sys\n"
@@ -135,4 +137,4 @@ def test_the_runtime_needs_nothing_but_pythons_own_library() -> None:
     ended = subprocess.run(
         [sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert ended.stdout.strip() == "['containers']"
+    assert ended.stdout.strip() == "['slipway']"

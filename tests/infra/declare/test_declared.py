@@ -1,4 +1,4 @@
-"""`python -m slipway.infra.declare.declared`: what jobs read of the declarations, without ever loading the CDK."""
+"""`python -m slipway.infra.declare`: what jobs read of the declarations, without ever loading the CDK."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ def test_it_prints_all_problems_and_ends_with_2(capsys: pytest.CaptureFixture[st
 
 
 def test_it_loads_neither_the_cdk_nor_boto3() -> None:
-    code = "import sys, slipway.infra.declare.declared; slipway.infra.declare.declared.load({}); print([m for m in sys.modules if '.' not in m])"
+    code = (
+        "import sys; from slipway.infra.declare import declared; declared.load({});"
+        "print([name for name in sys.modules if '.' not in name])"
+    )
     loaded = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert "'infra'" in loaded
+    assert "'slipway'" in loaded
     assert not any(
         f"'{heavy}'" in loaded for heavy in ("aws_cdk", "jsii", "boto3", "botocore", "rich", "yaml")
     )
@@ -45,7 +48,7 @@ def _declare(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand a clusters.py of our own in front of the repository's."""
     module = types.ModuleType("slipway.infra.clusters")
     monkeypatch.setitem(sys.modules, "slipway.infra.clusters", module)
-    monkeypatch.setattr(infra, "clusters", module, raising=False)
+    monkeypatch.setattr(slipway.infra, "clusters", module, raising=False)
 
     def missing(_name: str) -> object:
         exec(source, vars(module))  # noqa: S102 - our own source, run when load() imports CLUSTERS

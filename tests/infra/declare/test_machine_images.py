@@ -10,6 +10,7 @@ import pytest
 
 from slipway.infra import clusters
 from slipway.infra.clusters import MACHINE_IMAGES
+from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.checks import machine_images as checks
 from slipway.infra.declare.checks.machine_images import machine_image_problems
 from slipway.infra.declare.component_files import component_names
@@ -18,7 +19,7 @@ from slipway.jobs.core.errors import InvalidConfig
 from slipway.jobs.core.images.ami_locks import TO_BE_FILLED, machine_image_names
 
 GAUDI = next(image for image in MACHINE_IMAGES if image.name == "gaudi-ecs")
-LOCK = Path(checks.CONTAINERS) / "images" / "gaudi-ecs" / "lock.toml"
+LOCK = CONTAINERS / "images" / "gaudi-ecs" / "lock.toml"
 
 
 def said(**changes: Any) -> str:
@@ -30,7 +31,7 @@ def test_what_is_declared_is_sound() -> None:
 
 
 def test_every_lock_is_baked_and_every_component_is_used() -> None:
-    assert {image.name for image in MACHINE_IMAGES} == set(machine_image_names(checks.CONTAINERS))
+    assert {image.name for image in MACHINE_IMAGES} == set(machine_image_names(CONTAINERS))
     assert {name for image in MACHINE_IMAGES for name in image.components} == set(component_names())
 
 
@@ -105,7 +106,7 @@ def test_a_lock_that_cannot_work_is_refused_by_name(
 
 def test_a_driver_too_new_for_its_runtime_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     neuron = next(image for image in MACHINE_IMAGES if image.name == "neuron-slurm")
-    text = (checks.CONTAINERS / "images" / "neuron-slurm" / "lock.toml").read_text(encoding="utf-8")
+    text = (CONTAINERS / "images" / "neuron-slurm" / "lock.toml").read_text(encoding="utf-8")
     path = tmp_path / "images" / "neuron-slurm" / "lock.toml"
     path.parent.mkdir(parents=True)
     path.write_text(text.replace('neuron-driver = "2.26.10.0"', 'neuron-driver = "2.29.0"'), encoding="utf-8")

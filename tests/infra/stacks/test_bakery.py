@@ -14,8 +14,9 @@ import aws_cdk as cdk
 import pytest
 
 from slipway.infra.app import build
-from slipway.infra.build.bakeries import CONTAINERS, bakery_stack_name
+from slipway.infra.build.bakeries import bakery_stack_name
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.component_files import read_component
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.images import image_recipe

@@ -30,7 +30,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_gates(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     without = {key: value for key, value in os.environ.items() if key != "CDK_VALIDATION"}
-    command = [sys.executable, "-m", "slipway.infra.verify.gates", *arguments]
+    command = [sys.executable, "-m", "slipway.infra.verify", *arguments]
     return subprocess.run(
         command, cwd=ROOT, env={**without, **environment}, capture_output=True, text=True, check=False
     )

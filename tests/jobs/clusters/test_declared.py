@@ -13,10 +13,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def write_infra(folder: Path, declared: str) -> None:
-    (folder / "infra").mkdir()
-    (folder / "infra" / "__init__.py").touch()
-    (folder / "infra" / "clusters.py").touch()
-    (folder / "infra" / "declared.py").write_text(declared)
+    package = folder / "slipway" / "infra" / "declare"
+    package.mkdir(parents=True)
+    for made in (package, package.parent, package.parent.parent):
+        (made / "__init__.py").touch()
+    (folder / "slipway" / "infra" / "clusters.py").touch()
+    (folder / "infra").symlink_to(folder / "slipway" / "infra")
+    (package / "__main__.py").write_text(declared)
 
 
 def test_the_clusters_of_this_checkout_are_read_with_overrides() -> None:
@@ -69,7 +72,7 @@ def test_declarations_that_do_not_load_are_told_in_one_line(
     with pytest.raises(SlipwayError, match="No module named 'nowhere'") as refusal:
         declared_clusters()
     assert "\n" not in refusal.value.message
-    assert f"python -m slipway.infra.declare.declared` in {tmp_path}" in refusal.value.hint
+    assert f"python -m slipway.infra.declare` in {tmp_path}" in refusal.value.hint
 
 
 def test_an_infra_of_another_version_is_told_by_what_differs(

@@ -34,7 +34,8 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
 
         command = click.Command("boom", callback=callback, help="Raise.")
         monkeypatch.setitem(cli.COMMANDS, "boom", "Raise")
-        monkeypatch.setitem(sys.modules, "slipway.jobs.commands.boom", SimpleNamespace(command=command))
+        monkeypatch.setitem(cli.MODULES, "boom", "made_up.boom")
+        monkeypatch.setitem(sys.modules, "made_up.boom", SimpleNamespace(command=command))
         return cli.run([*before, "boom"])
 
     return run
@@ -63,7 +64,8 @@ def test_an_interrupt_is_one_line_and_130(
 ) -> None:
     wait = click.Command("wait", callback=lambda: signal.raise_signal(signal.SIGINT))
     monkeypatch.setitem(cli.COMMANDS, "wait", "Wait")
-    monkeypatch.setitem(sys.modules, "slipway.jobs.commands.wait", SimpleNamespace(command=wait))
+    monkeypatch.setitem(cli.MODULES, "wait", "made_up.wait")
+    monkeypatch.setitem(sys.modules, "made_up.wait", SimpleNamespace(command=wait))
     # As at a terminal: a shell that starts this in the background has it ignore interrupts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -61,7 +61,10 @@ def test_a_closed_standard_output_is_an_error_and_no_traceback() -> None:
 
 def test_no_file_is_opened_under_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     """Or else what a library writes to descriptor 1 would end in that file."""
-    code = "from slipway.jobs.commands.failures import open_streams; open_streams(); exit(open('file', 'w').fileno())"
+    code = (
+        "from slipway.jobs.commands.failures import open_streams;"
+        "open_streams(); exit(open('file', 'w').fileno())"
+    )
     done = in_a_shell(f'cd {tmp_path} && {sys.executable} -c "{code}" >&- 2>&- <&-')
     assert done.returncode > 2
 
@@ -85,7 +88,8 @@ def test_a_locale_without_letters_prints_them_escaped() -> None:
 
 def test_a_locale_without_letters_prints_data_escaped_too() -> None:
     code = (
-        "from slipway.jobs.commands.failures import open_streams; from slipway.jobs.commands.output import print_text;"
+        "from slipway.jobs.commands.failures import open_streams;"
+        "from slipway.jobs.commands.output import print_text;"
         "open_streams(); print_text('gr' + chr(246) + chr(223) + 'e')"
     )
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}

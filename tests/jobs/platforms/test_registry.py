@@ -8,7 +8,8 @@ from importlib import import_module
 import pytest
 
 from slipway.jobs.core.targets import KINDS
-from slipway.jobs.platforms.registry import PLATFORMS, Platform
+from slipway.jobs.platforms.platform import Platform
+from slipway.jobs.platforms.registry import PLATFORMS
 
 QUESTIONS = {
     name: function

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.core.run import AnyFound, Found
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.runs import read_run
-from slipway.jobs.runs.find import Found
 from slipway.jobs.runs.logs import Wanted, follow_lines
 from slipway.yard.gateway.faults import Fault, Kind, script, unscript
 from tests.jobs.core.test_targets import TARGET
@@ -37,7 +37,7 @@ def put(logs: Any, stream: str, *messages: str, at: int = 0) -> None:
     logs.put_log_events(logGroupName=TARGET.log_group, logStreamName=stream, logEvents=events)
 
 
-def found(status: str = "SUCCEEDED", nodes: int = 2, target: BatchTarget = TARGET) -> Found:
+def found(status: str = "SUCCEEDED", nodes: int = 2, target: BatchTarget = TARGET) -> AnyFound:
     detail = {"jobId": "0a1b", "jobName": "bert", "status": status, "nodeProperties": {"numNodes": nodes}}
     return Found(run=read_run(detail, target), target=target, detail=detail)
 

@@ -83,7 +83,7 @@ def run_in(yard: RunningYard, target: BatchTarget, lines: list[str], **changes: 
         {"timestamp": int(time.time() * 1000) + number, "message": line} for number, line in enumerate(lines)
     ]
     logs.put_log_events(logGroupName=target.log_group, logStreamName="job/0", logEvents=events)
-    command = ["python", "-m", "slipway.containers.runtime.launch.launcher", "--module", "x", "--", *SETTINGS]
+    command = ["python", "-m", "slipway.containers.runtime.launch", "--module", "x", "--", *SETTINGS]
     summary = {"jobId": "0a1b", "jobName": "bert_pretrain-012345678901"}
     node = {"nodeRangeProperties": [{"targetNodes": "0:", "container": {"command": command}}], "numNodes": 2}
     detail = {

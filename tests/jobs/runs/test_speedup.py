@@ -11,11 +11,11 @@ import pytest
 
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.cost import cost
+from slipway.jobs.core.run import AnyFound, Found, Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate_inputs.places import alone
 from slipway.jobs.estimate_inputs.workloads import recipe_workload
-from slipway.jobs.runs.find import Found, Run
 from slipway.jobs.runs.logs import LogLine
 from slipway.jobs.runs.speedup import (
     IDEAL,
@@ -46,7 +46,7 @@ def nothing_of_my_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 
 def ran(
     nodes: int, *, settings: tuple[str, ...] = ("task=mrpc",), number: int = 0, **changes: object
-) -> Found:
+) -> AnyFound:
     run = Run(
         id=f"id-{nodes}-{number}",
         name=f"glue-{nodes}-{number}",
@@ -158,11 +158,11 @@ def test_settings_in_a_line_to_submit_are_quoted_for_the_shell() -> None:
 
 
 @pytest.fixture
-def finished(monkeypatch: pytest.MonkeyPatch) -> list[Found]:
+def finished(monkeypatch: pytest.MonkeyPatch) -> list[AnyFound]:
     """What the platform would tell: real ones are in tests/end_to_end."""
     runs = [ran(4, number=3), ran(2, number=2), ran(1, number=1)]
 
-    def told(found: Found, *_: object, **__: object) -> Iterator[LogLine]:
+    def told(found: AnyFound, *_: object, **__: object) -> Iterator[LogLine]:
         for text in lines(found.run.nodes or 0):
             yield LogLine(time=datetime.now(UTC), node=0, rank=0, text=text)
 
@@ -177,7 +177,7 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> list[Found]:
 
 
 def test_the_command_prints_a_row_a_size_and_what_it_rests_on(
-    slipway: Slipway, finished: list[Found]
+    slipway: Slipway, finished: list[AnyFound]
 ) -> None:
     code, out, err = slipway("speedup", "glue_finetune", "--on", "c6i")
     assert code == 0, err
@@ -194,7 +194,7 @@ def test_the_command_prints_a_row_a_size_and_what_it_rests_on(
     assert "mean nothing" not in err
 
 
-def test_named_jobs_are_compared_and_json_has_every_field(slipway: Slipway, finished: list[Found]) -> None:
+def test_named_jobs_are_compared_and_json_has_every_field(slipway: Slipway, finished: list[AnyFound]) -> None:
     code, out, err = slipway("speedup", "glue-4-3", "glue-1-1", "--json")
     assert code == 0, err
     assert [(row["nodes"], row["job"], row["speedup"]) for row in json.loads(out)] == [
@@ -208,7 +208,7 @@ def test_named_jobs_are_compared_and_json_has_every_field(slipway: Slipway, fini
 
 
 def test_in_the_yard_the_table_says_that_its_speed_ups_mean_nothing(
-    slipway: Slipway, finished: list[Found], monkeypatch: pytest.MonkeyPatch
+    slipway: Slipway, finished: list[AnyFound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slipway.jobs.aws.is_in_yard", lambda: True)
     code, _, err = slipway("speedup", "glue_finetune", "--on", "c6i")

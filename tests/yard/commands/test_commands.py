@@ -13,7 +13,8 @@ import pytest
 
 from slipway.jobs.aws import client_at
 from slipway.jobs.commands.cli import run
-from slipway.yard import commands, environment, process
+from slipway.yard import environment, process
+from slipway.yard.commands import yard as commands
 from slipway.yard.endpoint import ACCESS_KEY_ID
 from slipway.yard.gateway.faults import Kind
 from tests.yard.asking import refusal
@@ -214,7 +215,7 @@ def test_the_choices_of_the_command_line_are_those_of_the_yard() -> None:
 
 
 def test_the_command_imports_nothing_heavy() -> None:
-    code = "import sys; import slipway.yard.commands, slipway.yard.process; print(*sys.modules)"
+    code = "import sys; import slipway.yard.commands.yard, slipway.yard.process; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"moto", "boto3", "botocore", "yaml", "aws_cdk", "regex", "werkzeug"}

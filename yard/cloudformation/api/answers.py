@@ -8,7 +8,8 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.change_sets import ChangeSet
 from slipway.yard.cloudformation.engine.changes import ABSENT, Change, Detail
-from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Event, Settings, Stack
+from slipway.yard.cloudformation.engine.records import Settings
+from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Event, Stack
 from slipway.yard.cloudformation.template.scope import Pending
 
 UNKNOWN_YET = "{{changeSet:KNOWN_AFTER_APPLY}}"

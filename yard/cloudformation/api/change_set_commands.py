@@ -14,7 +14,8 @@ from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_na
 from slipway.yard.cloudformation.engine import changes
 from slipway.yard.cloudformation.engine.change_sets import EARLY_VALIDATION, NO_CHANGES, ChangeSet
 from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
-from slipway.yard.cloudformation.engine.stack import Settings, Stack
+from slipway.yard.cloudformation.engine.records import Settings
+from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError
 

@@ -7,8 +7,9 @@ from typing import Any
 from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
 from slipway.yard.cloudformation.engine import changes, stack_policy
 from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
+from slipway.yard.cloudformation.engine.records import Operation
 from slipway.yard.cloudformation.engine.rollback import Rollback
-from slipway.yard.cloudformation.engine.stack import Operation, Stack
+from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.engine.teardown import Teardown
 from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError

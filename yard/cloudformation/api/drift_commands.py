@@ -8,7 +8,7 @@ from slipway.yard.cloudformation.api.answers import Shown, given
 from slipway.yard.cloudformation.api.commands import Answer
 from slipway.yard.cloudformation.api.pages import page
 from slipway.yard.cloudformation.engine import drift
-from slipway.yard.cloudformation.engine.drift import Detection, ResourceDrift
+from slipway.yard.cloudformation.engine.drift_results import Detection, ResourceDrift
 from slipway.yard.cloudformation.engine.engine import UPDATABLE, Call
 from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.errors import ApiError

@@ -9,7 +9,8 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine import stack_policy
 from slipway.yard.cloudformation.engine.engine import Call
-from slipway.yard.cloudformation.engine.stack import Settings, Stack
+from slipway.yard.cloudformation.engine.records import Settings
+from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Place
 from slipway.yard.errors import ApiError

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.yard.cloudformation.engine.stack import Record
+from slipway.yard.cloudformation.engine.records import Record
 from slipway.yard.cloudformation.resources import conditional
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine import changes, reasons, stack_policy
+from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback
-from slipway.yard.cloudformation.engine.stack import Operation, Output, Record, Stack, removal_order
+from slipway.yard.cloudformation.engine.stack import Output, Stack, removal_order
 from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings
 from slipway.yard.cloudformation.engine.teardown import Teardown
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs

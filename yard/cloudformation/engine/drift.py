@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.cloudformation.engine.changes import ABSENT, differences, value_at
+from slipway.yard.cloudformation.engine.drift_results import Detection, PropertyDifference, ResourceDrift
 from slipway.yard.cloudformation.engine.reasons import handler_reason
-from slipway.yard.cloudformation.engine.stack import Record, Stack
+from slipway.yard.cloudformation.engine.records import Record
+from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.engine.steps import Surroundings, context_of
 from slipway.yard.cloudformation.template import schemas
 
 KINDS = {(False, True): "ADD", (True, False): "REMOVE", (True, True): "NOT_EQUAL"}  # by (expected, found)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyDifference:
-    path: str
-    kind: str
-    expected: str
-    actual: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceDrift:
-    record: Record
-    status: str
-    actual: Mapping[str, Any] | None = None
-    differences: tuple[PropertyDifference, ...] = ()
-    reason: str | None = None
-    timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detection:
-    stack_id: str
-    status: str
-    drifted: int
-    detection_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 def detect(stack: Stack, surroundings: Surroundings, only: Collection[str] = ()) -> Detection:

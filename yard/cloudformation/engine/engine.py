@@ -12,7 +12,8 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.deployment import Deployment
 from slipway.yard.cloudformation.engine.exports import ExportTable
-from slipway.yard.cloudformation.engine.stack import Operation, Settings, Stack
+from slipway.yard.cloudformation.engine.records import Operation, Settings
+from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.engine.steps import Surroundings
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.template.blueprint import Blueprint

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.engine.stack import Output, Record, Stack
+from slipway.yard.cloudformation.engine.records import Record
+from slipway.yard.cloudformation.engine.stack import Output, Stack
 from slipway.yard.cloudformation.engine.steps import Surroundings
 from slipway.yard.cloudformation.template import intrinsics, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned

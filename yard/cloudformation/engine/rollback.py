@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine import reasons
+from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import resolve, scope_of
-from slipway.yard.cloudformation.engine.stack import Operation, Record, Snapshot, Stack, removal_order
+from slipway.yard.cloudformation.engine.stack import Snapshot, Stack, removal_order
 from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings, subject_of
 from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.template.scope import waits_for

@@ -11,7 +11,8 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.exports import ExportTable
 from slipway.yard.cloudformation.engine.reasons import handler_reason, identified
-from slipway.yard.cloudformation.engine.stack import Operation, Record, Stack
+from slipway.yard.cloudformation.engine.records import Operation, Record
+from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.resources.provider import Context, Provider, Resource
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Planned

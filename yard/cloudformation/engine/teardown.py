@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from slipway.yard.cloudformation.engine import reasons
-from slipway.yard.cloudformation.engine.stack import Operation, Record, Stack
+from slipway.yard.cloudformation.engine.records import Operation, Record
+from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings
 from slipway.yard.errors import ApiError
 

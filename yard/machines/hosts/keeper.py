@@ -219,7 +219,7 @@ def _close_empty_networks() -> None:
 
 def _fill_up() -> None:
     """A group whose launches were suspended starts what it lacks when they are resumed; moto waits."""
-    from slipway.yard.services.autoscaling.api import is_suspended
+    from slipway.yard.machines.hosts.machines import is_suspended
 
     for group in machines.groups() if book.hosts or machines.wanted() else ():
         lacks = len(group.active_instances()) < (group.desired_capacity or 0)
@@ -244,7 +244,7 @@ def _mark_unhealthy(host: Host) -> None:
 
 
 def _replace(host: Host) -> None:
-    from slipway.yard.services.autoscaling.api import is_suspended
+    from slipway.yard.machines.hosts.machines import is_suspended
 
     group = next((each for each in machines.groups() if each.name == host.machine.group), None)
     is_known = any(each.id == host.machine.id for each in machines.wanted())

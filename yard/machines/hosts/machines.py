@@ -128,3 +128,7 @@ def _addresses(backend: Any, group: str) -> Iterator[str]:
             for interface in instance.nics.values():
                 if any(each.id == group for each in interface.group_set):
                     yield f"{interface.private_ip_address}/32"
+
+
+def is_suspended(group: Any, process: str) -> bool:
+    return any(each["ProcessName"] == process for each in group.suspended_processes)

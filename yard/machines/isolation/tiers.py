@@ -13,13 +13,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.machines.isolation.trial import CANNOT
+from slipway.yard.machines.settings import CHECKOUT
 
 TIER_VARIABLE = "SLIPWAY_YARD_TIER"  # for tests and for people: this tier, and no other
-CHECKOUT = Path(__file__).resolve().parents[3]
 TRIAL_SECONDS = 40.0  # it takes a tenth of a second on an idle machine
 _OWN = "own network, hostname, process tree, /tmp and /dev/shm"
 

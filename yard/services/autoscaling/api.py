@@ -12,6 +12,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import keeper
+from slipway.yard.machines.hosts.machines import is_suspended
 from slipway.yard.machines.hosts.plain import loopback
 from slipway.yard.machines.isolation.tiers import best_tier
 
@@ -40,10 +41,6 @@ def image_id(text: str, region: str) -> str:
     if not any(image.id == identifier for image in ec2_backends[ACCOUNT][region].describe_images()):
         raise _no_image(f"The image id '[{identifier}]' does not exist")
     return identifier
-
-
-def is_suspended(group: Any, process: str) -> bool:
-    return any(each["ProcessName"] == process for each in group.suspended_processes)
 
 
 def _no_image(reason: str) -> ApiError:

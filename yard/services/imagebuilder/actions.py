@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.services.imagebuilder.document import BadDocument
+from slipway.yard.services.imagebuilder.errors import BadDocument
 
 SHELL = "/bin/bash"
 UPDATE = "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get --yes upgrade"

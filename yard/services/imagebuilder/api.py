@@ -14,7 +14,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
-from slipway.yard.services.imagebuilder.document import BadDocument, parse
+from slipway.yard.services.imagebuilder.document import parse
+from slipway.yard.services.imagebuilder.errors import BadDocument
 from slipway.yard.services.recorded import TAG_OPERATIONS, Record, Store, kept, page
 from slipway.yard.services.registry import not_emulated
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slipway.yard.services.imagebuilder.actions import order_of
-from slipway.yard.services.imagebuilder.document import BadDocument, Document, Step
+from slipway.yard.services.imagebuilder.document import Document, Step
 from slipway.yard.services.imagebuilder.downloads import WrongDownload
+from slipway.yard.services.imagebuilder.errors import BadDocument
 from slipway.yard.services.imagebuilder.machine import Machine, Say
 from slipway.yard.services.imagebuilder.variables import Variables, rounds
 

@@ -14,6 +14,7 @@ import yaml
 
 from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
 from slipway.yard import bounded_yaml
+from slipway.yard.services.imagebuilder.errors import BadDocument
 
 PHASES = ("build", "validate", "test")
 TIMEOUT_SECONDS = 7200
@@ -27,10 +28,6 @@ ON_FAILURE = ("Abort", "Continue", "Ignore")
 _DOCUMENT = frozenset({"name", "description", "schemaVersion", "parameters", "constants", "phases"})
 _STEP = frozenset({"name", "action", "inputs", "timeoutSeconds", "onFailure", "maxAttempts", "loop"})
 _UNUSED = {"if": "conditions", "assert": "assertions"}
-
-
-class BadDocument(Exception):
-    """What is wrong with it, for whoever wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

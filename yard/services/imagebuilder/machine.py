@@ -20,11 +20,11 @@ from pathlib import Path
 
 from slipway.yard.endpoint import HIDDEN_VARIABLES
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.services.imagebuilder import base, downloads, surroundings
 from slipway.yard.services.imagebuilder.actions import Order
 from slipway.yard.state import remove_tree
 
-CHECKOUT = Path(__file__).resolve().parents[3]
 LONGEST_OUTPUT = 64 * 1024  # of a step, that later steps can refer to
 LOOK_SECONDS = 0.1
 ARCHIVES = "var/cache/apt/archives"

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway.yard.services.imagebuilder.document import BadDocument, Document
+from slipway.yard.services.imagebuilder.document import Document
+from slipway.yard.services.imagebuilder.errors import BadDocument
 
 _REFERENCE = re.compile(r"\{\{\s*([\w.:\-\[\]]+)\s*\}\}")
 _INDEX = re.compile(r"^(\w[\w-]*)\[(\d+)\]$")

@@ -13,7 +13,8 @@ from slipway.yard.endpoint import own_client
 from slipway.yard.services.imagebuilder import base, components, store
 from slipway.yard.services.imagebuilder.components import Cancelled, Component
 from slipway.yard.services.imagebuilder.distribution import distribute, unknown
-from slipway.yard.services.imagebuilder.document import BadDocument, parse
+from slipway.yard.services.imagebuilder.document import parse
+from slipway.yard.services.imagebuilder.errors import BadDocument
 from slipway.yard.services.imagebuilder.log import Journal
 from slipway.yard.services.imagebuilder.machine import Machine
 from slipway.yard.services.imagebuilder.records import Bake, Ingredient, StepRun

@@ -1,4 +1,4 @@
-"""SSM's Run Command, run for real by yard/machines/hosts. Another operation is a function and its line below."""
+"""SSM's Run Command, run for real by run_command.py. A new operation is a function and its line below."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _VARIABLE = b"SLIPWAY_JOB="
-_LAUNCHER = b"slipway.containers.runtime.launch.launcher"  # or what wraps it
+_LAUNCHER = b"slipway.containers.runtime.launch"  # or what wraps it
 _WRAPPER = b"slipway.jobs.platforms.mpi.node.rank"
 _PAUSE_SECONDS = 0.2
 _REAP_SECONDS = 5.0

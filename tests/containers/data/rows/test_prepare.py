@@ -168,7 +168,8 @@ def test_a_killed_run_goes_on_where_it_was(
     """Killed with SIGKILL at its third shard, from within the reader, so that no clock decides when."""
     out, whole = tmp_path / "out", tmp_path / "whole"
     script = (
-        "import os, signal, sys; from slipway.containers.data import work, prepare_bert; make = work.make_shard\n"
+        "import os, signal, sys; from slipway.containers.data.rows import work, prepare_bert\n"
+        "make = work.make_shard\n"
         "def dying(w, engine, number, report):\n"
         "    die = lambda count: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return make(w, engine, number, die if number == 2 else report)\n"
@@ -196,7 +197,7 @@ def test_a_killed_run_goes_on_where_it_was(
 def test_workers_end_when_their_parent_is_killed(corpus: Path, vocabulary_file: Path, tmp_path: Path) -> None:
     """They hold its stderr too: reading that to its end waits for the last of them."""
     script = (
-        "import os, signal, sys; from slipway.containers.data import prepare_bert, progress\n"
+        "import os, signal, sys; from slipway.containers.data.rows import prepare_bert, progress\n"
         "progress.Progress.made = lambda self, count: os.kill(os.getpid(), signal.SIGKILL)\n"
         "if __name__ == '__main__': prepare_bert.main(sys.argv[1:])"
     )

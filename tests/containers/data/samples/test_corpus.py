@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipway.containers.data.rows import train_vocabulary
 from slipway.containers.data.rows.progress import Progress, in_words
-from slipway.containers.data.samples import sample
+from slipway.containers.data.samples.__main__ import main
 from slipway.containers.data.sources.sources import local_source
 from slipway.containers.data.text.words import words_of
 from slipway.containers.data.tokens.engine_native import NativeEngine
@@ -18,9 +18,9 @@ from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, read_
 
 def test_a_seed_always_gives_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
     arguments = ["--megabytes", "0.3", "--output", str(tmp_path / "a")]
-    assert sample.main(arguments) == 0
+    assert main(arguments) == 0
     assert (tmp_path / "a").read_bytes() == corpus.read_bytes()
-    assert sample.main([*arguments, "--seed", "2"]) == 0
+    assert main([*arguments, "--seed", "2"]) == 0
     assert (tmp_path / "a").read_bytes() != corpus.read_bytes()
 
 

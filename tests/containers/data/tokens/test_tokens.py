@@ -88,7 +88,7 @@ def our_ids(engine: Engine, text: str) -> list[int]:
 
 def interesting() -> list[str]:
     """The ends of all ranges that the table treats alike, and their neighbours."""
-    with (Path(slipway.containers.data.__file__).parent / "unicode.csv").open() as file:
+    with (Path(slipway.containers.data.__file__).parent / "text" / "unicode.csv").open() as file:
         codes = {
             int(row[end], 16) + step
             for row in csv.DictReader(file)

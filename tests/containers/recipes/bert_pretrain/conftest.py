@@ -24,7 +24,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(REASON)
     from slipway.containers.data.rows.prepare import Share, prepare
     from slipway.containers.data.rows.train_vocabulary import train
-    from slipway.containers.data.samples.sample import write_sample
+    from slipway.containers.data.samples.corpus import write_sample
     from slipway.containers.data.sources.sources import local_source
     from slipway.containers.data.tokens.settings import Settings
 

@@ -116,7 +116,7 @@ def test_a_module_that_is_not_there_is_refused_before_anything_starts(cluster: C
         [
             sys.executable,
             "-m",
-            "slipway.containers.runtime.launch.launcher",
+            "slipway.containers.runtime.launch",
             "--module",
             "containers.no_such",
         ],

@@ -91,7 +91,7 @@ def test_output_that_nobody_reads_any_more_does_not_stop_the_training(cluster: C
     command = [
         sys.executable,
         "-m",
-        "slipway.containers.runtime.launch.launcher",
+        "slipway.containers.runtime.launch",
         "--module",
         "tests.containers.runtime.worker",
     ]

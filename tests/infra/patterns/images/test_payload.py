@@ -21,11 +21,12 @@ ROOT = Path(__file__).parents[4]
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small one of our own: nobody edits it meanwhile."""
     files = {
-        "pyproject.toml": '[project]\nname = "slipway"\nversion = "1"\nscripts = {run = "slipway.jobs.commands.cli:main"}\n',
+        "pyproject.toml": '[project]\nname = "slipway"\nversion = "1"\nscripts = {run = "x:main"}\n',
         "scripts/locks/uv.txt": "uv==1\n",
         "containers/images/small/requirements.txt": "torch==1\n",
         "containers/__init__.py": "",
-        "jobs/commands/cli.py": "def main(): ...\n",
+        "slipway/__init__.py": "",
+        "jobs/cli.py": "def main(): ...\n",
     }
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -62,11 +63,13 @@ def test_the_wheel_holds_code_and_data_and_leaves_out_what_tools_leave_behind() 
     with ZipFile(BytesIO(project_wheel()[1])) as archive:
         names = set(archive.namelist())
     assert {
-        "jobs/platforms/mpi/node/main.py",
-        "jobs/catalogue/instances.csv",
-        "containers/data/tokens/native/core.h",
+        "slipway/jobs/platforms/mpi/node/main.py",
+        "slipway/jobs/catalogue/instances.csv",
+        "slipway/containers/data/tokens/native/core.h",
     } <= names
-    assert not [name for name in names if "__pycache__" in name or name.startswith(("tests/", "infra/"))]
+    assert not [
+        name for name in names if "__pycache__" in name or name.startswith(("tests/", "slipway/infra/"))
+    ]
 
 
 def test_pip_installs_the_wheel_and_its_commands(tmp_path: Path) -> None:
@@ -76,4 +79,4 @@ def test_pip_installs_the_wheel_and_its_commands(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
     subprocess.run([*command, str(target), str(tmp_path / name)], check=True, capture_output=True)
     assert (target / "bin" / "slipway-node").is_file()
-    assert (target / "jobs" / "node" / "main.py").is_file()
+    assert (target / "slipway" / "jobs" / "platforms" / "mpi" / "node" / "main.py").is_file()

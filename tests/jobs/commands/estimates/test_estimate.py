@@ -254,7 +254,8 @@ def test_fees_without_a_source_are_listed_as_unknown(slipway: Slipway) -> None:
 
 def test_an_estimate_loads_no_aws_library() -> None:
     code = (
-        "import sys; from slipway.jobs.commands.cli import run; run(['estimate', 'bert_pretrain', '--on', 'dl1']); "
+        "import sys; from slipway.jobs.commands.cli import run;"
+        "run(['estimate', 'bert_pretrain', '--on', 'dl1']); "
         "run(['compare', 'bert-large']); print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

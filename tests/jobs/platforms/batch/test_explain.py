@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.core.explanation import EXIT_CODES
 from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.batch.explain import explain
 from slipway.jobs.platforms.batch.job_facts import Environment, Facts
-from slipway.jobs.platforms.batch.reasons import EXIT_CODES, REASONS
 from slipway.jobs.platforms.batch.runs import read_run
+from slipway.jobs.platforms.reasons import REASONS
 from slipway.yard.machines.memory import WAITS
 from tests.jobs.core.test_targets import TARGET
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.job_facts import gather
 from slipway.jobs.platforms.batch.runs import read_run
-from slipway.jobs.runs.find import Found
 from slipway.yard.gateway.faults import Fault, Kind, script
 from tests.yard.conftest import RunningYard
 
 
-def found(target: BatchTarget, **changes: Any) -> Found:
+def found(target: BatchTarget, **changes: Any) -> Found[BatchTarget]:
     detail = {
         "jobId": "0a1b",
         "jobName": "bert",

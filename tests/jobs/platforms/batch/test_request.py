@@ -50,7 +50,7 @@ def test_every_process_is_started_by_the_launcher_with_its_settings() -> None:
     assert command[:6] == [
         "python",
         "-m",
-        "slipway.containers.runtime.launch.launcher",
+        "slipway.containers.runtime.launch",
         "--module",
         MODULE,
         "--",

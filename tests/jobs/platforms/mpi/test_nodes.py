@@ -15,7 +15,7 @@ from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
 from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes
-from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.platforms.mpi.platform import node_rows
 from slipway.jobs.submit.submission import prepare
 from tests.jobs.conftest import Slipway
 from tests.jobs.platforms.mpi.conftest import WELL, commands, deploy, say_ready
@@ -86,7 +86,7 @@ def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
 
 def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> None:
     say_ready(target, answered=False)
-    rows = platform_of(target).node_rows(target)
+    rows = node_rows(target)
     assert rows is not None
     assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
     assert rows[1]["why"] == "no torch"
@@ -97,7 +97,7 @@ def test_readiness_that_cannot_be_read_is_not_taken_for_nodes_that_were_never_as
 ) -> None:
     """Or a job would wait a quarter of an hour for nodes that are ready."""
     with pytest.raises(NoAnswer, match=f"slipway-of-nobody/{READY_KEY}.* NoSuchBucket"):
-        platform_of(target).node_rows(replace(target, bucket="slipway-of-nobody"))
+        node_rows(replace(target, bucket="slipway-of-nobody"))
 
 
 def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(

@@ -1,6 +1,6 @@
 """A job of an MPI cluster from submit to cancel: Systems Manager's commands, run on real hosts of the yard.
 
-The documents here say what a node would; tests/jobs/platforms/mpi/node holds what nodes do, tests/end_to_end both.
+The documents here say what a node would; node/ holds what nodes do, tests/end_to_end both.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from typing import Any
 import pytest
 
 from slipway.jobs import aws
+from slipway.jobs.clusters.running import StillRuns
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.core.run import Found
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi import platform
-from slipway.jobs.platforms.mpi.halting import StillRuns, halt
+from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.platform import Busy, CodeChanged
 from slipway.jobs.platforms.mpi.runs import find_running
 from slipway.jobs.platforms.registry import platform_of
-from slipway.jobs.runs.find import Found, find_run, list_runs, refresh
+from slipway.jobs.runs.find import find_run, list_runs, refresh
 from slipway.jobs.runs.logs import Wanted, follow_lines
 from slipway.jobs.runs.rate import settings_of
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
@@ -48,7 +50,7 @@ def submit(target: MpiTarget, job: Job = JOB) -> Submitted:
     return submit_prepared(prepare(job, target.name), waiting=Clock().waiting())
 
 
-def ended(site: Site, target: MpiTarget, job_id: str) -> Found:
+def ended(site: Site, target: MpiTarget, job_id: str) -> Found[MpiTarget]:
     site.until(lambda: refresh(job_id, target).run.state.is_final)
     return refresh(job_id, target)
 

@@ -10,11 +10,11 @@ from botocore.exceptions import ClientError
 from botocore.session import get_session
 from botocore.stub import Stubber
 
+from slipway.jobs.core.run import Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.mpi import runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import read_run
-from slipway.jobs.runs.find import Run
 from slipway.yard.machines.memory import WAITS
 from tests.jobs.core.mpi.test_mpi_job import JOB
 from tests.jobs.core.test_targets import MPI_TARGET

@@ -13,9 +13,13 @@ import pytest
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard import process
 from slipway.yard.machines.isolation import tiers
-from slipway.yard.machines.isolation.tiers import CHECKOUT, TIER_VARIABLE, TIERS, NoTier, best_tier
+from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, NoTier, best_tier
+from slipway.yard.machines.settings import CHECKOUT
 
-BEST = "from slipway.yard.machines.isolation.tiers import best_tier; tier = best_tier(); print(tier.name, tier.words)"
+BEST = (
+    "from slipway.yard.machines.isolation.tiers import best_tier;"
+    "tier = best_tier(); print(tier.name, tier.words)"
+)
 # In a user namespace of its own, where the limit of this machine stays as it is.
 NO_NAMESPACES = (
     'cd /proc/sys/user && echo 0 | tee max_user_namespaces max_net_namespaces; cd "$0" && exec "$@"'

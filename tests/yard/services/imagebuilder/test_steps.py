@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from slipway.yard.machines.isolation.tiers import TIERS
-from slipway.yard.services.imagebuilder.document import BadDocument, parse
+from slipway.yard.services.imagebuilder.document import parse
+from slipway.yard.services.imagebuilder.errors import BadDocument
 from slipway.yard.services.imagebuilder.mounts import GIVEN_UP
 from slipway.yard.services.imagebuilder.variables import Variables, rounds
 from tests.yard.services.imagebuilder.conftest import Bakery

@@ -69,9 +69,11 @@ def test_other_files_are_another_bundle(tmp_path: Path, changed: dict[str, str])
 def test_what_is_unpacked_is_what_was_packed_without_what_only_images_need(tmp_path: Path) -> None:
     bundle = pack(own_containers())
     folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(bundle.packed))
-    launch = Path("runtime/launch.py")
-    assert (folder / "containers" / launch).read_bytes() == (own_containers() / launch).read_bytes()
-    assert not (folder / "containers/images").exists()
+    launch = Path("runtime/launch/launcher.py")
+    assert (folder / "slipway" / "containers" / launch).read_bytes() == (
+        own_containers() / launch
+    ).read_bytes()
+    assert not (folder / "slipway/containers/images").exists()
     assert not list(folder.rglob("__pycache__"))
 
 
@@ -86,7 +88,7 @@ def test_how_far_it_is_compressed_does_not_matter(tmp_path: Path) -> None:
     bundle = pack(tree(tmp_path / "one", a="1"))
     otherwise = gzip.compress(gzip.decompress(bundle.packed), 1)
     folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(otherwise))
-    assert (folder / "containers/a").read_text() == "1"
+    assert (folder / "slipway/containers/a").read_text() == "1"
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,16 @@
 """The reasons that AWS gives, in a sentence and with what to do. A new one is one row of REASONS.
 
 Words of AWS Batch: user guide, "Jobs stuck in a RUNNABLE status" and "Job queue blocked events"; of ECS:
-developer guide, "Stopped tasks error messages" and "CannotPullContainer task errors". Exit codes: signal(7),
-and containers/runtime/errors.py for our own.
+developer guide, "Stopped tasks error messages" and "CannotPullContainer task errors".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    pattern: str  # searched in what AWS says
-    means: str
-    fix: str
-
+from slipway.jobs.core.explanation import Reason
 
 _CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; reserved capacity does not wait"
-_LOGS = "look at its log: slipway logs {job}"
 
 # The first that fits counts, so the narrower comes first.
 REASONS: tuple[Reason, ...] = (
@@ -110,31 +100,6 @@ REASONS: tuple[Reason, ...] = (
         fix="slipway preflight {target}; then look whether nodes start and join: slipway clusters {target}",
     ),
 )
-
-# What a process says by its exit code, where AWS says no more than "Essential container in task exited".
-EXIT_CODES: Mapping[int, Reason] = {
-    1: Reason(pattern="1", means="the program failed", fix=_LOGS),
-    2: Reason(pattern="2", means="the program refused what it was given", fix=_LOGS),
-    85: Reason(
-        pattern="85",
-        means="its machines failed it in its last attempt, and no attempt was left",
-        fix="slipway logs {job} says which; `slipway submit … --again --checkpoints …` resumes",
-    ),
-    126: Reason(
-        pattern="126", means="its command could not be run", fix="slipway build {image} --on {target}"
-    ),
-    127: Reason(
-        pattern="127", means="its command is not in the image", fix="slipway build {image} --on {target}"
-    ),
-    134: Reason(pattern="134", means="the program aborted", fix=_LOGS),
-    137: Reason(
-        pattern="137",
-        means="the program was killed, most often because memory ran out",
-        fix="set a smaller micro_batch or fewer workers; look at its log: slipway logs {job}",
-    ),
-    139: Reason(pattern="139", means="the program crashed (segmentation fault)", fix=_LOGS),
-    143: Reason(pattern="143", means="the program was told to end", fix=_LOGS),
-}
 
 
 def known_reason(said: str) -> Reason | None:

@@ -1,16 +1,9 @@
-"""Write something to try things with: a corpus of made-up words, a GLUE task of them, a tiny model.
-
-python -m slipway.containers.data.samples.sample --output corpus.txt --megabytes 2 --seed 1
-python -m slipway.containers.data.samples.sample --task mrpc --output glue/mrpc      (train.tsv and dev.tsv)
-python -m slipway.containers.data.samples.sample --model distilbert --output tiny    (a model directory that fits them)
-"""
+"""A corpus of made-up words, to try things with: the same seed gives the same text."""
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -79,43 +72,3 @@ def write_sample(path: Path, seed: int, size_bytes: int, words: int = WORDS) -> 
             file.writelines(documents(Author(seed, words), size_bytes))
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from error
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m slipway.containers.data.samples.sample",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--megabytes", type=float, default=2.0)
-    parser.add_argument("--seed", type=int, default=1)
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--task", help="a folder with train.tsv and dev.tsv: mrpc or sst2")
-    kind.add_argument("--model", help="a folder with a tiny model for them: bert or distilbert")
-    options = parser.parse_args(arguments)
-    try:
-        _write(options)
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(options.output)
-    return 0
-
-
-def _write(options: argparse.Namespace) -> None:
-    """Imported on use: both take names from here."""
-    if options.task:
-        from slipway.containers.data.samples.glue_sample import write_task
-
-        write_task(options.output, options.task, seed=options.seed)
-    elif options.model:
-        from slipway.containers.data.samples.model_sample import write_model
-
-        write_model(options.output, options.model, seed=options.seed)
-    else:
-        write_sample(options.output, options.seed, int(options.megabytes * 1e6))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

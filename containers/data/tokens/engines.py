@@ -1,0 +1,21 @@
+"""Chooses what turns text into rows: the compiled core where it can be had, else Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slipway.containers.data.tokens.engine import Engine
+from slipway.containers.data.tokens.settings import Settings
+
+
+def best_engine() -> tuple[Callable[[Settings], Engine], str]:
+    """The fastest that this machine has, and a line about why it is not the compiled one, if so."""
+    from slipway.containers.data.tokens.compiled import CannotCompile, library
+    from slipway.containers.data.tokens.engine_native import NativeEngine
+    from slipway.containers.data.tokens.engine_python import PythonEngine
+
+    try:
+        library()
+    except CannotCompile as error:
+        return PythonEngine, f"{error}; Python makes the same rows about 50 times slower"
+    return NativeEngine, ""

@@ -1,0 +1,42 @@
+"""How numbers of an estimate are written in a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    pass
+
+
+NO_BAND = "no band"
+
+
+def rounded(places: int) -> Any:
+    def form(value: object) -> str:
+        assert isinstance(value, int | float)
+        return f"{value:,.{places}f}"
+
+    return form
+
+
+def percent(value: object) -> str:
+    assert isinstance(value, int | float)
+    return f"{value * 100:.1f} %"
+
+
+def band(value: object) -> str:
+    assert isinstance(value, int | float)
+    return f"± {value * 100:.0f} %"
+
+
+def steps(value: object) -> str:
+    assert isinstance(value, int)
+    return f"{value:,} ×"
+
+
+def hours(value: object) -> str:
+    """Minutes are what a short job is told in."""
+    assert isinstance(value, int | float)
+    if value >= 1:
+        return f"{value:,.1f} h"
+    return f"{value * 60:.1f} min" if value * 60 >= 1 else f"{value * 3600:.0f} s"

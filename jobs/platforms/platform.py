@@ -1,0 +1,97 @@
+"""What commands ask of whatever runs jobs: the questions that every platform answers, and what only some can.
+
+A platform is a module, jobs/platforms/<kind>/platform.py, with these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
+
+from slipway.jobs.core.explanation import Explanation
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.run import Found, Listed, Run
+from slipway.jobs.core.targets import Target
+from slipway.jobs.core.text import Say
+from slipway.jobs.platforms.prepared import Prepared, Request
+from slipway.jobs.platforms.sending import Waiting
+from slipway.jobs.recipes import Recipe
+
+T = TypeVar("T", bound=Target)
+R = TypeVar("R", bound=Request)
+T_contra = TypeVar("T_contra", bound=Target, contravariant=True)
+
+
+class Platform(Protocol[T, R]):
+    """What every kind of target can be asked."""
+
+    SERVICE: str  # in AWS's words
+
+    def prepare(self, job: Job, recipe: Recipe, target: T, waits_for: tuple[str, ...]) -> Prepared[T, R]:
+        """Decide everything about a submission. `waits_for` are ids of jobs that have to succeed first."""
+
+    def repeat(self, prepared: Prepared[T, R], job: Job) -> Prepared[T, R]:
+        """Prepare the same submission as another job."""
+
+    def refuse_unready(self, prepared: Prepared[T, R]) -> None:
+        """Refuse what is known to be in vain before anything is asked."""
+
+    def make_ready(self, prepared: Prepared[T, R], say: Say) -> Prepared[T, R]:
+        """See to it that it can run now, or refuse; the last step before it is sent."""
+
+    def send(self, prepared: Prepared[T, R]) -> str:
+        """Send it and return the job's id."""
+
+    def find_job_id(self, name: str, target: T) -> str | None:
+        """Return the id of the job of this whole name."""
+
+    def is_known(self, job_id: str, target: T) -> bool:
+        """Return True if the platform still lists the job."""
+
+    def list_jobs(self, target: T) -> list[Listed]:
+        """List id and name of every job that the platform still knows."""
+
+    def list_runs(self, target: T) -> list[Run]:
+        """Read every job that the platform still knows."""
+
+    def unfinished_runs(self, target: T) -> list[Run]:
+        """Read the jobs that have not ended; none where what ran them was deleted."""
+
+    def refresh(self, job_id: str, target: T) -> Found[T] | None:
+        """Read one job anew; None where the platform does not know it."""
+
+    def log_streams(self, found: Found[T], node: int | None) -> list[tuple[int, str]]:
+        """List the log streams of one node or of all, each with its node."""
+
+    def log_locator(self) -> Callable[[int, str], int]:
+        """Return a function that tells the node of a line from its stream's node and its text."""
+
+    def cancel(self, found: Found[T], reason: str) -> None:
+        """Ask every process of the job to end."""
+
+    def explain(self, found: Found[T]) -> Explanation:
+        """Say why the job is not running, or why it failed."""
+
+
+@runtime_checkable
+class HasNodes(Protocol[T_contra]):
+    """A platform whose machines are there before a job is."""
+
+    def node_rows(self, target: T_contra) -> Sequence[Mapping[str, object]]:
+        """List the machines, and whether each is ready."""
+
+
+@runtime_checkable
+class HasDependencies(Protocol[T_contra]):
+    """A platform on which a job can wait for another."""
+
+    def find_dependencies_of(self, run: Run, target: T_contra) -> list[Run]:
+        """Return the jobs that this one waits for, as far as the platform still knows them."""
+
+
+@runtime_checkable
+class MayHaveTwins(Protocol[T_contra]):
+    """A platform that takes two jobs of one name where two machines send them in the same instant."""
+
+    def keep_first(self, sent: str, name: str, target: T_contra, waiting: Waiting, say: Say) -> str:
+        """End every job of this name but the first, and return its id."""

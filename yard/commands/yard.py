@@ -1,0 +1,263 @@
+"""`slipway yard`: the AWS of this machine. A subcommand is a function here; its work is done in yard."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from io import BufferedReader, TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from slipway.containers.runtime.named_files import open_regular, read_text
+from slipway.jobs.commands.output import (
+    Column,
+    json_option,
+    print_json,
+    print_record,
+    print_table,
+    print_text,
+    say,
+)
+from slipway.jobs.core.errors import SlipwayError
+from slipway.yard.commands import hosts
+
+if TYPE_CHECKING:
+    from slipway.yard.state import YardState
+
+FOLLOW_POLL_S = 0.3
+MOST_BODY_BYTES = 16 << 20
+# Of gateway/faults.py and environment.py, which help and completion do not load; a test compares them.
+FAULT_KINDS = ("throttle", "server-error", "drop-response", "insufficient-capacity", "respond")
+SHELLS = ("sh", "fish")
+
+STATUS = (
+    Column(name="endpoint"),
+    Column(name="pid"),
+    Column(name="uptime_s", title="up for", unit="s"),
+    Column(name="memory_mib", title="memory", unit="MiB"),
+)
+STACKS = (Column(name="name", title="stack"), Column(name="region"), Column(name="status"))
+SERVICES = (Column(name="name", title="served by Slipway itself"),)
+TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="how far to trust it"))
+STAND_INS = (Column(name="name", title="stands in for what no account has at first"),)
+JOBS = (Column(name="name", title="jobs of AWS Batch are real processes here"),)
+HOSTS = (Column(name="name", title="instances of Auto Scaling groups are real hosts here"),)
+BAKES = (Column(name="name", title="machine images are baked for real here"),)
+FAULTS = (
+    Column(name="service"),
+    Column(name="operation"),
+    Column(name="kind"),
+    Column(name="times", align="right", absent="until cleared"),
+    Column(name="struck", align="right"),
+)
+
+
+@click.group()
+def command() -> None:
+    """The yard: an AWS on this machine, with no account behind it.
+
+    \b
+    slipway yard up
+    eval "$(slipway yard env)"      # from here on, AWS tools in this shell talk to the yard
+    cdk deploy --all
+    slipway yard down               # stops it and removes all it made
+    """
+
+
+@command.command()
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Take this port or none  [default: 5566 or the next]"
+)
+def up(port: int | None) -> None:
+    """Start the yard, or find it up already.
+
+    A job starts when this machine has enough memory free for it. SLIPWAY_YARD_MEMORY_MIB, set when the yard
+    starts, is what all jobs may take together instead of what is free.
+
+    A script can have it end with a process: SLIPWAY_YARD_UNTIL_EXIT_OF=$$ slipway yard up
+    """
+    from slipway.yard import process
+
+    found = process.up(port)
+    if found.died:
+        say(f"no yard was up: {found.died}")
+    say(f"the yard is {'up already' if found.was_up else 'up'} at {found.state.endpoint}")
+    say('point AWS tools at it: eval "$(slipway yard env)"')
+
+
+@command.command()
+def down() -> None:
+    """Stop the yard and remove everything it made."""
+    from slipway.yard import process
+
+    stopped = process.down()
+    say(
+        f"the yard at {stopped.endpoint} is down" if stopped else "the yard was not up; nothing is left of it"
+    )
+
+
+@command.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show where the yard is, what is deployed, and how far to trust each type of resource."""
+    from slipway.yard import process
+    from slipway.yard.endpoint import control
+
+    yard = process.required()
+    found: dict[str, Any] = {"endpoint": yard.endpoint, **control(yard, "GET", "/status")}
+    if as_json:
+        print_json(found)
+        return
+    print_record("", STATUS, found, as_json=False)
+    print_table("stacks", STACKS, found["stacks"], as_json=False)
+    print_table("", SERVICES, _named([*found["own_services"], *found["own_operations"]]), as_json=False)
+    print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
+    print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
+    print_table("", BAKES, _named(found["bakes"]), as_json=False)
+    print_table("", HOSTS, _named(found["hosts"]), as_json=False)
+    types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
+    print_table("", TYPES, types, as_json=False)
+
+
+@command.command()
+@click.option("--follow", "-f", is_flag=True, help="Go on printing until the yard stops, or Ctrl-C.")
+def logs(follow: bool) -> None:
+    """Print the yard's log: every request and its status, and the traceback of every crash."""
+    from slipway.yard.state import LOG_FILE, home
+
+    try:
+        with _opened_log(home() / LOG_FILE) as log:
+            for text in _log_texts(log, follow):
+                print_text(text)
+    except FileNotFoundError:
+        raise SlipwayError("there is no log: the yard is not up", hint="start it: slipway yard up") from None
+
+
+@command.command()
+@click.option(
+    "--shell", type=click.Choice(SHELLS), default="sh", show_default=True, help="For bash and zsh: sh."
+)
+def env(shell: str) -> None:
+    """Print what points AWS tools at the yard, for `eval "$(slipway yard env)"`."""
+    from slipway.yard import process
+    from slipway.yard.environment import script
+
+    print_text(script(shell, process.required(), os.environ))
+
+
+@command.command(name="kill-node")
+@click.argument("name")
+@click.argument("node", type=click.IntRange(0), required=False)
+def kill_node(name: str, node: int | None) -> None:
+    """Kill a machine, as one that loses its power: the host NAME, or NODE of the running job NAME.
+
+    A name is a host's (name, instance, address) or a job's (id or name), or the beginning of one. No process
+    there hears a signal. The Auto Scaling group of a host starts another one.
+    """
+    from slipway.yard.endpoint import control
+
+    if node is None:
+        host = control(_yard(), "POST", "/kill-host", {"host": name})
+        say(f"host {host} is gone")
+        return
+    job = control(_yard(), "POST", "/kill-node", {"job": name, "node": node})
+    say(f"node {node} of {job} is gone")
+
+
+command.add_command(hosts.hosts)
+command.add_command(hosts.ssh)
+
+
+@command.group()
+def fault() -> None:
+    """Script faults: make calls to the yard fail, to see what comes of it."""
+
+
+@fault.command(name="add")
+@click.argument("service")
+@click.argument("operation")
+@click.argument("kind", type=click.Choice(FAULT_KINDS))
+@click.option(
+    "--times", type=click.IntRange(1), default=1, show_default=True, help="How many calls it strikes."
+)
+@click.option("--always", is_flag=True, help="Strike every call until cleared.")
+@click.option(
+    "--body",
+    type=click.Path(path_type=Path),
+    help="respond: a file with a JSON list of the results, in order.",
+)
+def add_fault(service: str, operation: str, kind: str, times: int, always: bool, body: Path | None) -> None:
+    """Strike OPERATION of SERVICE ("*": all of its operations), named as boto3 and AWS name them.
+
+    \b
+    slipway yard fault add batch SubmitJob throttle --times 3
+    """
+    from slipway.yard.gateway.faults import Fault, Kind, script
+
+    try:
+        rule = Fault(
+            service=service,
+            operation=operation,
+            kind=Kind(kind),
+            times=None if always else times,
+            body=_results(body),
+        )
+    except ValueError as error:
+        raise SlipwayError(str(error), hint="slipway yard fault add --help") from error
+    script(_yard(), rule)
+    say(f"scripted: {kind} on {service}:{operation}, {'until cleared' if always else f'{times} times'}")
+
+
+@fault.command(name="list")
+@json_option
+def list_faults(as_json: bool) -> None:
+    """List the scripted faults and how often each has struck."""
+    from slipway.yard.gateway.faults import scripted
+
+    print_table("faults", FAULTS, scripted(_yard()), as_json=as_json)
+
+
+@fault.command(name="clear")
+def clear_faults() -> None:
+    """Remove every scripted fault."""
+    from slipway.yard.gateway.faults import unscript
+
+    unscript(_yard())
+    say("no fault is scripted now")
+
+
+def _yard() -> YardState:
+    from slipway.yard import process
+
+    return process.required()
+
+
+def _named(names: list[str]) -> list[Mapping[str, object]]:
+    return [{"name": name} for name in names]
+
+
+def _results(body: Path | None) -> list[Any]:
+    found = json.loads(read_text(body, MOST_BODY_BYTES)) if body else []
+    if not isinstance(found, list) or not all(isinstance(result, dict) for result in found):
+        raise ValueError("--body is a JSON list of objects, each the result of one call")
+    return found
+
+
+def _opened_log(path: Path) -> TextIO:
+    return TextIOWrapper(BufferedReader(open_regular(path)), encoding="utf-8", errors="replace")
+
+
+def _log_texts(log: TextIO, follow: bool) -> Iterator[str]:
+    from slipway.yard import process
+
+    while True:
+        is_up = process.running() is not None
+        if text := log.read():
+            yield text
+        if not follow or not is_up:
+            return
+        time.sleep(FOLLOW_POLL_S)
