@@ -80,7 +80,7 @@ def find_band(word: str, device: str) -> Band:
 
 @lru_cache(maxsize=1)
 def known_bands() -> Mapping[tuple[str, str], Band]:
-    text = files("slipway.jobs.estimate").joinpath("bands.csv").read_text(encoding="utf-8")
+    text = files("slipway.jobs.estimate.evidence").joinpath("bands.csv").read_text(encoding="utf-8")
     rows = read_rows(text, "bands.csv", _COLUMNS, _decode, most=len(WORDS) * len(_DEVICES))
     return {(row.word, row.device): row for row in rows}
 

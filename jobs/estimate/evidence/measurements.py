@@ -62,7 +62,7 @@ class Measurement:
 
 @lru_cache(maxsize=1)
 def our_measurements() -> tuple[Measurement, ...]:
-    text = files("slipway.jobs.estimate").joinpath("calibration.csv").read_text(encoding="utf-8")
+    text = files("slipway.jobs.estimate.evidence").joinpath("calibration.csv").read_text(encoding="utf-8")
     return decode_measurements(text, "calibration.csv")
 
 

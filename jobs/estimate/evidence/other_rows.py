@@ -65,7 +65,7 @@ class Published:
 
 @lru_cache(maxsize=1)
 def other_rows() -> tuple[Published, ...]:
-    text = files("slipway.jobs.estimate").joinpath("other_rows.csv").read_text(encoding="utf-8")
+    text = files("slipway.jobs.estimate.evidence").joinpath("other_rows.csv").read_text(encoding="utf-8")
     return read_rows(text, "other_rows.csv", _COLUMNS, _decode, most=_MOST_ROWS)
 
 
