@@ -15,10 +15,10 @@ from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.images.payload import payload_of
-from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps, PayloadProps
-from slipway.infra.stacks.bakery_network import BakeryNetworkProps, BakeryNetworkStack
+from slipway.infra.patterns.images.payload_asset import PayloadFile
+from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps
+from slipway.infra.stacks.bakery_network import BakeryNetworkStack, BakeryNetworkStackProps
 from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
-from slipway.jobs.core.images.amis import IMAGE_TAG
 from slipway.jobs.core.images.container_locks import read_lock
 
 _PREFIX = "slipway-bakery"
@@ -30,7 +30,13 @@ def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
         for image in images:
             if image.region not in networks:
                 networks[image.region] = _network(app, image)
-            _bakery(app, image, networks[image.region], _payload(Path(folder), image))
+            props = BakeryStackProps(
+                image=image,
+                network=networks[image.region].network,
+                lock=_lock(image.name),
+                payload=_payload(Path(folder), image),
+            )
+            BakeryStack(app, bakery_stack_name(image.name), props=props)
 
 
 def bakery_stack_name(image: str) -> str:
@@ -39,43 +45,7 @@ def bakery_stack_name(image: str) -> str:
 
 def _network(app: cdk.App, image: MachineImage) -> BakeryNetworkStack:
     name = f"{_PREFIX}-network-{image.region}"
-    props = BakeryNetworkProps(
-        stack_name=name,
-        env=_environment(image),
-        region=image.region,
-        zone=image.zone,
-        log_retention_days=image.log_retention_days,
-    )
-    return BakeryNetworkStack(app, name, props=props)
-
-
-def _bakery(
-    app: cdk.App, image: MachineImage, network: BakeryNetworkStack, payload: PayloadProps | None
-) -> None:
-    name = bakery_stack_name(image.name)
-    tags = {**image.tags, IMAGE_TAG: image.name}
-    props = BakeryStackProps(
-        image=image.name,
-        stack_name=name,
-        env=_environment(image),
-        region=image.region,
-        parent=image.parent,
-        components=image.components,
-        lock=_lock(image.name),
-        payload=payload,
-        instance_type=image.instance_type,
-        root_volume_gib=image.root_volume_gib,
-        keep_images=image.keep_images,
-        subnet_id=network.subnet_id,
-        security_group_id=network.security_group_id,
-        log_bucket=network.logs,
-        log_key=network.log_key,
-        log_retention_days=image.log_retention_days,
-        tags=tags,
-    )
-    stack = BakeryStack(app, name, props=props)
-    for key, value in tags.items():
-        cdk.Tags.of(stack).add(key, value)
+    return BakeryNetworkStack(app, name, props=BakeryNetworkStackProps(image=image))
 
 
 def _lock(image: str) -> LockProps:
@@ -86,7 +56,7 @@ def _lock(image: str) -> LockProps:
     )
 
 
-def _payload(folder: Path, image: MachineImage) -> PayloadProps | None:
+def _payload(folder: Path, image: MachineImage) -> PayloadFile | None:
     """In a file for as long as the CDK takes to copy it into the assembly."""
     asked = {each for name in image.components for each in asked_parameters(name)}
     if not asked & PAYLOAD_PARAMETERS:
@@ -94,8 +64,4 @@ def _payload(folder: Path, image: MachineImage) -> PayloadProps | None:
     payload = payload_of(image.name)
     file = folder / f"{image.name}.zip"
     file.write_bytes(payload.content)
-    return PayloadProps(file=file, digest=payload.digest)
-
-
-def _environment(image: MachineImage) -> cdk.Environment:
-    return cdk.Environment(account=image.account, region=image.region)
+    return PayloadFile(path=file, digest=payload.digest)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated
 
 from slipway.infra.declare.checks.values import between, known_instance_type, known_region, matching
+from slipway.jobs.core.images.amis import IMAGE_TAG
 
 _NAME = matching(r"[a-z0-9]+(-[a-z0-9]+)*", "the name of a folder of containers/images", longest=64)
 _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
@@ -38,3 +40,8 @@ class MachineImage:
     keep_images: Annotated[int, between(1, 100)] = 5  # older ones are deleted with their snapshots
     log_retention_days: Annotated[int, between(1, 3653, "days")] = 365
     tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def billing_tags(self) -> Mapping[str, str]:
+        """Return the declared tags and the machine image's own."""
+        return MappingProxyType({**self.tags, IMAGE_TAG: self.name})

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from slipway.infra.declare.checks.values import (
@@ -20,6 +22,7 @@ from slipway.infra.declare.checks.values import (
     matching,
     one_of,
 )
+from slipway.jobs.core.names import CLUSTER_TAG
 
 
 class ClusterKind(StrEnum):
@@ -114,6 +117,11 @@ class Cluster:
     keep_data: bool = True  # False: bucket, repositories, file system and key go with the stack
     tags: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def billing_tags(self) -> Mapping[str, str]:
+        """Return the declared tags and the cluster's own, by which its budget counts."""
+        return MappingProxyType({**self.tags, CLUSTER_TAG: self.name})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCluster(Cluster):
@@ -127,6 +135,14 @@ class BatchCluster(Cluster):
     job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48
     job_attempts: Annotated[int, between(1, 10, why="1 is no retry")] = 3
     runnable_timeout_minutes: Annotated[int, between(10, 1440, "minutes")] = 60
+
+    @property
+    def job_timeout(self) -> timedelta:
+        return timedelta(hours=self.job_timeout_hours)
+
+    @property
+    def runnable_timeout(self) -> timedelta:
+        return timedelta(minutes=self.runnable_timeout_minutes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,3 +164,7 @@ class MpiCluster(Cluster):
     stop_at: Annotated[str, _CRON] | None = None  # none, as soon as no job runs
     time_zone: Annotated[str, _TIME_ZONE] = "Etc/UTC"  # of the two above
     job_timeout_hours: Annotated[int, between(1, 48, "hours", why="Systems Manager ends a command then")] = 48
+
+    @property
+    def job_timeout(self) -> timedelta:
+        return timedelta(hours=self.job_timeout_hours)

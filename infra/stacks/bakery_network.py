@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import Environment, Stack
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Egress
+from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.images.bakery_network import BakeryNetwork
 from slipway.infra.patterns.network.flow_logs import FlowLogs, FlowLogsProps
 from slipway.infra.patterns.network.vpc import Vpc, VpcProps
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
@@ -24,23 +25,20 @@ _CIDR = "10.60.0.0/24"  # reached by nobody and peered with nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BakeryNetworkProps:
-    stack_name: str
-    env: Environment
-    region: str
-    zone: str
-    log_retention_days: int
+class BakeryNetworkStackProps:
+    image: MachineImage  # the first of its region: all of a region have one account and one zone
 
 
-class BakeryNetworkStack(Stack):
-    def __init__(self, scope: Construct, id: str, *, props: BakeryNetworkProps) -> None:
-        super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
-        self.log_key: kms.IKey = EncryptionKey(
+class BakeryNetworkStack(DeclaredStack):
+    def __init__(self, scope: Construct, id: str, *, props: BakeryNetworkStackProps) -> None:
+        image = props.image
+        super().__init__(scope, id, declared=image, tags={})
+        log_key = EncryptionKey(
             self,
             "LogKey",
             props=EncryptionKeyProps(
                 description="Logs of the machine images that Slipway bakes",
-                region=props.region,
+                region=image.region,
                 users=(KeyUser.LOGS,),
                 keep=False,
             ),
@@ -48,23 +46,25 @@ class BakeryNetworkStack(Stack):
         vpc = Vpc(
             self,
             "Vpc",
-            props=VpcProps(name=props.stack_name, cidr=_CIDR, zone=props.zone, egress=Egress.NAT),
+            props=VpcProps(name=id, cidr=_CIDR, zone=image.zone, egress=Egress.NAT),
         )
         FlowLogs(
             self,
             "FlowLogs",
             props=FlowLogsProps(
-                vpc_id=vpc.vpc_id, key=self.log_key, retention_days=props.log_retention_days, keep=False
+                vpc_id=vpc.vpc_id, key=log_key, retention_days=image.log_retention_days, keep=False
             ),
         )
-        self.logs = LogBucket(
-            self, "Logs", props=LogBucketProps(retention_days=props.log_retention_days)
-        ).bucket
-        self.subnet_id = vpc.private_subnet_id
-        self.security_group_id = _machines(self, vpc.vpc_id).attr_group_id
+        logs = LogBucket(self, "Logs", props=LogBucketProps(retention_days=image.log_retention_days))
+        self.network: BakeryNetwork = BakeryNetwork(
+            subnet_id=vpc.private_subnet_id,
+            security_group_id=_machines(self, vpc.vpc_id).attr_group_id,
+            log_bucket=logs.bucket,
+            log_key=log_key,
+        )
 
 
-def _machines(stack: Stack, vpc_id: str) -> ec2.CfnSecurityGroup:
+def _machines(stack: BakeryNetworkStack, vpc_id: str) -> ec2.CfnSecurityGroup:
     return ec2.CfnSecurityGroup(
         stack,
         "Machines",

@@ -4,170 +4,136 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
-from aws_cdk import CfnParameter, Environment, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret, ClusterSecretProps
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
+from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.mpi.mpi_access import MpiAccess, MpiAccessProps
-from slipway.infra.patterns.mpi.node_group import Hours, NodeGroup, NodeGroupProps
+from slipway.infra.patterns.mpi.node_group import NodeGroup, NodeGroupProps, node_group_name
 from slipway.infra.patterns.mpi.run_documents import RunDocuments, RunDocumentsProps, document_name
-from slipway.infra.patterns.nodes.boot import SHARED, Work, boot_parameters
-from slipway.infra.patterns.nodes.launch_template import Machine, NodeTemplate, NodeTemplateProps
-from slipway.infra.patterns.nodes.markets import Purchase
-from slipway.infra.patterns.nodes.places import PlaceProps, node_security_group
-from slipway.infra.patterns.nodes.processors import leaves_threads_to_linux
+from slipway.infra.patterns.network.cluster_network import ClusterNetwork
+from slipway.infra.patterns.nodes.boot import IdleProbe, boot_parameters
+from slipway.infra.patterns.nodes.image_parameter import node_image_id
+from slipway.infra.patterns.nodes.launch_template import LaunchedMachine, NodeTemplate, NodeTemplateProps
+from slipway.infra.patterns.nodes.markets import purchase
+from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
+from slipway.infra.patterns.nodes.node_network import node_security_group
+from slipway.infra.patterns.nodes.processors import threads_after_boot
+from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
-from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.targets import MpiTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineProps:
-    instance_type: InstanceType
-    nodes: int
-    efa_interfaces: int
-    purchase: Purchase
-    machine_image: str
-    ami_parameter: str
-    root_volume_gib: int
-    mpi: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpiProps:
-    cluster: str
-    stack_name: str
-    env: Environment
-    place: PlaceProps
-    machines: MachineProps
-    node_group: str
-    idle_minutes: int | None
-    hours: Hours
-    ssh_cidrs: tuple[str, ...]
-    bucket: s3.IBucket
-    data_key: kms.IKey
-    files: SharedFiles | None
+class MpiStackProps:
+    cluster: MpiCluster
+    network: ClusterNetwork
+    storage: ClusterStorage
     job_logs: EncryptedLogGroup
-    job_timeout_hours: int
-    tags: Mapping[str, str]
 
 
-class MpiStack(Stack):
-    def __init__(self, scope: Construct, id: str, *, props: MpiProps) -> None:
-        super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
+class MpiStack(DeclaredStack):
+    def __init__(self, scope: Construct, id: str, *, props: MpiStackProps) -> None:
+        cluster = props.cluster
+        super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         secret = ClusterSecret(
-            self, "Secret", props=ClusterSecretProps(cluster=props.cluster, region=props.place.region)
+            self, "Secret", props=ClusterSecretProps(cluster=cluster.name, region=cluster.region)
         )
         access = MpiAccess(
             self,
             "Access",
             props=MpiAccessProps(
-                node_group=props.node_group,
-                bucket=props.bucket,
-                data_key=props.data_key,
+                node_group=node_group_name(cluster.name),
+                storage=props.storage,
                 secret=secret,
                 log_group_arn=props.job_logs.arn,
             ),
         )
         template = _template(self, props, access.node_role, secret)
         _node_group(self, props, access.node_role, template)
-        RunDocuments(
-            self,
-            "Documents",
-            props=RunDocumentsProps(
-                cluster=props.cluster, job_timeout_seconds=props.job_timeout_hours * 3600
-            ),
-        )
+        RunDocuments(self, "Documents", props=RunDocumentsProps(cluster=cluster))
         TargetRecord(self, "Target", props=TargetRecordProps(target=_target(self, props)))
 
 
-def _template(stack: MpiStack, props: MpiProps, role: ServiceRole, secret: ClusterSecret) -> NodeTemplate:
-    image_id = CfnParameter(
-        stack,
-        "NodeImage",
-        type="AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>",
-        default=props.machines.ami_parameter,
-        description="Where the id of the nodes' machine image is kept",
-    )
+def _template(
+    stack: MpiStack, props: MpiStackProps, role: ServiceRole, secret: ClusterSecret
+) -> NodeTemplate:
+    cluster = props.cluster
+    image_id = node_image_id(stack, cluster.ami_parameter)
     profile = iam.CfnInstanceProfile(stack, "InstanceProfile", roles=[role.role.role_name])
+    security_group_id = node_security_group(
+        stack, cluster, network=props.network, files=props.storage.files, ssh_cidrs=cluster.ssh_cidrs
+    )
     return NodeTemplate(
         stack,
         "NodeTemplate",
         props=NodeTemplateProps(
-            efa_interfaces=props.machines.efa_interfaces,
-            security_group_id=node_security_group(stack, props.place, props.files, props.ssh_cidrs),
-            root_volume_gib=props.machines.root_volume_gib,
-            purchase=props.machines.purchase,
+            cluster=cluster,
+            security_group_id=security_group_id,
             boot_parameters=_boot_parameters(props, secret),
             boot_script="boot_mpi_node.sh",
-            tags=props.tags,
-            machine=Machine(
-                instance_type=props.machines.instance_type,
-                image_id=image_id.value_as_string,
-                instance_profile_arn=profile.attr_arn,
-            ),
+            machine=LaunchedMachine(image_id=image_id, instance_profile_arn=profile.attr_arn),
         ),
     )
 
 
-def _boot_parameters(props: MpiProps, secret: ClusterSecret) -> Mapping[str, object]:
-    """No secret is among them: anybody on a node may read its user data."""
+def _boot_parameters(props: MpiStackProps, secret: ClusterSecret) -> Mapping[str, object]:
+    """Name everything that a first boot needs, and no secret: anybody on a node may read its user data."""
+    cluster, storage = props.cluster, props.storage
     return {
-        **boot_parameters(props.cluster, props.place.region, props.files, Work.PROCESS),
+        **boot_parameters(cluster.name, cluster.region, storage.files, IdleProbe.PROCESS),
         "secret_arn": secret.arn,
-        "bucket": props.bucket.bucket_name,
-        "file_system_mount": SHARED if props.files else None,
-        "nodes": props.machines.nodes,
-        "mpi": props.machines.mpi,
+        "bucket": storage.bucket.bucket_name,
+        "file_system_mount": storage.files.mount_point,
+        "nodes": cluster.max_nodes,
+        "mpi": cluster.mpi.value,
         "log_group": props.job_logs.name,
-        "smt": "off" if leaves_threads_to_linux(props.machines.instance_type) else "on",
+        "smt": threads_after_boot(instance_type(cluster.instance_type)),
     }
 
 
-def _node_group(stack: MpiStack, props: MpiProps, role: ServiceRole, template: NodeTemplate) -> NodeGroup:
+def _node_group(
+    stack: MpiStack, props: MpiStackProps, role: ServiceRole, template: NodeTemplate
+) -> NodeGroup:
     return NodeGroup(
         stack,
         "NodeGroup",
         props=NodeGroupProps(
-            name=props.node_group,
             cluster=props.cluster,
-            nodes=props.machines.nodes,
-            subnet_id=props.place.subnet_id,
+            subnet_id=props.network.vpc.private_subnet_id,
             template=template,
             node_role=role,
-            in_placement_group=props.machines.purchase.in_placement_group,
-            idle_minutes=props.idle_minutes,
-            hours=props.hours,
         ),
     )
 
 
-def _target(stack: MpiStack, props: MpiProps) -> MpiTarget:
+def _target(stack: MpiStack, props: MpiStackProps) -> MpiTarget:
+    cluster, storage = props.cluster, props.storage
     return MpiTarget(
-        name=props.cluster,
+        name=cluster.name,
         account=stack.account,
-        region=props.place.region,
-        zone=props.place.zone,
-        instance_type=props.machines.instance_type.name,
-        is_spot=props.machines.purchase.is_spot,
-        max_nodes=props.machines.nodes,
-        node_group=props.node_group,
-        run_document=document_name(props.cluster, "run"),
-        stop_document=document_name(props.cluster, "stop"),
+        region=cluster.region,
+        zone=cluster.zone,
+        instance_type=cluster.instance_type,
+        is_spot=purchase(cluster).is_spot,
+        max_nodes=cluster.max_nodes,
+        node_group=node_group_name(cluster.name),
+        run_document=document_name(cluster.name, "run"),
+        stop_document=document_name(cluster.name, "stop"),
         log_group=props.job_logs.name,
-        bucket=props.bucket.bucket_name,
-        machine_image=props.machines.machine_image,
-        ami_parameter=props.machines.ami_parameter,
-        mpi=props.machines.mpi,
-        job_timeout_seconds=props.job_timeout_hours * 3600,
-        efa_interfaces=props.machines.efa_interfaces,
-        file_system_id=props.files.file_system_id if props.files else None,
-        file_system_mount=SHARED if props.files else None,
+        bucket=storage.bucket.bucket_name,
+        machine_image=cluster.machine_image,
+        ami_parameter=cluster.ami_parameter,
+        mpi=cluster.mpi.value,
+        job_timeout_seconds=cluster.job_timeout // timedelta(seconds=1),
+        efa_interfaces=efa_interface_count(cluster),
+        file_system_id=storage.files.file_system_id,
+        file_system_mount=storage.files.mount_point,
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import Environment, Stack
-from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from slipway.infra.declare.types import Egress
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.network.cluster_network import ClusterNetwork
 from slipway.infra.patterns.network.endpoints import (
     ENDPOINTS,
     InterfaceEndpointsProps,
@@ -21,52 +21,46 @@ from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkProps:
-    cluster: str
-    stack_name: str
-    env: Environment
-    region: str
-    zone: str
-    cidr: str
-    egress: Egress
-    services: tuple[str, ...]  # what nodes call
-    log_retention_days: int
-    keep_data: bool
+class NetworkStackProps:
+    cluster: Cluster
+    services: tuple[str, ...]  # of AWS, which the nodes call
 
 
-class NetworkStack(Stack):
+class NetworkStack(DeclaredStack):
     """Logs have a key of their own, made first: flow logs are there before anything that holds data."""
 
-    def __init__(self, scope: Construct, id: str, *, props: NetworkProps) -> None:
-        super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
-        self.log_key: kms.IKey = EncryptionKey(
+    def __init__(self, scope: Construct, id: str, *, props: NetworkStackProps) -> None:
+        cluster = props.cluster
+        super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
+        log_key = EncryptionKey(
             self,
             "LogKey",
             props=EncryptionKeyProps(
-                description=f"Logs and alerts of Slipway cluster {props.cluster}",
-                region=props.region,
+                description=f"Logs and alerts of Slipway cluster {cluster.name}",
+                region=cluster.region,
                 users=(KeyUser.LOGS, KeyUser.ALARMS, KeyUser.EVENTS),
-                keep=props.keep_data,
+                keep=cluster.keep_data,
             ),
         ).key
-        self.vpc = Vpc(
+        vpc = Vpc(
             self,
             "Vpc",
-            props=VpcProps(name=props.stack_name, cidr=props.cidr, zone=props.zone, egress=props.egress),
+            props=VpcProps(name=id, cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress),
         )
         FlowLogs(
             self,
             "FlowLogs",
             props=FlowLogsProps(
-                vpc_id=self.vpc.vpc_id,
-                key=self.log_key,
-                retention_days=props.log_retention_days,
-                keep=props.keep_data,
+                vpc_id=vpc.vpc_id,
+                key=log_key,
+                retention_days=cluster.log_retention_days,
+                keep=cluster.keep_data,
             ),
         )
-        S3Endpoint(self, "S3Endpoint", props=S3EndpointProps(region=props.region, vpc=self.vpc))
-        self.endpoint_security_group_id = ENDPOINTS[props.egress](
-            self,
-            "Endpoints",
-            InterfaceEndpointsProps(region=props.region, vpc=self.vpc, services=props.services),
+        S3Endpoint(self, "S3Endpoint", props=S3EndpointProps(region=cluster.region, vpc=vpc))
+        endpoints = InterfaceEndpointsProps(region=cluster.region, vpc=vpc, services=props.services)
+        self.network: ClusterNetwork = ClusterNetwork(
+            vpc=vpc,
+            endpoint_security_group_id=ENDPOINTS[cluster.egress](self, "Endpoints", endpoints),
+            log_key=log_key,
         )

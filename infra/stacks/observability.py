@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aws_cdk import Environment, Stack
-from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.network.cluster_network import ClusterNetwork
 from slipway.infra.patterns.observability.alarms import (
     AlertTopic,
     AlertTopicProps,
@@ -22,59 +23,38 @@ from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, Encrypt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservabilityProps:
-    cluster: str
-    stack_name: str
-    env: Environment
-    log_key: kms.IKey
-    log_retention_days: int
-    keep_data: bool
-    stuck: Callable[[Construct], StuckEvents]
-    dashboard_name: str
-    budget_usd_per_month: int
-    alert_email: str
+class ObservabilityStackProps:
+    cluster: Cluster
+    network: ClusterNetwork
+    stuck: Callable[[Construct], StuckEvents]  # tells why jobs of this kind of cluster do not run
 
 
-class ObservabilityStack(Stack):
+class ObservabilityStack(DeclaredStack):
     """It knows what it watches by its name only, so that it can stand before that and outlive it."""
 
-    def __init__(self, scope: Construct, id: str, *, props: ObservabilityProps) -> None:
-        super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
+    def __init__(self, scope: Construct, id: str, *, props: ObservabilityStackProps) -> None:
+        cluster, key = props.cluster, props.network.log_key
+        super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         self._props = props
         self.job_logs = self.add_log_group("JobLogs")
-        topic = AlertTopic(
-            self, "Alerts", props=AlertTopicProps(key=props.log_key, email=props.alert_email)
-        ).topic
+        topic = AlertTopic(self, "Alerts", props=AlertTopicProps(key=key, email=cluster.alert_email)).topic
         alarms = ClusterAlarms(
             self,
             "Alarms",
-            props=ClusterAlarmsProps(cluster=props.cluster, stuck=props.stuck, topic=topic),
+            props=ClusterAlarmsProps(cluster=cluster.name, stuck=props.stuck, topic=topic),
         )
         ClusterDashboard(
             self,
             "Dashboard",
             props=ClusterDashboardProps(
-                name=props.dashboard_name,
-                cluster=props.cluster,
-                alarms=alarms,
-                log_group_name=self.job_logs.name,
+                cluster=cluster.name, alarms=alarms, log_group_name=self.job_logs.name
             ),
         )
-        ClusterBudget(
-            self,
-            "Budget",
-            props=ClusterBudgetProps(
-                cluster=props.cluster, usd_per_month=props.budget_usd_per_month, email=props.alert_email
-            ),
-        )
+        ClusterBudget(self, "Budget", props=ClusterBudgetProps(cluster=cluster))
 
     def add_log_group(self, id: str) -> EncryptedLogGroup:
-        return EncryptedLogGroup(
-            self,
-            id,
-            props=EncryptedLogGroupProps(
-                key=self._props.log_key,
-                retention_days=self._props.log_retention_days,
-                keep=self._props.keep_data,
-            ),
+        cluster, key = self._props.cluster, self._props.network.log_key
+        props = EncryptedLogGroupProps(
+            key=key, retention_days=cluster.log_retention_days, keep=cluster.keep_data
         )
+        return EncryptedLogGroup(self, id, props=props)

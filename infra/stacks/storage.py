@@ -4,65 +4,51 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import Environment, Stack
 from constructs import Construct
 
-from slipway.infra.declare.types import FileSystem
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.images.repositories import ImageRepository, ImageRepositoryProps
+from slipway.infra.patterns.network.cluster_network import ClusterNetwork
 from slipway.infra.patterns.storage.buckets import DataBucket, DataBucketProps
+from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps
 from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorageProps:
-    cluster: str
-    stack_name: str
-    env: Environment
-    region: str
-    vpc_id: str
-    subnet_id: str
-    file_system: FileSystem
-    fsx_capacity_gib: int
-    fsx_mbps_per_tib: int
-    log_retention_days: int
-    keep_data: bool
+class StorageStackProps:
+    cluster: Cluster
+    network: ClusterNetwork
 
 
-class StorageStack(Stack):
-    def __init__(self, scope: Construct, id: str, *, props: StorageProps) -> None:
-        super().__init__(scope, id, stack_name=props.stack_name, env=props.env)
-        self.key = EncryptionKey(
+class StorageStack(DeclaredStack):
+    def __init__(self, scope: Construct, id: str, *, props: StorageStackProps) -> None:
+        cluster = props.cluster
+        super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
+        key = EncryptionKey(
             self,
             "DataKey",
             props=EncryptionKeyProps(
-                description=f"Data of Slipway cluster {props.cluster}",
-                region=props.region,
-                keep=props.keep_data,
+                description=f"Data of Slipway cluster {cluster.name}",
+                region=cluster.region,
+                keep=cluster.keep_data,
             ),
         ).key
-        self.bucket = DataBucket(
+        data = DataBucket(
             self,
             "Data",
             props=DataBucketProps(
-                key=self.key, log_retention_days=props.log_retention_days, keep=props.keep_data
+                key=key, log_retention_days=cluster.log_retention_days, keep=cluster.keep_data
             ),
-        ).bucket
-        self.files = FILE_SYSTEMS[props.file_system](self, "Files", _file_system(self, props))
-        self._keep = props.keep_data
+        )
+        files = FileSystemProps(name=id, cluster=cluster, vpc=props.network.vpc, key=key)
+        self.storage: ClusterStorage = ClusterStorage(
+            bucket=data.bucket, key=key, files=FILE_SYSTEMS[cluster.file_system](self, "Files", files)
+        )
+        self._keep = cluster.keep_data
 
     def add_image_repository(self) -> ImageRepository:
-        """For clusters whose jobs run in containers."""
-        return ImageRepository(self, "Image", props=ImageRepositoryProps(key=self.key, keep=self._keep))
-
-
-def _file_system(stack: StorageStack, props: StorageProps) -> FileSystemProps:
-    return FileSystemProps(
-        name=props.stack_name,
-        vpc_id=props.vpc_id,
-        subnet_id=props.subnet_id,
-        key=stack.key,
-        capacity_gib=props.fsx_capacity_gib,
-        mbps_per_tib=props.fsx_mbps_per_tib,
-        keep=props.keep_data,
-    )
+        """Add the repository of container images, for clusters whose jobs run in containers."""
+        props = ImageRepositoryProps(key=self.storage.key, keep=self._keep)
+        return ImageRepository(self, "Image", props=props)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.types import FileSystem
-from slipway.infra.patterns.nodes.boot import Work, boot_parameters
-from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.infra.patterns.nodes.boot import IdleProbe, boot_parameters
+from slipway.infra.patterns.storage.file_systems import NO_FILES, SharedFiles
 
 SCRIPTS = Path(__file__).parents[2] / "infra" / "userdata"
 DISK = "Amazon EC2 NVMe Instance Storage"
@@ -53,16 +53,16 @@ class Node:
         return [call.partition(" ")[2] for call in calls if call.partition(" ")[0] == program]
 
 
-def parameters(sort: FileSystem = FileSystem.NONE, work: Work = Work.TASK) -> dict[str, Any]:
+def parameters(sort: FileSystem = FileSystem.NONE, work: IdleProbe = IdleProbe.TASK) -> dict[str, Any]:
     files = SharedFiles(
         kind=sort,
         file_system_id="fs-1",
+        mount_point="/mnt/shared",
         mount_name="abcd",
         security_group_id="sg-1",
         ports=(),
-        calls_back=False,
     )
-    return boot_parameters("dl1", "us-east-1", None if sort is FileSystem.NONE else files, work)
+    return boot_parameters("dl1", "us-east-1", NO_FILES if sort is FileSystem.NONE else files, work)
 
 
 def test_four_local_disks_become_one_striped_scratch(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_node_whose_agent_does_not_answer_is_idle(tmp_path: Path) -> None:
 
 
 def mpi_parameters(sort: FileSystem = FileSystem.NONE, smt: str = "on") -> dict[str, Any]:
-    return {**parameters(sort, Work.PROCESS), "smt": smt}
+    return {**parameters(sort, IdleProbe.PROCESS), "smt": smt}
 
 
 def test_a_machine_of_an_mpi_cluster_reports_mounts_and_leaves_its_threads_to_ec2(tmp_path: Path) -> None:

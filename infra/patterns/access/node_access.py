@@ -6,22 +6,20 @@ from dataclasses import dataclass
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.repositories import pull_statements
 from slipway.infra.patterns.observability.idle_metric import METRIC_NAMESPACE
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key, write_logs
 from slipway.jobs.core.inputs import JOB_PREFIXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAccessProps:
-    bucket: s3.IBucket
-    data_key: kms.IKey
+    storage: ClusterStorage
     log_group_arn: str
 
 
@@ -53,11 +51,11 @@ def _execution(scope: Construct, props: NodeAccessProps) -> ServiceRoleProps:
 def _job(props: NodeAccessProps) -> ServiceRoleProps:
     """A job reads and writes data; it does not touch the sources that images are built from."""
     own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
-    use_bucket = UseBucketProps(bucket=props.bucket, read=own, write=own)
+    use_bucket = UseBucketProps(bucket=props.storage.bucket, read=own, write=own)
     return ServiceRoleProps(
         service="ecs-tasks",
         description="Training: datasets and checkpoints in the data bucket",
-        statements=(*bucket_statements(use_bucket), use_key(props.data_key)),
+        statements=(*bucket_statements(use_bucket), use_key(props.storage.key)),
     )
 
 

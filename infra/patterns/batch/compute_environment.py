@@ -5,32 +5,33 @@ L1: the L2 adds a security group, which overrides the launch template's, and dro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
+from slipway.infra.patterns.nodes.markets import purchase
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.names import derived_name, stack_name
 
-_LONGEST_UPDATE_WAIT_MINUTES = 360
+_LONGEST_UPDATE_WAIT = timedelta(hours=6)
+_MINUTE = timedelta(minutes=1)
+_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePoolProps:
-    instance_type: str
-    vcpus: int
-    max_nodes: int
+    cluster: BatchCluster
     subnet_id: str
     image_id: str
     template: NodeTemplate
     node_role: ServiceRole
-    in_placement_group: bool
-    job_timeout_minutes: int
-    tags: Mapping[str, str]
 
 
 class NodePool(Construct):
@@ -52,7 +53,7 @@ class NodePool(Construct):
             compute_resources=_compute_resources(self, props, profile),
             update_policy=batch.CfnComputeEnvironment.UpdatePolicyProperty(
                 terminate_jobs_on_update=False,
-                job_execution_timeout_minutes=min(props.job_timeout_minutes, _LONGEST_UPDATE_WAIT_MINUTES),
+                job_execution_timeout_minutes=min(props.cluster.job_timeout, _LONGEST_UPDATE_WAIT) // _MINUTE,
             ),
         )
         # Batch starts nodes as soon as there is a job, and they join ECS only with their permissions in
@@ -62,9 +63,8 @@ class NodePool(Construct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQueueProps:
-    name: str
+    cluster: BatchCluster
     pool: NodePool
-    runnable_timeout_seconds: int
 
 
 class JobQueue(Construct):
@@ -73,7 +73,7 @@ class JobQueue(Construct):
         self.resource = batch.CfnJobQueue(
             self,
             "Resource",
-            job_queue_name=props.name,
+            job_queue_name=job_queue_name(props.cluster.name),
             priority=1,
             state="ENABLED",
             compute_environment_order=[
@@ -84,7 +84,7 @@ class JobQueue(Construct):
             job_state_time_limit_actions=[
                 batch.CfnJobQueue.JobStateTimeLimitActionProperty(
                     action="CANCEL",  # the only one for queues on ECS
-                    max_time_seconds=props.runnable_timeout_seconds,
+                    max_time_seconds=props.cluster.runnable_timeout // _SECOND,
                     reason=reason,
                     state="RUNNABLE",
                 )
@@ -102,15 +102,20 @@ TIME_LIMIT_REASONS = (
 )
 
 
+def job_queue_name(cluster: str) -> str:
+    return derived_name("batch", cluster)
+
+
 def _compute_resources(
     scope: Construct, props: NodePoolProps, profile: iam.CfnInstanceProfile
 ) -> batch.CfnComputeEnvironment.ComputeResourcesProperty:
+    cluster = props.cluster
     return batch.CfnComputeEnvironment.ComputeResourcesProperty(
         type="EC2",
         allocation_strategy="BEST_FIT_PROGRESSIVE",
-        instance_types=[props.instance_type],
+        instance_types=[cluster.instance_type],
         minv_cpus=0,
-        maxv_cpus=props.max_nodes * props.vcpus,
+        maxv_cpus=cluster.max_nodes * instance_type(cluster.instance_type).vcpus,
         subnets=[props.subnet_id],
         placement_group=_placement_group(scope, props),
         instance_role=profile.attr_arn,
@@ -124,11 +129,11 @@ def _compute_resources(
             )
         ],
         update_to_latest_image_version=False,
-        tags=props.tags,
+        tags={"Name": stack_name(cluster.name), **cluster.billing_tags},
     )
 
 
 def _placement_group(scope: Construct, props: NodePoolProps) -> str | None:
-    if not props.in_placement_group:
+    if not purchase(props.cluster).in_placement_group:
         return None
     return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref

@@ -5,13 +5,20 @@ L1: the L2 renders a closed range, and then no job can ask for another number of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 
 from aws_cdk import aws_batch as batch
 from constructs import Construct
 
-from slipway.infra.patterns.nodes.accelerators import ContainerNeeds
-from slipway.jobs.catalogue.instances import InstanceType
+from slipway.infra.declare.types import BatchCluster
+from slipway.infra.patterns.access.node_access import NodeAccess
+from slipway.infra.patterns.nodes.accelerators import ContainerNeeds, container_needs
+from slipway.infra.patterns.nodes.boot import SCRATCH
+from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
+from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.jobs.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.core.retries import RETRY_RULES
 
 _Definition = batch.CfnJobDefinition
@@ -26,26 +33,12 @@ _EVERY_PERMISSION = ("READ", "WRITE", "MKNOD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostFolder:
-    """The same path on the node and in the container."""
-
-    name: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MultiNodeJobProps:
+    cluster: BatchCluster
     image: str
-    instance_type: InstanceType
-    needs: ContainerNeeds
-    nodes: int
-    job_role_arn: str
-    execution_role_arn: str
+    access: NodeAccess
     log_group_name: str
-    region: str
-    folders: tuple[HostFolder, ...]
-    timeout_seconds: int
-    attempts: int
+    files: SharedFiles
 
 
 class MultiNodeJob(Construct):
@@ -57,37 +50,42 @@ class MultiNodeJob(Construct):
             type="multinode",
             node_properties=_Definition.NodePropertiesProperty(
                 main_node=0,
-                num_nodes=props.nodes,
+                num_nodes=props.cluster.max_nodes,
                 node_range_properties=[
                     _Definition.NodeRangePropertyProperty(target_nodes="0:", container=_container(props))
                 ],
             ),
             retry_strategy=_Definition.RetryStrategyProperty(
-                attempts=props.attempts, evaluate_on_exit=_evaluate_on_exit()
+                attempts=props.cluster.job_attempts, evaluate_on_exit=_evaluate_on_exit()
             ),
-            timeout=_Definition.TimeoutProperty(attempt_duration_seconds=props.timeout_seconds),
+            timeout=_Definition.TimeoutProperty(
+                attempt_duration_seconds=props.cluster.job_timeout // timedelta(seconds=1)
+            ),
             propagate_tags=True,
         )
 
 
-def job_memory_mib(instance_type: InstanceType) -> int:
-    nominal = int(instance_type.memory_mib * _REGISTERED_SHARE)
-    return min(nominal, instance_type.registered_memory_mib or nominal)
+def job_memory_mib(type_: InstanceType) -> int:
+    nominal = int(type_.memory_mib * _REGISTERED_SHARE)
+    return min(nominal, type_.registered_memory_mib or nominal)
 
 
-def shared_memory_mib(instance_type: InstanceType) -> int:
-    return min(_SHARED_MEMORY_MIB, int(instance_type.memory_mib * _SHARED_MEMORY_SHARE))
+def shared_memory_mib(type_: InstanceType) -> int:
+    return min(_SHARED_MEMORY_MIB, int(type_.memory_mib * _SHARED_MEMORY_SHARE))
 
 
 def _container(props: MultiNodeJobProps) -> batch.CfnJobDefinition.ContainerPropertiesProperty:
+    type_ = instance_type(props.cluster.instance_type)
+    needs = container_needs(type_, efa_interface_count(props.cluster))
+    folders = _folders(props.files)
     return _Definition.ContainerPropertiesProperty(
         image=props.image,
-        instance_type=props.instance_type.name,
-        job_role_arn=props.job_role_arn,
-        execution_role_arn=props.execution_role_arn,
+        instance_type=type_.name,
+        job_role_arn=props.access.job_role.arn,
+        execution_role_arn=props.access.execution_role.arn,
         privileged=False,
-        resource_requirements=_resources(props),
-        linux_parameters=_linux(props),
+        resource_requirements=_resources(type_, needs),
+        linux_parameters=_linux(type_, needs),
         ulimits=[
             # EFA and the accelerators pin memory; data loaders and checkpoints open many files.
             _Definition.UlimitProperty(name="memlock", soft_limit=-1, hard_limit=-1),
@@ -95,53 +93,57 @@ def _container(props: MultiNodeJobProps) -> batch.CfnJobDefinition.ContainerProp
         ],
         environment=[
             _Definition.EnvironmentProperty(name=name, value=value)
-            for name, value in sorted(props.needs.environment.items())
+            for name, value in sorted(needs.environment.items())
         ],
         volumes=[
-            _Definition.VolumesProperty(
-                name=folder.name, host=_Definition.VolumesHostProperty(source_path=folder.path)
-            )
-            for folder in props.folders
+            _Definition.VolumesProperty(name=name, host=_Definition.VolumesHostProperty(source_path=path))
+            for name, path in folders.items()
         ],
         mount_points=[
-            _Definition.MountPointsProperty(source_volume=folder.name, container_path=folder.path)
-            for folder in props.folders
+            _Definition.MountPointsProperty(source_volume=name, container_path=path)
+            for name, path in folders.items()
         ],
         log_configuration=_Definition.LogConfigurationProperty(
             log_driver="awslogs",
             options={
                 "awslogs-group": props.log_group_name,
-                "awslogs-region": props.region,
+                "awslogs-region": props.cluster.region,
                 "awslogs-stream-prefix": "job",
             },
         ),
     )
 
 
+def _folders(files: SharedFiles) -> Mapping[str, str]:
+    """Return the folders of a node that its containers see under the same path, by name."""
+    paths = [path for path in (SCRATCH, files.mount_point) if path is not None]
+    return {path.rpartition("/")[2]: path for path in paths}
+
+
 def _evaluate_on_exit() -> list[batch.CfnJobDefinition.EvaluateOnExitProperty]:
     return [_Definition.EvaluateOnExitProperty(**asdict(rule)) for rule in RETRY_RULES]
 
 
-def _linux(props: MultiNodeJobProps) -> batch.CfnJobDefinition.LinuxParametersProperty:
+def _linux(type_: InstanceType, needs: ContainerNeeds) -> batch.CfnJobDefinition.LinuxParametersProperty:
     return _Definition.LinuxParametersProperty(
         init_process_enabled=True,  # reaps what a launcher leaves, and passes signals on
-        shared_memory_size=shared_memory_mib(props.instance_type),
+        shared_memory_size=shared_memory_mib(type_),
         devices=[
             _Definition.DeviceProperty(
                 host_path=device, container_path=device, permissions=list(_EVERY_PERMISSION)
             )
-            for device in props.needs.devices
+            for device in needs.devices
         ],
     )
 
 
 def _resources(
-    props: MultiNodeJobProps,
+    type_: InstanceType, needs: ContainerNeeds
 ) -> list[batch.CfnJobDefinition.ResourceRequirementProperty]:
     wanted = {
-        "VCPU": props.instance_type.vcpus,
-        "MEMORY": job_memory_mib(props.instance_type),
-        "GPU": props.needs.gpus,
+        "VCPU": type_.vcpus,
+        "MEMORY": job_memory_mib(type_),
+        "GPU": needs.gpus,
     }
     return [
         _Definition.ResourceRequirementProperty(type=sort, value=str(amount))

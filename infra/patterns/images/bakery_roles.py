@@ -13,24 +13,23 @@ from aws_cdk import ArnFormat, Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.access.node_access import session_manager
+from slipway.infra.patterns.images.bakery_network import BakeryNetwork
+from slipway.jobs.core.images.amis import ami_parameter
 
 MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeryProps:
-    """What the roles of one image may touch."""
+    """Names what the roles of one machine image may touch."""
 
     resource_name: str  # of its components, recipe, pipeline and log group
-    region: str
-    ami_parameter: str
-    parent: str
+    image: MachineImage
+    network: BakeryNetwork
     log_group_arn: str
-    log_objects_arn: str
     payload_arn: str | None  # None: no component of the image asks for it
-    subnet_id: str  # the only place where machines are started
-    security_group_id: str
 
 
 def instance_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
@@ -49,7 +48,8 @@ def instance_statements(scope: Construct, props: BakeryProps) -> tuple[iam.Polic
     payload = iam.PolicyStatement(
         sid="ReadPayload", actions=["s3:GetObject"], resources=[props.payload_arn or ""]
     )
-    keep = iam.PolicyStatement(sid="KeepLogs", actions=["s3:PutObject"], resources=[props.log_objects_arn])
+    logs = props.network.log_bucket.arn_for_objects(f"{props.image.name}/*")
+    keep = iam.PolicyStatement(sid="KeepLogs", actions=["s3:PutObject"], resources=[logs])
     found = (session_manager(), _logs(props), read, tools, keep)
     return (*found, payload) if props.payload_arn else found
 
@@ -106,8 +106,8 @@ def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.Pol
     ec2, own = _ec2(props), f"{_ec2(props)}{Aws.ACCOUNT_ID}"
     place = (
         "network-interface/*",
-        f"security-group/{props.security_group_id}",
-        f"subnet/{props.subnet_id}",
+        f"security-group/{props.network.security_group_id}",
+        f"subnet/{props.network.subnet_id}",
     )
     return (
         iam.PolicyStatement(
@@ -150,7 +150,7 @@ def _watch_machines(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
 
 
 def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    document = f"arn:{Aws.PARTITION}:ssm:{props.region}::document/AWS-RunShellScript"
+    document = f"arn:{Aws.PARTITION}:ssm:{props.image.region}::document/AWS-RunShellScript"
     return (
         iam.PolicyStatement(sid="RunShell", actions=["ssm:SendCommand"], resources=[document]),
         iam.PolicyStatement(
@@ -205,13 +205,13 @@ def _use_parameters(scope: Construct, props: BakeryProps) -> tuple[iam.PolicySta
     publish = iam.PolicyStatement(
         sid="PublishId",
         actions=["ssm:GetParameter", "ssm:PutParameter"],
-        resources=[_arn(scope, "ssm", "parameter", props.ami_parameter.removeprefix("/"))],
+        resources=[_arn(scope, "ssm", "parameter", ami_parameter(props.image.name).removeprefix("/"))],
     )
-    parameter = props.parent.removeprefix("ssm:/")
-    if parameter == props.parent:
+    parameter = props.image.parent.removeprefix("ssm:/")
+    if parameter == props.image.parent:
         return (publish,)
     account = "" if parameter.startswith("aws/service/") else Aws.ACCOUNT_ID  # AWS's own are nobody's
-    arn = f"arn:{Aws.PARTITION}:ssm:{props.region}:{account}:parameter/{parameter}"
+    arn = f"arn:{Aws.PARTITION}:ssm:{props.image.region}:{account}:parameter/{parameter}"
     return publish, iam.PolicyStatement(sid="FindParent", actions=["ssm:GetParameter"], resources=[arn])
 
 
@@ -234,7 +234,7 @@ def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -
 
 def _ec2(props: BakeryProps) -> str:
     """What ARNs of EC2 begin with, up to the account: images and snapshots name none."""
-    return f"arn:{Aws.PARTITION}:ec2:{props.region}:"
+    return f"arn:{Aws.PARTITION}:ec2:{props.image.region}:"
 
 
 def _arn(scope: Construct, service: str, resource: str, name: str) -> str:

@@ -20,6 +20,7 @@ from slipway.infra.patterns.images.bakery_roles import (
     lifecycle_statements,
 )
 from slipway.infra.patterns.images.image_recipe import ImageRecipe
+from slipway.jobs.core.images.amis import ami_parameter
 
 _IN_USE_WEEKS = 12
 
@@ -28,12 +29,8 @@ _IN_USE_WEEKS = 12
 class ImagePipelineProps:
     bakery: BakeryProps
     recipe: ImageRecipe
-    instance_type: str
     log_group_name: str
-    log_place: tuple[str, str]  # a bucket and a prefix, for what AWSTOE itself writes down
     ami_tags: Mapping[str, str]
-    machine_tags: Mapping[str, str]
-    keep_images: int
 
 
 class ImagePipeline(Construct):
@@ -73,23 +70,25 @@ def _infrastructure(
 ) -> imagebuilder.CfnInfrastructureConfiguration:
     profile = iam.CfnInstanceProfile(scope, "MachineProfile", roles=[machine.role.role_name])
     infrastructure = imagebuilder.CfnInfrastructureConfiguration
+    image, network = props.bakery.image, props.bakery.network
     return infrastructure(
         scope,
         "Infrastructure",
         name=props.bakery.resource_name,
         instance_profile_name=profile.ref,
-        instance_types=[props.instance_type],
-        subnet_id=props.bakery.subnet_id,
-        security_group_ids=[props.bakery.security_group_id],
+        instance_types=[image.instance_type],
+        subnet_id=network.subnet_id,
+        security_group_ids=[network.security_group_id],
         instance_metadata_options=infrastructure.InstanceMetadataOptionsProperty(
             http_tokens="required", http_put_response_hop_limit=1
         ),
         logging=infrastructure.LoggingProperty(
             s3_logs=infrastructure.S3LogsProperty(
-                s3_bucket_name=props.log_place[0], s3_key_prefix=props.log_place[1]
+                s3_bucket_name=network.log_bucket.bucket_name,
+                s3_key_prefix=image.name,  # what AWSTOE itself writes down
             )
         ),
-        resource_tags=props.machine_tags or None,
+        resource_tags=dict(image.billing_tags),
         terminate_instance_on_failure=True,  # its logs are kept
     )
 
@@ -102,7 +101,7 @@ def _distribution(scope: Construct, props: ImagePipelineProps) -> imagebuilder.C
         name=props.bakery.resource_name,
         distributions=[
             distribution.DistributionProperty(
-                region=props.bakery.region,
+                region=props.bakery.image.region,
                 # A mapping: the CDK writes its own type for this property as CloudFormation does not take it.
                 ami_distribution_configuration={
                     "Name": f"{props.bakery.resource_name}-{{{{ imagebuilder:buildDate }}}}",
@@ -110,7 +109,7 @@ def _distribution(scope: Construct, props: ImagePipelineProps) -> imagebuilder.C
                 },
                 ssm_parameter_configurations=[
                     distribution.SsmParameterConfigurationProperty(
-                        parameter_name=props.bakery.ami_parameter, data_type="aws:ec2:image"
+                        parameter_name=ami_parameter(props.bakery.image.name), data_type="aws:ec2:image"
                     )
                 ],
             )
@@ -146,7 +145,7 @@ def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
                     type="DELETE",
                     include_resources=policy.IncludeResourcesProperty(amis=True, snapshots=True),
                 ),
-                filter=policy.FilterProperty(type="COUNT", value=props.keep_images),
+                filter=policy.FilterProperty(type="COUNT", value=props.bakery.image.keep_images),
                 # What nodes start from stays, however old: somebody went back to it.
                 exclusion_rules=policy.ExclusionRulesProperty(
                     amis=policy.AmiExclusionRulesProperty(

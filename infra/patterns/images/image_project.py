@@ -19,10 +19,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.repositories import push_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, use_key, write_logs
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.names import derived_name
 
 SOURCE_PREFIX = "builds/"
 _SCRIPT = Path(__file__).parents[2] / "components" / "build_image.sh"
@@ -49,9 +52,7 @@ MACHINES: Mapping[str, BuildMachine] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageProjectProps:
-    name: str
-    image: str
-    architecture: str
+    cluster: BatchCluster
     bucket: s3.IBucket
     repository: ecr.IRepository
     key: kms.IKey
@@ -62,18 +63,19 @@ class ImageProject(Construct):
     def __init__(self, scope: Construct, id: str, *, props: ImageProjectProps) -> None:
         super().__init__(scope, id)
         role = _role(self, props)
-        machine = MACHINES[props.architecture]
+        cluster = props.cluster
+        machine = MACHINES[instance_type(cluster.instance_type).architecture]
         self.resource = codebuild.CfnProject(
             self,
             "Resource",
-            name=props.name,
+            name=build_project_name(cluster.name),
             description="Builds images of containers/ and pushes them under tags that never change",
             service_role=role.arn,
             encryption_key=props.key.key_arn,
             artifacts=codebuild.CfnProject.ArtifactsProperty(type="NO_ARTIFACTS"),
             source=codebuild.CfnProject.SourceProperty(
                 type="S3",
-                location=f"{props.bucket.bucket_name}/{SOURCE_PREFIX}{props.image}.zip",
+                location=f"{props.bucket.bucket_name}/{SOURCE_PREFIX}{cluster.image}.zip",
                 build_spec=build_spec(),
             ),
             environment=codebuild.CfnProject.EnvironmentProperty(
@@ -91,6 +93,10 @@ class ImageProject(Construct):
             queued_timeout_in_minutes=60,
         )
         self.resource.node.add_dependency(role.policy)
+
+
+def build_project_name(cluster: str) -> str:
+    return derived_name("build-project", cluster, "images")
 
 
 def build_spec() -> str:

@@ -14,6 +14,7 @@ from aws_cdk import aws_imagebuilder as imagebuilder
 from constructs import Construct
 
 from slipway.infra.declare.component_files import asked_parameters, read_component
+from slipway.infra.declare.machine_images import MachineImage
 
 _LARGEST = 2**30  # of a part of a version, CreateComponent of the Image Builder API reference
 _ROOT_DEVICE = "/dev/sda1"  # of Ubuntu's images
@@ -22,11 +23,9 @@ _ROOT_DEVICE = "/dev/sda1"  # of Ubuntu's images
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecipeProps:
     name: str
-    parent: str
-    components: tuple[str, ...]
+    image: MachineImage
     values: Mapping[str, str]  # of parameters; may be tokens
     fingerprint: str  # of all values, tokens aside
-    root_volume_gib: int
 
 
 class ImageRecipe(Construct):
@@ -38,10 +37,10 @@ class ImageRecipe(Construct):
             "Resource",
             name=props.name,
             version=self.version,
-            parent_image=props.parent,
+            parent_image=props.image.parent,
             working_directory="/var/tmp",  # noqa: S108  # on a machine of its own
-            components=[_component(self, name, props) for name in props.components],
-            block_device_mappings=[_root_volume(props)],
+            components=[_component(self, name, props) for name in props.image.components],
+            block_device_mappings=[_root_volume(props.image.root_volume_gib)],
             additional_instance_configuration=imagebuilder.CfnImageRecipe.AdditionalInstanceConfigurationProperty(
                 # Nodes are reached by it: it stays, even where Image Builder had to install it.
                 systems_manager_agent=imagebuilder.CfnImageRecipe.SystemsManagerAgentProperty(
@@ -75,22 +74,23 @@ def _component(
     )
 
 
-def _root_volume(props: ImageRecipeProps) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty:
+def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty:
     """With the account's own EBS key: another would have to be shared with whatever starts the nodes."""
     return imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty(
         device_name=_ROOT_DEVICE,
         ebs=imagebuilder.CfnImageRecipe.EbsInstanceBlockDeviceSpecificationProperty(
             encrypted=True,
             delete_on_termination=True,
-            volume_size=props.root_volume_gib,
+            volume_size=gib,
             volume_type="gp3",
         ),
     )
 
 
 def _described(props: ImageRecipeProps) -> str:
-    texts = [read_component(name) for name in props.components]
-    return json.dumps([props.parent, props.root_volume_gib, props.components, texts, props.fingerprint])
+    image = props.image
+    texts = [read_component(name) for name in image.components]
+    return json.dumps([image.parent, image.root_volume_gib, image.components, texts, props.fingerprint])
 
 
 def _version(content: str) -> str:

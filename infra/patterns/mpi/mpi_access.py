@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
 from slipway.infra.patterns.access.node_access import report_metrics, session_manager
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key, write_logs
 
 # Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
@@ -24,8 +23,7 @@ _READ = ("code/*", *_WRITTEN)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiAccessProps:
     node_group: str
-    bucket: s3.IBucket
-    data_key: kms.IKey
+    storage: ClusterStorage
     secret: ClusterSecret
     log_group_arn: str
 
@@ -33,7 +31,7 @@ class MpiAccessProps:
 class MpiAccess(Construct):
     def __init__(self, scope: Construct, id: str, *, props: MpiAccessProps) -> None:
         super().__init__(scope, id)
-        use_bucket = UseBucketProps(bucket=props.bucket, read=_READ, write=_WRITTEN)
+        use_bucket = UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)
         self.node_role = ServiceRole(
             self,
             "Machine",
@@ -48,7 +46,7 @@ class MpiAccess(Construct):
                     _protect_from_scaling_in(self, props.node_group),
                     *_run_command_output(self, props.log_group_arn),
                     *bucket_statements(use_bucket),
-                    use_key(props.data_key),
+                    use_key(props.storage.key),
                     *props.secret.read_statements(),
                 ),
             ),

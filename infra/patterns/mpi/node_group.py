@@ -15,53 +15,43 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
+from slipway.infra.patterns.nodes.markets import purchase
 from slipway.infra.patterns.observability.idle_metric import (
     CLUSTER_DIMENSION,
     IDLE_METRIC,
     METRIC_NAMESPACE,
     REPORT_EVERY_MINUTES,
 )
+from slipway.jobs.core.names import derived_name
 
 _COOLDOWN_SECONDS = 300
 _NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hours:
-    """When nodes start and stop, as crontab says it; None: not by the clock."""
-
-    start_at: str | None
-    stop_at: str | None
-    time_zone: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupProps:
-    name: str  # the node's role names the group, which needs the role: so neither can wait for the other's id
-    cluster: str
-    nodes: int
+    cluster: MpiCluster
     subnet_id: str
     template: NodeTemplate
     node_role: ServiceRole
-    in_placement_group: bool
-    idle_minutes: int | None
-    hours: Hours
 
 
 class NodeGroup(Construct):
     def __init__(self, scope: Construct, id: str, *, props: NodeGroupProps) -> None:
         super().__init__(scope, id)
+        cluster, nodes = props.cluster, str(props.cluster.max_nodes)
         self.resource = autoscaling.CfnAutoScalingGroup(
             self,
             "Resource",
-            auto_scaling_group_name=props.name,
-            min_size=str(0 if _comes_and_goes(props) else props.nodes),
-            max_size=str(props.nodes),
-            desired_capacity=str(props.nodes),
+            auto_scaling_group_name=node_group_name(cluster.name),
+            min_size="0" if _comes_and_goes(cluster) else nodes,
+            max_size=nodes,
+            desired_capacity=nodes,
             vpc_zone_identifier=[props.subnet_id],
-            placement_group=_placement_group(self, props),
+            placement_group=_placement_group(self, cluster),
             launch_template=autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty(
                 launch_template_id=props.template.resource.ref, version=props.template.version
             ),
@@ -69,28 +59,33 @@ class NodeGroup(Construct):
             health_check_type="EC2",
             health_check_grace_period=_COOLDOWN_SECONDS,
             cooldown=str(_COOLDOWN_SECONDS),
-            tags=[_NAMED(key="Name", value=props.cluster, propagate_at_launch=True)],
+            tags=[_NAMED(key="Name", value=cluster.name, propagate_at_launch=True)],
             # A Spot node is not replaced before EC2 takes it: the exchange would end a job that might go on.
             capacity_rebalance=False,
         )
         # Nodes join with their permissions in place.
         self.resource.node.add_dependency(props.node_role.policy)
-        _stop_when_idle(self, props)
-        _keep_hours(self, props)
+        _stop_when_idle(self, cluster)
+        _keep_hours(self, cluster)
 
 
-def _comes_and_goes(props: NodeGroupProps) -> bool:
-    return any((props.idle_minutes, props.hours.start_at, props.hours.stop_at))
+def node_group_name(cluster: str) -> str:
+    """Return the group's name, by which the node's role knows it: neither can wait for the other's id."""
+    return derived_name("node-group", cluster)
 
 
-def _placement_group(group: NodeGroup, props: NodeGroupProps) -> str | None:
-    if not props.in_placement_group:
+def _comes_and_goes(cluster: MpiCluster) -> bool:
+    return any((cluster.idle_minutes, cluster.start_at, cluster.stop_at))
+
+
+def _placement_group(group: NodeGroup, cluster: MpiCluster) -> str | None:
+    if not purchase(cluster).in_placement_group:
         return None
     return ec2.CfnPlacementGroup(group, "PlacementGroup", strategy="cluster").ref
 
 
-def _stop_when_idle(group: NodeGroup, props: NodeGroupProps) -> None:
-    if props.idle_minutes is None:
+def _stop_when_idle(group: NodeGroup, cluster: MpiCluster) -> None:
+    if cluster.idle_minutes is None:
         return
     to_none = autoscaling.CfnScalingPolicy(
         group,
@@ -104,13 +99,13 @@ def _stop_when_idle(group: NodeGroup, props: NodeGroupProps) -> None:
     cloudwatch.CfnAlarm(
         group,
         "AllIdle",
-        alarm_description=f"No node of {props.cluster} had a job in {props.idle_minutes} minutes: all stop",
+        alarm_description=f"No node of {cluster.name} had a job in {cluster.idle_minutes} minutes: all stop",
         namespace=METRIC_NAMESPACE,
         metric_name=IDLE_METRIC,
-        dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=CLUSTER_DIMENSION, value=props.cluster)],
+        dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=CLUSTER_DIMENSION, value=cluster.name)],
         statistic="Minimum",  # of 1 for an idle node and 0 for one at work: 1 when none works
         period=REPORT_EVERY_MINUTES * 60,
-        evaluation_periods=props.idle_minutes // REPORT_EVERY_MINUTES,
+        evaluation_periods=cluster.idle_minutes // REPORT_EVERY_MINUTES,
         threshold=1,
         comparison_operator="GreaterThanOrEqualToThreshold",
         treat_missing_data="notBreaching",
@@ -118,18 +113,18 @@ def _stop_when_idle(group: NodeGroup, props: NodeGroupProps) -> None:
     )
 
 
-def _keep_hours(group: NodeGroup, props: NodeGroupProps) -> None:
-    _at(group, "Start", props.hours, when=props.hours.start_at, nodes=props.nodes)
-    _at(group, "Stop", props.hours, when=props.hours.stop_at, nodes=0)
+def _keep_hours(group: NodeGroup, cluster: MpiCluster) -> None:
+    _at(group, "Start", cluster, when=cluster.start_at, nodes=cluster.max_nodes)
+    _at(group, "Stop", cluster, when=cluster.stop_at, nodes=0)
 
 
-def _at(group: NodeGroup, id: str, hours: Hours, *, when: str | None, nodes: int) -> None:
+def _at(group: NodeGroup, id: str, cluster: MpiCluster, *, when: str | None, nodes: int) -> None:
     if when is not None:
         autoscaling.CfnScheduledAction(
             group,
             id,
             auto_scaling_group_name=group.resource.ref,
             recurrence=when,
-            time_zone=hours.time_zone,
+            time_zone=cluster.time_zone,
             desired_capacity=nodes,
         )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from slipway.infra.declare.types import MpiCluster
 from slipway.jobs.core.mpi.mpi_job import NAME
 from slipway.jobs.core.names import derived_name
 
@@ -20,42 +22,41 @@ _STOP_SECONDS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDocumentsProps:
-    cluster: str
-    job_timeout_seconds: int
+    cluster: MpiCluster
 
 
 class RunDocuments(Construct):
     def __init__(self, scope: Construct, id: str, *, props: RunDocumentsProps) -> None:
         super().__init__(scope, id)
-        self.run = _document(self, "Run", document_name(props.cluster, "run"), _run(props))
-        self.stop = _document(self, "Stop", document_name(props.cluster, "stop"), _stop(props))
+        self.run = _document(self, "Run", document_name(props.cluster.name, "run"), _run(props.cluster))
+        self.stop = _document(self, "Stop", document_name(props.cluster.name, "stop"), _stop(props.cluster))
 
 
 def document_name(cluster: str, verb: str) -> str:
     return derived_name("document", f"slipway-{cluster}", verb)
 
 
-def _run(props: RunDocumentsProps) -> Mapping[str, object]:
+def _run(cluster: MpiCluster) -> Mapping[str, object]:
     parameters = {
         "RequestKey": _text(
             "Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$"
         ),
         "TimeoutSeconds": {
             **_text("When the job is ended", "^[1-9][0-9]{1,5}$"),
-            "default": str(props.job_timeout_seconds),
+            "default": str(cluster.job_timeout // timedelta(seconds=1)),
         },
     }
     return _content(
-        f"Runs one job on Slipway cluster {props.cluster}; sent to its main node",
+        f"Runs one job on Slipway cluster {cluster.name}; sent to its main node",
         parameters,
         f"exec {NODE_COMMAND} run '{{{{ RequestKey }}}}'",
         "{{ TimeoutSeconds }}",
     )
 
 
-def _stop(props: RunDocumentsProps) -> Mapping[str, object]:
+def _stop(cluster: MpiCluster) -> Mapping[str, object]:
     return _content(
-        f"Ends what a job left on a node of Slipway cluster {props.cluster}",
+        f"Ends what a job left on a node of Slipway cluster {cluster.name}",
         {"Job": _text("The job's name", f"^{NAME}$")},
         f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
         str(_STOP_SECONDS),

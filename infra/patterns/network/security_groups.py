@@ -13,7 +13,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from slipway.infra.declare.s3_prefix_lists import s3_prefix_list
-from slipway.infra.declare.types import Egress
+from slipway.infra.declare.types import Cluster, Egress
 
 # EC2 gives a group that lists no egress a rule that allows everything. This one allows nothing that leaves
 # the host.
@@ -30,9 +30,8 @@ class PortRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSecurityGroupProps:
+    cluster: Cluster
     vpc_id: str
-    region: str
-    egress: Egress
     endpoint_security_group_id: str | None  # None: AWS is reached through the NAT gateway
     ssh_cidrs: tuple[str, ...] = ()
 
@@ -48,7 +47,7 @@ class NodeSecurityGroup(Construct):
             group_description="Nodes: all traffic among themselves, HTTPS to AWS",
             vpc_id=props.vpc_id,
             security_group_ingress=[_ssh_in(cidr) for cidr in props.ssh_cidrs] or None,
-            security_group_egress=[_https_out(props)],
+            security_group_egress=[_https_out(props.cluster)],
         )
         self.group_id = self.resource.attr_group_id
         ec2.CfnSecurityGroupIngress(
@@ -106,8 +105,8 @@ def _ssh_in(cidr: str) -> ec2.CfnSecurityGroup.IngressProperty:
     )
 
 
-def _https_out(props: NodeSecurityGroupProps) -> ec2.CfnSecurityGroup.EgressProperty:
-    if props.egress is Egress.NAT:
+def _https_out(cluster: Cluster) -> ec2.CfnSecurityGroup.EgressProperty:
+    if cluster.egress is Egress.NAT:
         return ec2.CfnSecurityGroup.EgressProperty(
             ip_protocol="tcp", from_port=443, to_port=443, cidr_ip="0.0.0.0/0", description="HTTPS"
         )
@@ -115,7 +114,7 @@ def _https_out(props: NodeSecurityGroupProps) -> ec2.CfnSecurityGroup.EgressProp
         ip_protocol="tcp",
         from_port=443,
         to_port=443,
-        destination_prefix_list_id=s3_prefix_list(props.region),
+        destination_prefix_list_id=s3_prefix_list(cluster.region),
         description="HTTPS to S3",
     )
 

@@ -13,10 +13,9 @@ from slipway.infra.patterns.observability.idle_metric import (
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 
 SCRATCH = "/scratch"  # the local disks, gone with the node
-SHARED = "/mnt/shared"  # the cluster's file system
 
 
-class Work(StrEnum):
+class IdleProbe(StrEnum):
     """How report_idle.sh sees that a node has a job: each is one function there, has_<value>."""
 
     TASK = "task"
@@ -24,7 +23,7 @@ class Work(StrEnum):
 
 
 def boot_parameters(
-    cluster: str, region: str, files: SharedFiles | None, work: Work = Work.TASK
+    cluster: str, region: str, files: SharedFiles, work: IdleProbe = IdleProbe.TASK
 ) -> dict[str, object]:
     parameters: dict[str, object] = {
         "cluster": cluster,
@@ -38,11 +37,11 @@ def boot_parameters(
             "work": work,
         },
     }
-    if files is not None:
+    if files.mount_point is not None:
         parameters["files"] = {
             "kind": files.kind.value,
             "id": files.file_system_id,
             "mount_name": files.mount_name,
-            "path": SHARED,
+            "path": files.mount_point,
         }
     return parameters

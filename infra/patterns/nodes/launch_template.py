@@ -9,32 +9,29 @@ from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from slipway.infra.patterns.nodes.markets import Purchase
-from slipway.infra.patterns.nodes.network_interfaces import network_interfaces
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.nodes.markets import purchase
+from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, network_interfaces
 from slipway.infra.patterns.nodes.processors import cpu_options
 from slipway.infra.patterns.nodes.user_data import node_user_data
-from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.catalogue.instances import instance_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class LaunchedMachine:
     """What AWS Batch says in its compute environment, and the template itself for everybody else."""
 
-    instance_type: InstanceType
     image_id: str
     instance_profile_arn: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTemplateProps:
-    efa_interfaces: int
+    cluster: Cluster
     security_group_id: str
-    root_volume_gib: int
-    purchase: Purchase
     boot_parameters: Mapping[str, object]
-    tags: Mapping[str, str]
     boot_script: str = "boot_node.sh"
-    machine: Machine | None = None
+    machine: LaunchedMachine | None = None
 
 
 class NodeTemplate(Construct):
@@ -51,26 +48,27 @@ class NodeTemplate(Construct):
 
 
 def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
-    machine = props.machine
+    cluster, machine = props.cluster, props.machine
+    type_, bought = instance_type(cluster.instance_type), purchase(cluster)
     return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
-        instance_type=machine.instance_type.name if machine else None,
+        instance_type=type_.name if machine else None,
         image_id=machine.image_id if machine else None,
         iam_instance_profile=_profile(machine) if machine else None,
-        cpu_options=cpu_options(machine.instance_type) if machine else None,
+        cpu_options=cpu_options(type_) if machine else None,
         network_interfaces=network_interfaces(
-            efa_interfaces=props.efa_interfaces, security_group_id=props.security_group_id
+            efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
         ),
-        block_device_mappings=[_root_volume(props.root_volume_gib)],
+        block_device_mappings=[_root_volume(cluster.root_volume_gib)],
         metadata_options=_METADATA,
         monitoring=ec2.CfnLaunchTemplate.MonitoringProperty(enabled=False),  # jobs measure themselves
-        capacity_reservation_specification=props.purchase.reservation,
-        instance_market_options=props.purchase.market_options,
+        capacity_reservation_specification=bought.reservation,
+        instance_market_options=bought.market_options,
         user_data=node_user_data(props.boot_parameters, props.boot_script),
-        tag_specifications=_volume_tags(props.tags),
+        tag_specifications=_volume_tags(cluster.billing_tags),
     )
 
 
-def _profile(machine: Machine) -> ec2.CfnLaunchTemplate.IamInstanceProfileProperty:
+def _profile(machine: LaunchedMachine) -> ec2.CfnLaunchTemplate.IamInstanceProfileProperty:
     return ec2.CfnLaunchTemplate.IamInstanceProfileProperty(arn=machine.instance_profile_arn)
 
 

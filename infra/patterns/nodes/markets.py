@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_ec2 as ec2
 
-from slipway.infra.declare.types import Market
+from slipway.infra.declare.types import BatchCluster, Cluster, Market
 from slipway.jobs.core.errors import SlipwayError
 
 _Reservation = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty
@@ -24,17 +24,13 @@ class Purchase:
     in_placement_group: bool = True
 
 
-def purchase(market: Market, reservation_id: str | None) -> Purchase:
-    return MARKETS[market](reservation_id)
-
-
-def not_spot(market: Market) -> Market:
-    if market is Market.SPOT:
+def purchase(cluster: Cluster) -> Purchase:
+    if isinstance(cluster, BatchCluster) and cluster.market is Market.SPOT:
         raise SlipwayError(
-            f"market is {market}, but AWS Batch does not run multi-node jobs on Spot instances",
+            f"market is {cluster.market}, but AWS Batch does not run multi-node jobs on Spot instances",
             hint="choose Market.ON_DEMAND, or a reservation",
         )
-    return market
+    return MARKETS[cluster.market](cluster.reservation_id)
 
 
 def _targeted(reservation_id: str | None) -> _Reservation:

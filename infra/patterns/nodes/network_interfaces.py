@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from aws_cdk import aws_ec2 as ec2
 
-from slipway.jobs.catalogue.instances import InstanceType
+from slipway.infra.declare.types import Cluster
+from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
 
 Interface = ec2.CfnLaunchTemplate.NetworkInterfaceProperty
 
 
-def efa_interface_count(instance_type: InstanceType, asked: int | None) -> int:
-    """None asks for as many as the type has: one that is left closed is bandwidth paid for and not used."""
-    most = instance_type.efa_interfaces
+def efa_interface_count(cluster: Cluster) -> int:
+    """Count the EFA interfaces of a node: as declared, or as many as the type has.
+
+    One that is left closed is bandwidth paid for and not used.
+    """
+    asked, type_ = cluster.efa_interfaces, instance_type(cluster.instance_type)
+    most = type_.efa_interfaces
     if asked is None:
         return most
     if not 0 <= asked <= most:
         raise SlipwayError(
-            f"efa_interfaces is {asked}, but {instance_type.name} has {most or 'no EFA'}; allowed are "
-            f"0 to {most}",
+            f"efa_interfaces is {asked}, but {type_.name} has {most or 'no EFA'}; allowed are 0 to {most}",
             hint="leave efa_interfaces out to use all; `slipway instances` lists types that have EFA",
         )
     return asked

@@ -19,5 +19,7 @@ def cpu_options(type_: InstanceType) -> _CpuOptions | None:
     return _CpuOptions(core_count=type_.cores, threads_per_core=1)  # EC2 wants both or neither
 
 
-def leaves_threads_to_linux(type_: InstanceType) -> bool:
-    return type_.cores != type_.vcpus and cpu_options(type_) is None
+def threads_after_boot(type_: InstanceType) -> str:
+    """Return what Linux is told about the second thread of a core: off where EC2 left it on."""
+    left_on = type_.cores != type_.vcpus and cpu_options(type_) is None
+    return "off" if left_on else "on"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.core.names import CLUSTER_TAG
 
 # What was spent, in per cent of the budget, and what will be when the month goes on like this.
@@ -15,9 +16,7 @@ _NOTIFICATIONS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterBudgetProps:
-    cluster: str
-    usd_per_month: int
-    email: str
+    cluster: Cluster
 
 
 class ClusterBudget(Construct):
@@ -25,17 +24,18 @@ class ClusterBudget(Construct):
 
     def __init__(self, scope: Construct, id: str, *, props: ClusterBudgetProps) -> None:
         super().__init__(scope, id)
+        cluster = props.cluster
         self.resource = budgets.CfnBudget(
             self,
             "Resource",
             budget=budgets.CfnBudget.BudgetDataProperty(
                 budget_type="COST",
                 time_unit="MONTHLY",
-                budget_limit=budgets.CfnBudget.SpendProperty(amount=props.usd_per_month, unit="USD"),
-                cost_filters={"TagKeyValue": [f"user:{CLUSTER_TAG}${props.cluster}"]},
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=cluster.budget_usd_per_month, unit="USD"),
+                cost_filters={"TagKeyValue": [f"user:{CLUSTER_TAG}${cluster.name}"]},
             ),
             notifications_with_subscribers=[
-                _notification(sort, percent, props.email) for sort, percent in _NOTIFICATIONS
+                _notification(sort, percent, cluster.alert_email) for sort, percent in _NOTIFICATIONS
             ],
         )
 

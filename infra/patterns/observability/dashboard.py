@@ -8,6 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from slipway.infra.patterns.observability.alarms import ClusterAlarms
+from slipway.jobs.core.names import derived_name
 
 _WIDTH = 24  # columns of a dashboard
 _LATEST_LINES = ("fields @timestamp, @logStream, @message", "sort @timestamp desc", "limit 50")
@@ -15,7 +16,6 @@ _LATEST_LINES = ("fields @timestamp, @logStream, @message", "sort @timestamp des
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDashboardProps:
-    name: str
     cluster: str
     alarms: ClusterAlarms
     log_group_name: str
@@ -27,7 +27,7 @@ class ClusterDashboard(Construct):
         self.resource = cloudwatch.Dashboard(
             self,
             "Resource",
-            dashboard_name=props.name,
+            dashboard_name=derived_name("dashboard", props.cluster),
             widgets=[[_alarms(props)], _graphs(props), [_output(props)]],
         )
 

@@ -13,32 +13,38 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from slipway.infra.declare.types import FileSystem
+from slipway.infra.declare.types import Cluster, FileSystem
 from slipway.infra.patterns.network.security_groups import NOTHING, PortRange
+from slipway.infra.patterns.network.vpc import Vpc
 from slipway.infra.patterns.storage.encryption import removal_policy
+
+SHARED = "/mnt/shared"  # where every node mounts them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemProps:
     name: str
-    vpc_id: str
-    subnet_id: str
+    cluster: Cluster
+    vpc: Vpc
     key: kms.IKey
-    capacity_gib: int  # EFS grows by itself and ignores these two
-    mbps_per_tib: int
-    keep: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedFiles:
-    """What a node has to know to mount it."""
+    """Tells nodes how to mount the shared files. A cluster without any has NO_FILES."""
 
     kind: FileSystem
-    file_system_id: str
-    mount_name: str  # Lustre's; empty for EFS
+    file_system_id: str | None
+    mount_point: str | None
+    mount_name: str = ""  # Lustre's
     security_group_id: str
     ports: tuple[PortRange, ...]
-    calls_back: bool
+    calls_back: bool = False  # Lustre's servers open connections to their clients
+
+
+NO_FILES = SharedFiles(
+    kind=FileSystem.NONE, file_system_id=None, mount_point=None, security_group_id="", ports=()
+)
 
 
 class ElasticFiles(Construct):
@@ -46,7 +52,7 @@ class ElasticFiles(Construct):
 
     def __init__(self, scope: Construct, id: str, *, props: FileSystemProps) -> None:
         super().__init__(scope, id)
-        group = _security_group(self, props.vpc_id)
+        group = _security_group(self, props.vpc.vpc_id)
         self.resource = efs.CfnFileSystem(
             self,
             "Resource",
@@ -64,21 +70,20 @@ class ElasticFiles(Construct):
                 ),
             ],
         )
-        self.resource.apply_removal_policy(removal_policy(props.keep))
+        self.resource.apply_removal_policy(removal_policy(props.cluster.keep_data))
         self.mount_target = efs.CfnMountTarget(
             self,
             "MountTarget",
             file_system_id=self.resource.ref,
-            subnet_id=props.subnet_id,
+            subnet_id=props.vpc.private_subnet_id,
             security_groups=[group.attr_group_id],
         )
         self.files: SharedFiles = SharedFiles(
             kind=FileSystem.EFS,
             file_system_id=self.resource.ref,
-            mount_name="",
+            mount_point=SHARED,
             security_group_id=group.attr_group_id,
             ports=(PortRange(first=2049, last=2049),),
-            calls_back=False,
         )
 
 
@@ -87,30 +92,31 @@ class LustreFiles(Construct):
 
     def __init__(self, scope: Construct, id: str, *, props: FileSystemProps) -> None:
         super().__init__(scope, id)
-        group = _security_group(self, props.vpc_id)
+        group = _security_group(self, props.vpc.vpc_id)
         self.resource = fsx.CfnFileSystem(
             self,
             "Resource",
             file_system_type="LUSTRE",
             file_system_type_version="2.15",
             storage_type="SSD",
-            storage_capacity=props.capacity_gib,
+            storage_capacity=props.cluster.fsx_capacity_gib,
             kms_key_id=props.key.key_arn,
-            subnet_ids=[props.subnet_id],
+            subnet_ids=[props.vpc.private_subnet_id],
             security_group_ids=[group.attr_group_id],
             lustre_configuration=fsx.CfnFileSystem.LustreConfigurationProperty(
                 deployment_type="PERSISTENT_2",
-                per_unit_storage_throughput=props.mbps_per_tib,
+                per_unit_storage_throughput=props.cluster.fsx_mbps_per_tib,
                 data_compression_type="LZ4",
-                automatic_backup_retention_days=7 if props.keep else 0,
+                automatic_backup_retention_days=7 if props.cluster.keep_data else 0,
                 copy_tags_to_backups=True,
             ),
             tags=[CfnTag(key="Name", value=props.name)],
         )
-        self.resource.apply_removal_policy(removal_policy(props.keep))
+        self.resource.apply_removal_policy(removal_policy(props.cluster.keep_data))
         self.files: SharedFiles = SharedFiles(
             kind=FileSystem.FSX_LUSTRE,
             file_system_id=self.resource.ref,
+            mount_point=SHARED,
             mount_name=self.resource.attr_lustre_mount_name,
             security_group_id=group.attr_group_id,
             ports=_LUSTRE_PORTS,
@@ -122,8 +128,8 @@ class LustreFiles(Construct):
 # FSx for Lustre user guide, "File system access control with Amazon VPC".
 _LUSTRE_PORTS = (PortRange(first=988, last=988), PortRange(first=1018, last=1023))
 
-FILE_SYSTEMS: Mapping[FileSystem, Callable[[Construct, str, FileSystemProps], SharedFiles | None]] = {
-    FileSystem.NONE: lambda scope, name, props: None,
+FILE_SYSTEMS: Mapping[FileSystem, Callable[[Construct, str, FileSystemProps], SharedFiles]] = {
+    FileSystem.NONE: lambda scope, name, props: NO_FILES,
     FileSystem.EFS: lambda scope, name, props: ElasticFiles(scope, name, props=props).files,
     FileSystem.FSX_LUSTRE: lambda scope, name, props: LustreFiles(scope, name, props=props).files,
 }

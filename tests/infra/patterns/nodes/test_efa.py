@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
-from tests.infra.synthesis import of_type, only, templates_of
+from tests.infra.synthesis import CLUSTER, of_type, only, templates_of
 
 PROMISED = {
     "dl1.24xlarge": 4,
@@ -58,7 +58,7 @@ def test_efa_asked_of_a_type_without_it_is_refused_by_name() -> None:
 
 def test_more_efa_than_the_type_has_is_refused_with_its_maximum() -> None:
     with pytest.raises(SlipwayError, match="allowed are 0 to 4"):
-        efa_interface_count(instance_type("dl1.24xlarge"), 5)
+        efa_interface_count(replace(CLUSTER, efa_interfaces=5))
 
 
 def test_fewer_efa_interfaces_are_opened_where_fewer_are_asked() -> None:

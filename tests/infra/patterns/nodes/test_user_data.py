@@ -112,10 +112,10 @@ def test_the_parameters_name_what_lustre_is_mounted_by() -> None:
     files = SharedFiles(
         kind=FileSystem.FSX_LUSTRE,
         file_system_id="fs-1",
+        mount_point="/mnt/shared",
         mount_name="abcd",
         security_group_id="sg-1",
         ports=(),
-        calls_back=True,
     )
     assert boot_parameters("dl1", "us-east-1", files)["files"] == {
         "kind": "fsx-lustre",

@@ -1,0 +1,22 @@
+"""The base of every stack: it stands where its declaration says, and everything in it is tagged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aws_cdk import Environment, Stack, Tags
+from constructs import Construct
+
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.types import Cluster
+
+
+class DeclaredStack(Stack):
+    """Its account stays open where none is declared: any that the credentials belong to."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, declared: Cluster | MachineImage, tags: Mapping[str, str]
+    ) -> None:
+        super().__init__(scope, id, env=Environment(account=declared.account, region=declared.region))
+        for key, value in tags.items():
+            Tags.of(self).add(key, value)
