@@ -53,6 +53,8 @@ def machines(draw: st.DrawFn) -> MpiCluster:
     facts = draw(st.sampled_from([each for each in instance_types() if each.accelerator is None]))
     region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
     market = draw(st.sampled_from([each for each in Market if each is not Market.CAPACITY_BLOCK]))
+    # On Spot without a file system a checkpoint would be lost with its machine.
+    files = [FileSystem.EFS, *([FileSystem.NONE] if market is not Market.SPOT else [])]
     mpi = draw(st.sampled_from(Mpi))
     return replace(
         MPI_CLUSTER,
@@ -64,7 +66,7 @@ def machines(draw: st.DrawFn) -> MpiCluster:
         market=market,
         reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
         egress=draw(st.sampled_from(Egress)),
-        file_system=draw(st.sampled_from([FileSystem.NONE, FileSystem.EFS])),
+        file_system=draw(st.sampled_from(files)),
         mpi=mpi,
         ami_parameter=MPI_CLUSTER.ami_parameter if mpi is Mpi.OPEN_MPI else "/mine/ami",
         ssh_cidrs=draw(st.sampled_from([(), ("10.0.0.0/8",), ("10.1.0.0/16", "192.168.0.0/24")])),

@@ -7,7 +7,8 @@ import pytest
 from slipway.infra.declare.types import Egress, FileSystem, Market
 from slipway.infra.verify.rules import RULES
 from tests.infra.synthesis import mpi_templates_of, templates_of
-from tests.infra.verify.rule_templates import BAD, GOOD, Path, changed
+from tests.infra.verify.rule_templates.names import Path
+from tests.infra.verify.rule_templates.sound import BAD, GOOD, changed
 
 VARIANTS: tuple[dict[str, object], ...] = (
     {},
