@@ -21,7 +21,7 @@ from slipway.infra.declare.cdk_json import refuse_repeated_keys
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster
-from slipway.infra.verify.nag import guard
+from slipway.infra.verify.nag import add_nag_checks
 from slipway.jobs.core.errors import SlipwayError
 
 # Any: each builder takes the one kind that it stands beside.
@@ -47,7 +47,7 @@ def build(app: cdk.App, clusters: Sequence[Cluster], images: Sequence[MachineIma
     for cluster in clusters:
         BUILDERS[type(cluster)](app, cluster)
     build_bakeries(app, images)
-    guard(app)
+    add_nag_checks(app)
 
 
 def in_lines(error: SlipwayError) -> str:

@@ -18,7 +18,7 @@ from slipway.jobs.core.names import stack_name
 def build_foundation(
     app: cdk.App, cluster: Cluster, services: tuple[str, ...], stuck: Callable[[Construct], StuckEvents]
 ) -> tuple[NetworkStack, StorageStack, ObservabilityStack]:
-    """Build them for nodes that call `services`; `stuck` tells why jobs of this kind do not run."""
+    """Build the stacks for nodes that call `services`; `stuck` tells why jobs do not run."""
     network = NetworkStack(
         app,
         stack_name(cluster.name, "network"),

@@ -26,5 +26,5 @@ def read_component(name: str) -> str:
 
 
 def asked_parameters(name: str) -> tuple[str, ...]:
-    """What the component refers to, each once."""
+    """Return each parameter that the component refers to, once."""
     return tuple(dict.fromkeys(REFERENCE.findall(read_component(name))))

@@ -22,7 +22,7 @@ from slipway.jobs.core.errors import InvalidConfig, Problem
 
 
 def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
-    """The clusters of clusters.py, with the context's overrides; checked, as all else in there is."""
+    """Return the clusters of clusters.py with the context's overrides, all of them checked."""
     clusters, images = _declared()
     wrong = machine_image_problems(images)
     try:
@@ -35,7 +35,7 @@ def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
 
 
 def load_machine_images() -> tuple[MachineImage, ...]:
-    """The machine images of clusters.py; load() has looked at them."""
+    """Return the machine images of clusters.py, which load() has checked."""
     return _declared()[1]
 
 
@@ -61,7 +61,7 @@ def _declared() -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
 
 
 def _misspelt(message: str) -> Problem:
-    """A setting that the entry's class lacks, or that the entry leaves out, is Python's TypeError."""
+    """Turn Python's TypeError for an unknown or missing setting into a problem."""
     entry, _, said = message.partition(".__init__() ")
     kinds: tuple[type[Any], ...] = (*Cluster.__subclasses__(), MachineImage)
     kind = next((each for each in kinds if each.__name__ == entry), Cluster)

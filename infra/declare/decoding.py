@@ -67,7 +67,7 @@ def _enum(base: type[StrEnum], value: object) -> StrEnum:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """Separated by commas, or a list in JSON."""
+    """Decode texts from a list in JSON, or from one text with commas."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
     if isinstance(value, list):
@@ -76,7 +76,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _mapping(value: object) -> Mapping[str, str]:
-    """An object in JSON, as JSON or as text."""
+    """Decode an object in JSON, given as JSON or as text."""
     if isinstance(value, str):
         value = _from_json(value)
     if not isinstance(value, Mapping):
@@ -101,7 +101,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _in_json(value: object) -> str:
-    """As the user wrote it in cdk.json: true, not True."""
+    """Return the value as the user wrote it in cdk.json: true, not True."""
     return shown(value) if isinstance(value, str) else presentable(json.dumps(value, default=str))
 
 

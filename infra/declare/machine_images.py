@@ -25,7 +25,7 @@ _PARENT = matching(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineImage:
-    """One AMI: what it begins with, what is done to it in which order, and where."""
+    """Declares one AMI: its parent, its components in their order, and where it is baked."""
 
     name: Annotated[str, _NAME]
     runs_on: Annotated[str, known_instance_type]  # what the AMI is for

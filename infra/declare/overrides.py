@@ -24,7 +24,7 @@ _ALIKE = 0.75  # of difflib: takes dl2 for dl1, and trn_1 for trn1, but no word 
 
 
 def apply(context: Mapping[str, object], clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
-    """The clusters as overridden, all of them sound; or everything that is wrong with both."""
+    """Return the clusters as overridden, or raise everything that is wrong with any of them."""
     changes: dict[str, dict[str, object]] = {str(cluster.name): {} for cluster in clusters}
     kinds = {str(cluster.name): type(cluster) for cluster in clusters}
     problems = [
@@ -42,7 +42,7 @@ def apply(context: Mapping[str, object], clusters: Sequence[Cluster]) -> tuple[C
 def _take(
     key: str, value: object, changes: Mapping[str, dict[str, object]], kinds: Mapping[str, type[Cluster]]
 ) -> Problem | None:
-    """Note the change that one key asks for, or say what is wrong with it. Keys of others are left alone."""
+    """Note the change that one key asks for, or return what is wrong with it. Skip keys of others."""
     dotted = _DOTTED.fullmatch(key)
     if dotted is None:
         return _bare_key(key, kinds)
@@ -81,7 +81,7 @@ def _changed(cluster: Cluster, changes: Mapping[str, object]) -> Cluster:
 
 
 def _bare_key(key: str, kinds: Mapping[str, type[Cluster]]) -> Problem | None:
-    """`-c max_nodes=4` would otherwise be ignored without a word."""
+    """Refuse a setting without its cluster: the CDK would ignore `-c max_nodes=4` silently."""
     if key in kinds:
         return Problem(
             where=f"{key} of the context", message="names no setting", hint=f"write {key}.max_nodes"
@@ -114,7 +114,7 @@ def _settings(kind: type[Cluster]) -> tuple[str, ...]:
 
 
 def _with_source(problem: Problem, changes: Mapping[str, Mapping[str, object]]) -> Problem:
-    """A value that came from the context is not found in clusters.py: say so."""
+    """Say that a wrong value came from the context: nobody would find it in clusters.py."""
     cluster, _, setting = problem.where.partition(".")
     overridden = {name.partition(".")[0] for name in changes.get(cluster, {})}
     return replace(problem, where=f"{problem.where} of the context") if setting in overridden else problem

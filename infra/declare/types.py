@@ -31,7 +31,7 @@ class ClusterKind(StrEnum):
 
 
 class Market(StrEnum):
-    """How capacity is bought."""
+    """Says how capacity is bought."""
 
     ON_DEMAND = "on-demand"
     OPEN_RESERVATION = "open-reservation"
@@ -41,14 +41,14 @@ class Market(StrEnum):
 
 
 class Egress(StrEnum):
-    """How private subnets reach AWS: through interface endpoints only, or through a NAT gateway as well."""
+    """Says how private subnets reach AWS: through interface endpoints, or a NAT gateway as well."""
 
     ENDPOINTS = "endpoints"
     NAT = "nat"
 
 
 class Mpi(StrEnum):
-    """Which MPI starts the processes of a job: the one that the machine image holds."""
+    """Names the MPI that starts the processes of a job; the machine image holds it."""
 
     OPEN_MPI = "open-mpi"
     INTEL_MPI = "intel-mpi"
@@ -89,7 +89,7 @@ _EMAIL = matching(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", "one e-mail ad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What every kind declares: nodes of one type in one zone, their network, their files and who pays."""
+    """Declares what every kind has: equal nodes in one zone, their network, files and budget."""
 
     kind: ClassVar[ClusterKind]
 
@@ -125,7 +125,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCluster(Cluster):
-    """A cluster for AWS Batch multi-node jobs, scaled from zero."""
+    """Declares a cluster for AWS Batch multi-node jobs, scaled from zero."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.BATCH
 
@@ -147,7 +147,7 @@ class BatchCluster(Cluster):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiCluster(Cluster):
-    """Machines that start a job over MPI and ssh by themselves: all max_nodes of them run, or none does."""
+    """Declares machines that start jobs over MPI and ssh: all max_nodes run, or none."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.MPI
 

@@ -12,7 +12,7 @@ from slipway.infra.declare.types import Cluster
 
 
 class DeclaredStack(Stack):
-    """Its account stays open where none is declared: any that the credentials belong to."""
+    """Leaves the account open where none is declared: it is the one that the credentials belong to."""
 
     def __init__(
         self, scope: Construct, id: str, *, declared: Cluster | MachineImage, tags: Mapping[str, str]

@@ -85,7 +85,7 @@ def _template(
 
 
 def _boot_parameters(props: MpiStackProps, secret: ClusterSecret) -> Mapping[str, object]:
-    """Name everything that a first boot needs, and no secret: anybody on a node may read its user data."""
+    """Return what a first boot reads, without secrets: anybody on a node can read its user data."""
     cluster, storage = props.cluster, props.storage
     return {
         **boot_parameters(cluster.name, cluster.region, storage.files, IdleProbe.PROCESS),

@@ -27,7 +27,7 @@ class NetworkStackProps:
 
 
 class NetworkStack(DeclaredStack):
-    """Logs have a key of their own, made first: flow logs are there before anything that holds data."""
+    """Makes the logs' own key first, so that flow logs exist before anything that holds data."""
 
     def __init__(self, scope: Construct, id: str, *, props: NetworkStackProps) -> None:
         cluster = props.cluster

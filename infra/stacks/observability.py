@@ -30,7 +30,7 @@ class ObservabilityStackProps:
 
 
 class ObservabilityStack(DeclaredStack):
-    """It knows what it watches by its name only, so that it can stand before that and outlive it."""
+    """Knows what it watches by name only, so that it is made before the rest and outlives it."""
 
     def __init__(self, scope: Construct, id: str, *, props: ObservabilityStackProps) -> None:
         cluster, key = props.cluster, props.network.log_key

@@ -1,4 +1,4 @@
-"""What cdk-nag finds in the roles of bakeries and guardrails.py accepts: where, which resource, and why."""
+"""What cdk-nag finds in the roles of bakeries and nag.py accepts: where, which resource, and why."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def report(assembly: Path) -> int:
 
 
 def synthesize(assembly: Path) -> None:
-    """What the CLI would do, in this process. Findings are left in the assembly's report."""
+    """Synthesize in this process, as the CLI would. Findings are left in the assembly's report."""
     import aws_cdk as cdk
 
     from slipway.infra.app import build
@@ -68,7 +68,7 @@ def cdk_context() -> Mapping[str, Any]:
 
 
 def synthesis_findings(assembly: Path) -> Iterator[str]:
-    """Warnings count as well: what is accepted is acknowledged in infra/verify/nag.py."""
+    """Yield errors and warnings; infra/verify/nag.py acknowledges those that are accepted."""
     path = assembly / "validation-report.json"
     if not path.is_file():
         yield f"{path.name}: is missing; synthesize with validation (CDK_VALIDATION is not false)"
@@ -100,7 +100,7 @@ def rule_findings(assembly: Path) -> Iterator[str]:
 
 
 def _region(assembly: Path, template: Path) -> str:
-    """What a resource may be differs between regions."""
+    """Return the template's region: what a resource may be differs between regions."""
     manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
     environment = manifest["artifacts"][template.name.removesuffix(".template.json")]["environment"]
     return str(environment).rpartition("/")[2]

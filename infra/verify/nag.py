@@ -20,7 +20,7 @@ _STREAMS = r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-stream:\*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """`path` is where the construct stands in its stack; `detail` matches all that IAM5 names in brackets."""
+    """Accepts one finding: `path` is the construct's in its stack, `detail` matches IAM5's brackets."""
 
     rule: str
     path: str
@@ -112,7 +112,7 @@ ACCEPTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedLint:
-    """A warning of cfn-lint and of the CDK's own validator, which share their ids."""
+    """Accepts one warning of cfn-lint and of the CDK's own validator, which share their ids."""
 
     rule: str
     path: str
@@ -126,8 +126,8 @@ ACCEPTED_LINT = (
 )
 
 
-class Guard(AwsSolutionsChecks):
-    """cdk-nag's own pack without what ACCEPTED names.
+class NagChecks(AwsSolutionsChecks):
+    """Runs cdk-nag's own pack and leaves out what ACCEPTED names.
 
     Validations.acknowledge() takes no patterns, and IAM5 puts names into its ids that synthesis makes up.
     """
@@ -138,16 +138,16 @@ class Guard(AwsSolutionsChecks):
         return cdk.PolicyValidationPluginReport(success=not violations, violations=violations)
 
 
-def guard(app: cdk.App) -> None:
-    """Synthesis fails on every finding that is not accepted here."""
+def add_nag_checks(app: cdk.App) -> None:
+    """Fail synthesis on every finding that is not accepted here."""
     for stack in app.node.children:
         for accepted in ACCEPTED_LINT:
             _acknowledge(_find(stack, accepted.path), accepted)
-    cdk.Validations.of(app).add_plugins(Guard(app))
+    cdk.Validations.of(app).add_plugins(NagChecks(app))
 
 
 def is_accepted(finding: str, construct_path: str, accepted: Sequence[Accepted] = ACCEPTED) -> bool:
-    """`finding` as cdk-nag prints it: AwsSolutions-IAM5[Resource::*]. The path begins with the stack."""
+    """Match a finding as cdk-nag prints it, AwsSolutions-IAM5[Resource::*], and its path from the stack."""
     rule, _, detail = finding.removeprefix("AwsSolutions-").partition("[")
     path = construct_path.partition("/")[2]
     return any(

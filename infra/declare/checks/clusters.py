@@ -33,7 +33,7 @@ def problems_of(cluster: Cluster) -> tuple[Problem, ...]:
 
 
 def _heading(cluster: Cluster) -> str:
-    """What the cluster is called in a message; its name may be of any type and hold anything."""
+    """Name the cluster in a message, whatever its name holds."""
     name: object = cluster.name
     return (
         name
@@ -43,7 +43,7 @@ def _heading(cluster: Cluster) -> str:
 
 
 def objection(field_type: FieldType, value: object) -> Objection | None:
-    """What is wrong with the value of one setting, whatever else the entry says."""
+    """Return what is wrong with the value of one setting, whatever else the entry says."""
     wrong_type = type_objection(field_type, value)
     if wrong_type or value is None:
         return wrong_type
@@ -57,7 +57,7 @@ def objection(field_type: FieldType, value: object) -> Objection | None:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """The tags look after themselves: they name the key."""
+    """Return the texts of a setting. Tags are left to their own check, which names the key."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, tuple) else ()

@@ -65,7 +65,7 @@ def commands_of(step: Step) -> tuple[str, ...]:
 
 
 def mistakes(name: str, text: str, document: Document) -> Iterator[str]:
-    """Everything that is wrong with the component `name`, in words."""
+    """Yield everything that is wrong with the component `name`, in words."""
     if len(text) > LONGEST:
         yield f"has {len(text)} characters; Image Builder takes {LONGEST} in a component: split it"
     if document.get("name") != name or document.get("schemaVersion") != 1.0:
@@ -123,7 +123,7 @@ def _wrong_step(step: Step) -> Iterator[str]:
 
 
 def _wrong_shell(step: Step) -> Iterator[str]:
-    """AWSTOE makes one script of all commands, and only its last one's failure would count."""
+    """Check that commands stop at their first failure: AWSTOE would report only the last one's."""
     commands = commands_of(step)
     if step.get("action") == "ExecuteBash" and len(commands) != 1:
         yield f"has {len(commands)} commands; write one, of many lines"
@@ -135,7 +135,7 @@ def _wrong_shell(step: Step) -> Iterator[str]:
 
 
 def _unverified(steps: list[Step]) -> Iterator[str]:
-    """A download has its checksum, or a later step holds it against a pinned key."""
+    """Yield the downloads that neither a checksum nor a later step with a pinned key verifies."""
     for index, step in enumerate(steps):
         if step.get("action") != "WebDownload":
             continue

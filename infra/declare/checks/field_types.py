@@ -34,7 +34,7 @@ def field_types(kind: type[Any]) -> Mapping[str, FieldType]:
 
 
 def type_objection(field_type: FieldType, value: object) -> Objection | None:
-    """Exact types: True is no whole number, 4.0 is none either, and nothing is converted."""
+    """Check the exact type: True and 4.0 are no whole numbers, and nothing is converted."""
     if value is None and field_type.optional:
         return None
     if _has_type(field_type.base, value):
@@ -60,7 +60,7 @@ def _has_type(base: Any, value: object) -> bool:
 
 
 def _read(hint: Any) -> FieldType:
-    """`Annotated[int, check]`, the same `| None`, `tuple[str, ...]`, `Mapping[str, str]`, or a plain type."""
+    """Read a type hint: plain, `Annotated[int, check]`, `| None`, `tuple[str, ...]` or a Mapping."""
     checks: tuple[Check, ...] = ()
     choices = get_args(hint) if get_origin(hint) is not Annotated else (hint,)
     optional = NoneType in choices

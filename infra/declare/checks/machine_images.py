@@ -71,7 +71,7 @@ def versions_that_work(image: MachineImage) -> Iterator[Problem]:
 
 
 def components_that_fit(image: MachineImage) -> Iterator[Problem]:
-    """Each is there and told all that it asks for; nothing is locked that none installs."""
+    """Check that components exist and get every value they ask for, and that every lock is used."""
     known = component_names()
     for name, count in Counter(image.components).items():
         if name not in known:
@@ -113,7 +113,7 @@ def one_architecture(image: MachineImage) -> Iterator[Problem]:
 
 
 def parent_that_stays(image: MachineImage) -> Iterator[Problem]:
-    """Two bakes of one lock are alike only if they begin alike."""
+    """Check that the parent does not move: two bakes of one lock must begin with the same AMI."""
     moving = _MOVING & set(image.parent.split("/"))
     if moving and not (image.parent_moves_because or "").strip():
         yield Problem(
@@ -145,7 +145,7 @@ def _shared_names(images: Sequence[MachineImage]) -> Iterator[Problem]:
 
 
 def _shared_networks(images: Sequence[MachineImage]) -> Iterator[Problem]:
-    """Those of a region are built in one network, which is in one zone."""
+    """Check that the machine images of a region, which share a network, agree on its zone."""
     first: dict[str, MachineImage] = {}
     for image in images:
         other = first.setdefault(str(image.region), image)

@@ -19,7 +19,7 @@ _CRON_LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
 
 def ssh_from_named_networks(cluster: Cluster) -> Iterator[Problem]:
-    """Together, too: 0.0.0.0/1 and 128.0.0.0/1 are the internet."""
+    """Check the networks together: 0.0.0.0/1 and 128.0.0.0/1 are the internet."""
     assert isinstance(cluster, MpiCluster)
     networks = [network for text in cluster.ssh_cidrs if (network := ipv4_network(text)) is not None]
     for text in cluster.ssh_cidrs:
@@ -48,7 +48,7 @@ def no_accelerators(cluster: Cluster) -> Iterator[Problem]:
 
 
 def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
-    """AWS takes a Spot machine back with two minutes' notice; a job resumes from what it saved elsewhere."""
+    """Check that a job on Spot saves elsewhere: AWS takes the machine with two minutes' notice."""
     if cluster.market is Market.SPOT and cluster.file_system is FileSystem.NONE:
         yield Problem(
             where="market",
@@ -58,7 +58,7 @@ def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
 
 
 def no_capacity_block(cluster: Cluster) -> Iterator[Problem]:
-    """EC2 user guide, "Capacity Blocks for ML": instance types with accelerators only."""
+    """Refuse capacity blocks, which EC2 sells only for types with accelerators."""
     if cluster.market is Market.CAPACITY_BLOCK:
         yield Problem(
             where="market",

@@ -52,7 +52,7 @@ def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
 
 
 def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
-    """Nodes share the private half of the VPC: an address for each interface and one for the container."""
+    """Check that every interface and container of all nodes gets an address of the private subnet."""
     network, type_ = ipv4_network(cluster.vpc_cidr), instance_type(cluster.instance_type)
     if network is None:
         return

@@ -18,7 +18,7 @@ from slipway.infra.declare.checks.mpi import (
     times_of_the_clock,
 )
 from slipway.infra.declare.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
-from slipway.infra.declare.checks.places import (
+from slipway.infra.declare.checks.references import (
     image_of_this_checkout,
     lustre_of_the_machine_image,
     machine_image_of_this_checkout,
@@ -77,7 +77,7 @@ def efa_that_the_type_has(cluster: Cluster) -> Iterator[Problem]:
 
 
 def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
-    """Neuron's collectives between nodes run over EFA only (aws-neuron/aws-neuron-sdk#742)."""
+    """Require EFA: Neuron's collectives between nodes need it (aws-neuron/aws-neuron-sdk#742)."""
     type_ = instance_type(cluster.instance_type)
     trainium = type_.accelerator is not None and type_.accelerator.name.startswith("Trainium")
     if trainium and not type_.has_efa and cluster.max_nodes > 1:
@@ -89,14 +89,14 @@ def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _with_efa(type_: InstanceType) -> str:
-    """Types of one family differ in the part after the dot."""
+    """Name the types of the same family (the part before the dot) that have EFA."""
     family = type_.name.partition(".")[0]
     names = [each.name for each in instance_types() if each.has_efa and each.name.startswith(f"{family}.")]
     return f"use {' or '.join(names)}" if names else "`slipway instances` lists types that have it"
 
 
 def _with_as_many_efa(type_: InstanceType, asked: int) -> str:
-    """Types with the same accelerator, or with none as well, that take as many."""
+    """Name types with the same accelerator that take as many interfaces."""
     device = type_.accelerator and type_.accelerator.name
     names = [
         f"{each.name} takes {each.efa_interfaces}"

@@ -25,12 +25,12 @@ def secret_kind(text: str) -> str | None:
 
 
 def shown(value: object) -> str:
-    """How a message prints a value."""
+    """Return a value as a message prints it."""
     return presentable(repr(str(value)) if isinstance(value, str) else repr(value))
 
 
 def presentable(text: str) -> str:
-    """Never a secret, never a control character, never a page of text."""
+    """Return the text without secrets and control characters, cut to a readable length."""
     kind = secret_kind(text)
     if kind:
         return f"(hidden: {kind})"

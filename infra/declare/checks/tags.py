@@ -61,7 +61,7 @@ def _objections(key: str, value: str) -> Iterator[str]:
 
 
 def _is_allowed(letter: str) -> bool:
-    """The pattern that Batch and SageMaker share: letters, numbers and spaces by their Unicode category."""
+    """Match the pattern that Batch and SageMaker share: Unicode letters, numbers and spaces."""
     return (
         letter in _PUNCTUATION
         or unicodedata.category(letter)[0] in "LN"

@@ -92,7 +92,7 @@ def known_instance_type(value: str) -> Objection | None:
 
 
 def fsx_capacity(value: int) -> Objection | None:
-    """FSx API reference, CreateFileSystem: StorageCapacity of the deployment type PERSISTENT_2 on SSD."""
+    """Check StorageCapacity of PERSISTENT_2 on SSD (FSx API reference, CreateFileSystem)."""
     if value == 1200 or (value > 0 and value % 2400 == 0):
         return None
     above = -(-max(value, 1) // 2400) * 2400
@@ -102,6 +102,6 @@ def fsx_capacity(value: int) -> Objection | None:
 
 
 def nearest(word: str, known: tuple[str, ...]) -> str:
-    """A hint: what the user may have meant, or else all that is allowed."""
+    """Return a hint: what the user may have meant, or else all that is allowed."""
     close = get_close_matches(word, known, n=1, cutoff=0.55)
     return f"did you mean {close[0]}?" if close else f"allowed are {', '.join(known)}"

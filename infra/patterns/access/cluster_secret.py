@@ -62,7 +62,7 @@ class ClusterSecret(Construct):
         return read, decrypt
 
     def close_to_all_but(self, role_arn: str) -> None:
-        """Administrators, too: who may change this policy can open it again, and leaves a trace of that."""
+        """Deny it to administrators, too: who changes this policy to open it again leaves a trace."""
         only_nodes = iam.PolicyStatement(
             sid="OnlyTheNodes",
             effect=iam.Effect.DENY,

@@ -49,7 +49,7 @@ def _execution(scope: Construct, props: NodeAccessProps) -> ServiceRoleProps:
 
 
 def _job(props: NodeAccessProps) -> ServiceRoleProps:
-    """A job reads and writes data; it does not touch the sources that images are built from."""
+    """Let a job read and write data, and not touch the sources that images are built from."""
     own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
     use_bucket = UseBucketProps(bucket=props.storage.bucket, read=own, write=own)
     return ServiceRoleProps(
@@ -60,7 +60,7 @@ def _job(props: NodeAccessProps) -> ServiceRoleProps:
 
 
 def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
-    """What the ECS agent calls. Batch names its ECS clusters itself, so which one is not known beforehand."""
+    """Allow what the ECS agent calls. Batch makes up its clusters' names, so none can be named here."""
     stack = Stack.of(scope)
     clusters = stack.format_arn(service="ecs", resource="cluster", resource_name="*")
     nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
@@ -85,7 +85,7 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
 
 
 def session_manager() -> iam.PolicyStatement:
-    """None of these takes a resource (Service Authorization Reference, "AWS Systems Manager")."""
+    """Allow calls that take no resource (Service Authorization Reference, "AWS Systems Manager")."""
     return iam.PolicyStatement(
         sid="AnswerSessionManager",
         actions=[

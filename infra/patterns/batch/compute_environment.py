@@ -35,7 +35,7 @@ class NodePoolProps:
 
 
 class NodePool(Construct):
-    """From none to max_nodes nodes of one type, in one subnet. BEST_FIT_PROGRESSIVE may start one more.
+    """Runs zero to max_nodes nodes of one type in one subnet. BEST_FIT_PROGRESSIVE may start one more.
 
     Unnamed, without a service role and not replaced: so CloudFormation updates it in place (AWS Batch user
     guide, "Update a compute environment"), and a changed template or image reaches new nodes only.

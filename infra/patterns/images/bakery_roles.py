@@ -33,7 +33,7 @@ class BakeryProps:
 
 
 def instance_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    """EC2InstanceProfileForImageBuilder, for the components of one image and no container images."""
+    """Follow EC2InstanceProfileForImageBuilder, for the components of one image and no containers."""
     components = f"{props.resource_name}-*"
     read = iam.PolicyStatement(
         sid="ReadComponents",
@@ -79,7 +79,7 @@ def execution_statements(
 
 
 def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    """Of EC2ImageBuilderLifecycleExecutionPolicy what deleting takes."""
+    """Keep what deleting needs of EC2ImageBuilderLifecycleExecutionPolicy."""
     images = f"{_ec2(props)}:image/*"
     return (
         iam.PolicyStatement(
@@ -102,7 +102,7 @@ def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.Poli
 
 
 def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.PolicyStatement, ...]:
-    """From any AMI, for the parent may be anybody's; in one place, and tagged, by which they are found."""
+    """Allow any AMI, for the parent may be anybody's, but one subnet, and only tagged machines."""
     ec2, own = _ec2(props), f"{_ec2(props)}{Aws.ACCOUNT_ID}"
     place = (
         "network-interface/*",
@@ -173,7 +173,7 @@ def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicySt
 
 
 def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    """Of its own machines alone: an image of another one would hold what that has on its disk.
+    """Allow images of its own machines alone: another's would hold what that has on its disk.
 
     It is encrypted with the account's own EBS key, whose policy lets in who may use EBS here.
     """
@@ -233,7 +233,7 @@ def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -
 
 
 def _ec2(props: BakeryProps) -> str:
-    """What ARNs of EC2 begin with, up to the account: images and snapshots name none."""
+    """Return the beginning of EC2's ARNs up to the account, which images and snapshots lack."""
     return f"arn:{Aws.PARTITION}:ec2:{props.image.region}:"
 
 

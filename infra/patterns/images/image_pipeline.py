@@ -118,7 +118,7 @@ def _distribution(scope: Construct, props: ImagePipelineProps) -> imagebuilder.C
 
 
 def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
-    """By the name of the recipe, whatever its version: a new lock makes a new one."""
+    """Delete by the recipe's name, whatever its version: a new lock makes a new version."""
     role = _role(
         scope,
         "Lifecycle",
@@ -179,7 +179,7 @@ def _role(
     *,
     for_this_account_only: bool = False,
 ) -> ServiceRole:
-    """Image Builder is known to name its account when it assumes a role for life-cycle policies only."""
+    """Make a role; Image Builder names its account, as far as is known, for life-cycle policies only."""
     return ServiceRole(
         scope,
         id,

@@ -100,7 +100,7 @@ def build_project_name(cluster: str) -> str:
 
 
 def build_spec() -> str:
-    """One command, the script, so that shellcheck sees what runs. JSON is YAML, which CodeBuild reads."""
+    """Return the script as one command, so that shellcheck sees what runs. JSON is YAML to CodeBuild."""
     script = _SCRIPT.read_text(encoding="utf-8")
     spec = {"version": "0.2", "env": {"shell": "bash"}, "phases": {"build": {"commands": [script]}}}
     return json.dumps(spec, indent=2)

@@ -75,7 +75,7 @@ def _component(
 
 
 def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty:
-    """With the account's own EBS key: another would have to be shared with whatever starts the nodes."""
+    """Encrypt with the account's own EBS key: another would have to be shared with every launcher."""
     return imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty(
         device_name=_ROOT_DEVICE,
         ebs=imagebuilder.CfnImageRecipe.EbsInstanceBlockDeviceSpecificationProperty(

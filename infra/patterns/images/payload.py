@@ -44,7 +44,7 @@ def payload_of(image: str) -> Payload:
 
 @lru_cache(maxsize=1)
 def project_wheel() -> tuple[str, bytes]:
-    """Its file name and its bytes (packaging.python.org, "Binary distribution format").
+    """Return the wheel's file name and bytes (packaging.python.org, "Binary distribution format").
 
     No build tool is needed: everything in it is a file of the checkout as it is.
     """

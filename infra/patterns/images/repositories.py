@@ -41,7 +41,7 @@ class ImageRepository(Construct):
 
     @property
     def uri(self) -> str:
-        """As CloudFormation tells it: the L2 puts it together from pieces of the ARN."""
+        """Return CloudFormation's attribute: the L2 puts the URI together from pieces of the ARN."""
         resource = self.repository.node.default_child
         assert isinstance(resource, ecr.CfnRepository), "the L2 makes one"
         return resource.attr_repository_uri

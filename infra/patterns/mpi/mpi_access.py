@@ -55,12 +55,12 @@ class MpiAccess(Construct):
 
 
 def _find_each_other() -> iam.PolicyStatement:
-    """DescribeInstances takes no resource (Service Authorization Reference, "Amazon EC2")."""
+    """Allow DescribeInstances, which takes no resource (Service Authorization Reference, "Amazon EC2")."""
     return iam.PolicyStatement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
 
 
 def _protect_from_scaling_in(scope: Construct, node_group: str) -> iam.PolicyStatement:
-    """While a job runs. The middle of the ARN is an id that Auto Scaling makes up."""
+    """Allow protection during a job. Auto Scaling makes up the id in the middle of the ARN."""
     group = Stack.of(scope).format_arn(
         service="autoscaling",
         resource="autoScalingGroup",
@@ -73,7 +73,7 @@ def _protect_from_scaling_in(scope: Construct, node_group: str) -> iam.PolicySta
 
 
 def _run_command_output(scope: Construct, log_group_arn: str) -> tuple[iam.PolicyStatement, ...]:
-    """Systems Manager user guide, "Configuring CloudWatch Logs for Run Command": the agent looks first."""
+    """Allow logging; the agent looks first ("Configuring CloudWatch Logs for Run Command")."""
     groups = Stack.of(scope).format_arn(
         service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
     )

@@ -54,7 +54,7 @@ class S3EndpointProps:
 
 
 class S3Endpoint(Construct):
-    """Free, and always there: data and image layers never pass a NAT gateway."""
+    """Keeps data and image layers off the NAT gateway. It is free, and always there."""
 
     def __init__(self, scope: Construct, id: str, *, props: S3EndpointProps) -> None:
         super().__init__(scope, id)
@@ -77,7 +77,7 @@ class InterfaceEndpointsProps:
 
 
 class InterfaceEndpoints(Construct):
-    """Each costs about a cent an hour, whether nodes run or not."""
+    """Costs about a cent an hour for each service, whether nodes run or not."""
 
     def __init__(self, scope: Construct, id: str, *, props: InterfaceEndpointsProps) -> None:
         super().__init__(scope, id)

@@ -37,7 +37,7 @@ class NodeSecurityGroupProps:
 
 
 class NodeSecurityGroup(Construct):
-    """All traffic between nodes, HTTPS to AWS, ssh from where it is asked for, nothing else."""
+    """Allows all traffic between nodes, HTTPS to AWS, ssh as declared, and nothing else."""
 
     def __init__(self, scope: Construct, id: str, *, props: NodeSecurityGroupProps) -> None:
         super().__init__(scope, id)
@@ -88,7 +88,7 @@ class MountRulesProps:
 
 
 class MountRules(Construct):
-    """Nodes reach the file system, and it reaches them where its protocol asks for that."""
+    """Lets nodes reach the file system, and lets it reach them where its protocol asks for that."""
 
     def __init__(self, scope: Construct, id: str, *, props: MountRulesProps) -> None:
         super().__init__(scope, id)

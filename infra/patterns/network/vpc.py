@@ -28,7 +28,7 @@ class VpcProps:
 
 
 class Vpc(Construct):
-    """Nodes get no public address: EC2 gives none to an instance with several network interfaces."""
+    """Gives nodes no public address: EC2 gives none to an instance with several network interfaces."""
 
     def __init__(self, scope: Construct, id: str, *, props: VpcProps) -> None:
         super().__init__(scope, id)
@@ -70,7 +70,7 @@ class Vpc(Construct):
 
 
 def subnet_cidrs(vpc_cidr: str, egress: Egress) -> tuple[str, str | None]:
-    """The private subnet has the lower half; the upper half is for what must be public, and for later."""
+    """Give the private subnet the lower half; the upper half is for what must be public, and for later."""
     network = IPv4Network(vpc_cidr)
     if network.prefixlen >= _LONGEST_SUBNET_PREFIX:
         if egress is Egress.NAT:
@@ -108,7 +108,7 @@ def _route_table(vpc: Vpc, id: str, subnet: ec2.CfnSubnet) -> ec2.CfnRouteTable:
 
 
 def _add_nat(vpc: Vpc, public_cidr: str, zone: str) -> ec2.CfnRouteTable:
-    """Its address can be made only when the internet gateway is attached."""
+    """Add the NAT gateway. Its address can be made only after the internet gateway is attached."""
     subnet = _subnet(vpc, "Public", cidr=public_cidr, zone=zone)
     gateway = ec2.CfnInternetGateway(vpc, "InternetGateway")
     attachment = ec2.CfnVPCGatewayAttachment(

@@ -13,7 +13,7 @@ from slipway.jobs.catalogue.instances import Accelerator, InstanceType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorFamily:
-    """`devices` and `gpus` take the number of accelerators of a node."""
+    """Says what a family needs; `devices` and `gpus` take the number of accelerators of a node."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     efa_environment: Mapping[str, str] = field(default_factory=dict)  # where nodes have EFA interfaces
@@ -75,5 +75,5 @@ def _family(accelerator: Accelerator | None) -> tuple[AcceleratorFamily, int]:
 
 
 def _efa_devices(count: int) -> tuple[str, ...]:
-    """One for each interface: a container that is given only the first uses a fraction of the bandwidth."""
+    """Name one device for each interface: with only the first, a container loses bandwidth."""
     return tuple(f"/dev/infiniband/uverbs{index}" for index in range(count))

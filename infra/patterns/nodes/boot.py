@@ -16,7 +16,7 @@ SCRATCH = "/scratch"  # the local disks, gone with the node
 
 
 class IdleProbe(StrEnum):
-    """How report_idle.sh sees that a node has a job: each is one function there, has_<value>."""
+    """Says how report_idle.sh sees that a node has a job; has_<value> is its function for that."""
 
     TASK = "task"
     PROCESS = "process"

@@ -19,7 +19,7 @@ from slipway.jobs.catalogue.instances import instance_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedMachine:
-    """What AWS Batch says in its compute environment, and the template itself for everybody else."""
+    """Holds what AWS Batch puts in its compute environment, and other templates hold themselves."""
 
     image_id: str
     instance_profile_arn: str
@@ -35,7 +35,7 @@ class NodeTemplateProps:
 
 
 class NodeTemplate(Construct):
-    """No key pair and no subnet: people come in through Session Manager; who starts nodes says where."""
+    """Names no key pair and no subnet: people use Session Manager, and who starts nodes says where."""
 
     def __init__(self, scope: Construct, id: str, *, props: NodeTemplateProps) -> None:
         super().__init__(scope, id)
@@ -43,7 +43,7 @@ class NodeTemplate(Construct):
 
     @property
     def version(self) -> str:
-        """As an attribute, so that a changed template reaches new nodes: who starts them keeps a number."""
+        """Return an attribute: who starts nodes keeps a number, so a changed template reaches new nodes."""
         return self.resource.attr_latest_version_number
 
 
@@ -80,7 +80,7 @@ _METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
 
 
 def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
-    """Encrypted with the account's own EBS key.
+    """Encrypt with the account's own EBS key.
 
     With a customer-managed one the service-linked role of Auto Scaling would need a grant, and a key policy
     that names that role is refused in an account where it does not exist yet; nodes would die at launch
@@ -95,7 +95,7 @@ def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
 
 
 def _volume_tags(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    """Disks are billed with their cluster, too; nodes are tagged by who starts them."""
+    """Tag disks, so that they are billed with their cluster; who starts nodes tags those."""
     return [
         ec2.CfnLaunchTemplate.TagSpecificationProperty(
             resource_type="volume", tags=[CfnTag(key=key, value=value) for key, value in tags.items()]

@@ -29,7 +29,7 @@ def efa_interface_count(cluster: Cluster) -> int:
 
 
 def network_interfaces(*, efa_interfaces: int, security_group_id: str) -> list[Interface]:
-    """Without EFA a node has one plain interface."""
+    """Return one EFA interface a card, or one plain interface for a node without EFA."""
     if not efa_interfaces:
         return [_interface(0, "interface", security_group_id)]
     return [_interface(card, "efa", security_group_id) for card in range(efa_interfaces)]

@@ -13,7 +13,7 @@ _CpuOptions = ec2.CfnLaunchTemplate.CpuOptionsProperty
 
 
 def cpu_options(type_: InstanceType) -> _CpuOptions | None:
-    """None where there is nothing to set: a core has one thread anyhow, or the type takes no options."""
+    """Return None if a core has one thread anyhow, or if the type takes no options."""
     if type_.cores is None or type_.cores == type_.vcpus or 1 not in type_.threads_per_core:
         return None
     return _CpuOptions(core_count=type_.cores, threads_per_core=1)  # EC2 wants both or neither

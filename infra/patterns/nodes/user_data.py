@@ -29,13 +29,13 @@ class BootFile:
 
 
 def node_user_data(parameters: Mapping[str, object], script: str = "boot_node.sh") -> str:
-    """Base64, as a launch template wants it. Values may be tokens of ids: those need no escapes in JSON."""
+    """Return base64, as a launch template takes it. Values may be tokens of ids, safe in JSON."""
     document = json.dumps(parameters)  # ASCII only: cloud-init reads the message as text and spoils the rest
     return Fn.base64(mime_document(files=boot_files(document), script=_script(script)))
 
 
 def boot_files(parameters_json: str) -> tuple[BootFile, ...]:
-    """What the boot scripts expect, where they expect it."""
+    """Return the files that the boot scripts read, with their paths."""
     assert "\n" not in parameters_json, "the parameters are one line"
     return (
         BootFile(path="/etc/slipway/node.json", mode="0444", content=parameters_json),
@@ -53,7 +53,7 @@ def mime_document(*, files: tuple[BootFile, ...], script: str) -> str:
 
 
 def _cloud_config_entry(file: BootFile) -> str:
-    """A literal block of YAML takes any text as it is, if it is indented."""
+    """Indent the file into a literal block of YAML, which takes any text as it is."""
     content = "".join(f"    {line}\n" if line else "\n" for line in file.content.splitlines())
     return f'- path: {file.path}\n  permissions: "{file.mode}"\n  content: |\n{content}'
 

@@ -41,7 +41,7 @@ class AlertTopic(Construct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckEvents:
-    """An event that tells why jobs do not run, and the sentence that is mailed with its fields in it."""
+    """Describes an event that tells why jobs do not run, and the sentence that is mailed for it."""
 
     what: str
     source: str
@@ -67,7 +67,7 @@ class ClusterAlarms(Construct):
 
 
 def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], StuckEvents]:
-    """AWS Batch user guide, "Job queue blocked events"."""
+    """Watch for jobs stuck in RUNNABLE (AWS Batch user guide, "Job queue blocked events")."""
 
     def events_of(scope: Construct) -> StuckEvents:
         queue_arn = Stack.of(scope).format_arn(
@@ -89,7 +89,7 @@ def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], St
 
 
 def failed_launches(cluster: str, node_group: str) -> Callable[[Construct], StuckEvents]:
-    """EC2 Auto Scaling user guide, "EC2 Instance Launch Unsuccessful": no capacity, no quota, no rights."""
+    """Watch for "EC2 Instance Launch Unsuccessful": no capacity, no quota, or no rights."""
     events_of = StuckEvents(
         what=f"Nodes of cluster {cluster} that could not be started",
         source="aws.autoscaling",
@@ -105,7 +105,7 @@ def _detail(field: str) -> str:
 
 
 def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
-    """AWS says so only in an event, which is mailed as it comes; the alarm counts them."""
+    """Count the events, in which alone AWS says so; each is mailed as it comes."""
     stuck = props.stuck(scope)
     return cloudwatch.Alarm(
         scope,
@@ -141,7 +141,7 @@ def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.R
 
 
 def _idle_nodes(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
-    """Nodes report it themselves: no service of AWS has a metric for a billed node without a job.
+    """Count what nodes report: no service of AWS has a metric for a billed node without a job.
 
     A node that never got as far as its first report is not seen here: its job is stuck, and that is.
     """

@@ -23,7 +23,7 @@ class DataBucketProps:
 
 
 class DataBucket(Construct):
-    """Not emptied when it goes: that would take a Lambda, so S3 itself keeps a bucket that holds objects.
+    """Keeps its objects when its stack goes: emptying it would take a Lambda.
 
     For the same reason a bucket that goes with its stack has no access logs: they keep coming.
     """
@@ -76,7 +76,7 @@ def bucket_statements(props: UseBucketProps) -> tuple[iam.PolicyStatement, ...]:
 
 
 def _access_logs(scope: Construct, props: DataBucketProps) -> s3.Bucket:
-    """S3 delivers access logs only to a bucket encrypted with its own keys, and not with ours."""
+    """Use S3's own keys: S3 delivers access logs to no bucket that is encrypted with ours."""
     return s3.Bucket(
         scope,
         "AccessLogs",

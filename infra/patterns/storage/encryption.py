@@ -26,7 +26,7 @@ _PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
 class KeyUser(Enum):
-    """A service that uses a key by itself, and not on behalf of a caller who may."""
+    """Names a service that uses a key by itself, not on behalf of a caller."""
 
     LOGS = "logs"
     ALARMS = "cloudwatch"
@@ -42,7 +42,7 @@ class EncryptionKeyProps:
 
 
 class EncryptionKey(Construct):
-    """Everyone else needs a permission of their own: the key's policy leaves that to the account's IAM."""
+    """Admits the services that use it; everyone else needs a permission of the account's IAM."""
 
     def __init__(self, scope: Construct, id: str, *, props: EncryptionKeyProps) -> None:
         super().__init__(scope, id)
@@ -85,7 +85,7 @@ class EncryptedLogGroup(Construct):
 
     @property
     def arn(self) -> str:
-        """Without the ":*" that the attribute Arn ends in, so that streams can be named below it."""
+        """Drop the ":*" at the end of the attribute Arn, so that streams can be named below it."""
         return Stack.of(self).format_arn(
             service="logs",
             resource="log-group",
@@ -99,7 +99,7 @@ def removal_policy(keep: bool) -> RemovalPolicy:
 
 
 def use_key(key: kms.IKey, sid: str = "UseKey") -> iam.PolicyStatement:
-    """For who reads and writes what the key encrypts."""
+    """Allow reading and writing what the key encrypts."""
     return iam.PolicyStatement(
         sid=sid, actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], resources=[key.key_arn]
     )
@@ -114,7 +114,7 @@ def write_logs(log_group_arn: str) -> iam.PolicyStatement:
 
 
 def _allow_logs(region: str) -> iam.PolicyStatement:
-    """CloudWatch Logs user guide, "Encrypt log data": only for log groups of this account."""
+    """Allow log groups of this account (CloudWatch Logs user guide, "Encrypt log data")."""
     groups = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:*"
     return iam.PolicyStatement(
         sid="EncryptLogs",

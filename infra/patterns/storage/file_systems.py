@@ -48,7 +48,7 @@ NO_FILES = SharedFiles(
 
 
 class ElasticFiles(Construct):
-    """EFS with one mount target, in the zone of the nodes: traffic between zones is billed."""
+    """Makes an EFS with one mount target, in the zone of the nodes: traffic between zones is billed."""
 
     def __init__(self, scope: Construct, id: str, *, props: FileSystemProps) -> None:
         super().__init__(scope, id)
@@ -88,7 +88,7 @@ class ElasticFiles(Construct):
 
 
 class LustreFiles(Construct):
-    """FSx for Lustre, PERSISTENT_2: the sort that keeps data and encrypts it with our key."""
+    """Makes an FSx for Lustre of PERSISTENT_2, which keeps data and encrypts it with our key."""
 
     def __init__(self, scope: Construct, id: str, *, props: FileSystemProps) -> None:
         super().__init__(scope, id)
@@ -136,7 +136,7 @@ FILE_SYSTEMS: Mapping[FileSystem, Callable[[Construct, str, FileSystemProps], Sh
 
 
 def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
-    """Who may mount is added by the cluster's stack: groups of nodes come and go, files stay."""
+    """Make a group that admits nobody yet: the cluster's stack adds its nodes, which come and go."""
     return ec2.CfnSecurityGroup(
         scope,
         "SecurityGroup",
@@ -147,7 +147,7 @@ def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
 
 
 def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
-    """The servers of one Lustre file system talk to each other through the group, too."""
+    """Let the servers of one Lustre file system talk to each other through the group."""
     for ports in _LUSTRE_PORTS:
         ec2.CfnSecurityGroupIngress(
             scope,
@@ -172,7 +172,7 @@ def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
 
 
 def _only_encrypted_mounts() -> iam.PolicyDocument:
-    """Through the mount target (the nodes' subnet) with TLS, and by no other way."""
+    """Allow mounts through the mount target (the nodes' subnet) with TLS, and no other way."""
     mount = iam.PolicyStatement(
         sid="MountThroughTheMountTarget",
         principals=[iam.AnyPrincipal()],

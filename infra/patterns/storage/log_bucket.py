@@ -17,7 +17,7 @@ class LogBucketProps:
 
 
 class LogBucket(Construct):
-    """It logs its own accesses, and stays when its stack goes: only an empty bucket can be deleted."""
+    """Logs its own accesses, and stays when its stack goes: S3 deletes only an empty bucket."""
 
     def __init__(self, scope: Construct, id: str, *, props: LogBucketProps) -> None:
         super().__init__(scope, id)

@@ -14,12 +14,12 @@ from slipway.infra.verify.rules import (
     batch_jobs,
     data,
     efa,
+    lambdas_and_budgets,
     node_groups,
     nodes,
     permissions,
+    ssh_and_secrets,
     traffic,
-    trust,
-    whole,
 )
 from slipway.infra.verify.rules.template import Rule
 
@@ -44,7 +44,7 @@ RULES: Mapping[str, Rule] = {
     "batch-room-for-nodes": batch_capacity.room_for_every_node,
     "batch-template-version": batch_capacity.template_version_is_explicit,
     "bucket-not-public": data.buckets_refuse_the_public,
-    "budget-tells": whole.budget_tells_somebody,
+    "budget-tells": lambdas_and_budgets.budget_tells_somebody,
     "efa-groups": efa.groups_let_themselves_through,
     "efa-interfaces": efa.interfaces_fit_the_type,
     "efa-together": efa.nodes_are_close,
@@ -61,7 +61,7 @@ RULES: Mapping[str, Rule] = {
     "node-metadata-tokens": nodes.metadata_needs_tokens,
     "node-no-key-pair": nodes.no_key_pair,
     "node-no-public-address": nodes.no_public_address,
-    "nothing-hidden": whole.nothing_runs_hidden,
+    "nothing-hidden": lambdas_and_budgets.nothing_runs_hidden,
     "policy-actions": permissions.actions_are_spelled_out,
     "policy-any-resource": permissions.any_resource_is_accounted_for,
     "policy-no-full-access": permissions.no_full_access,
@@ -69,6 +69,6 @@ RULES: Mapping[str, Rule] = {
     "traffic-https-out": traffic.only_https_out_to_anywhere,
     "traffic-no-internet-in": traffic.nothing_in_from_anywhere,
     "traffic-no-ssh": traffic.no_ssh,
-    "trust-host-keys": trust.host_keys_are_checked,
-    "trust-secrets-closed": trust.secrets_are_closed,
+    "trust-host-keys": ssh_and_secrets.host_keys_are_checked,
+    "trust-secrets-closed": ssh_and_secrets.secrets_are_closed,
 }

@@ -14,7 +14,7 @@ _RECIPE = "AWS::ImageBuilder::ImageRecipe"
 
 
 def components_are_sound(template: Template) -> Iterator[Finding]:
-    """As documents, in their shell, and in what they download."""
+    """Check components as documents, their shell, and what they download."""
     for name, properties in resources(template, "AWS::ImageBuilder::Component"):
         text = str(properties.get("Data", ""))
         try:
@@ -30,7 +30,7 @@ def components_are_sound(template: Template) -> Iterator[Finding]:
 
 
 def machines_are_closed(template: Template) -> Iterator[Finding]:
-    """Without a subnet Image Builder takes the account's default one, which gives public addresses."""
+    """Require a subnet, too: Image Builder's default one gives public addresses."""
     for name, properties in resources(template, _INFRASTRUCTURE):
         options = properties.get("InstanceMetadataOptions", {})
         if options.get("HttpTokens") != "required" or options.get("HttpPutResponseHopLimit") != 1:

@@ -21,7 +21,7 @@ _SHORTEST_SECONDS, _LONGEST_SECONDS = 600, 86400
 
 
 def multi_node_on_demand(template: Template) -> Iterator[Finding]:
-    """Multi-node jobs never start on Spot, on Fargate, or in an unmanaged environment."""
+    """Keep multi-node jobs off Spot, Fargate and unmanaged environments, where they never start."""
     if not any(multi_node_jobs(template)):
         return
     for name, properties in resources(template, _POOL):
@@ -53,7 +53,7 @@ def nothing_runs_idle(template: Template) -> Iterator[Finding]:
 
 
 def template_version_is_explicit(template: Template) -> Iterator[Finding]:
-    """Batch takes $Default where no version is named, and CloudFormation never moves the default."""
+    """Require a version: Batch takes $Default without one, and CloudFormation never moves that."""
     for name, properties in resources(template, _POOL):
         launch = properties.get("ComputeResources", {}).get("LaunchTemplate", {})
         if launch and launch.get("Version", "$Default") in ("$Default", "$Latest"):
@@ -61,7 +61,7 @@ def template_version_is_explicit(template: Template) -> Iterator[Finding]:
 
 
 def groups_are_in_the_template(template: Template) -> Iterator[Finding]:
-    """EC2 refuses groups of the instance beside network interfaces, and an environment takes five at most."""
+    """Keep groups in the template: EC2 refuses the instance's groups with network interfaces."""
     for name, properties in resources(template, _POOL):
         if "SecurityGroupIds" in properties.get("ComputeResources", {}):
             message = "has SecurityGroupIds, which EC2 refuses beside the launch template's interfaces"

@@ -32,7 +32,7 @@ def job_ends(template: Template) -> Iterator[Finding]:
 
 
 def retries_are_chosen(template: Template) -> Iterator[Finding]:
-    """What matches no rule of evaluateOnExit is retried: the list has to end with one that exits."""
+    """Require a last rule that exits: Batch retries what no rule of evaluateOnExit matches."""
     for name, properties in resources(template, _JOB):
         rules = properties.get("RetryStrategy", {}).get("EvaluateOnExit", [])
         if not rules or rules[-1] != {"Action": "EXIT", "OnReason": "*"}:
@@ -44,7 +44,7 @@ def retries_are_chosen(template: Template) -> Iterator[Finding]:
 
 
 def memory_registers(template: Template) -> Iterator[Finding]:
-    """A job that asks for more than ECS registers of a node waits for ever."""
+    """Limit memory to what ECS registers of a node: a job that asks for more waits forever."""
     types = {each.name: each for each in instance_types()}
     for name, properties in multi_node_jobs(template):
         for container in job_containers(properties):
@@ -73,7 +73,7 @@ def any_number_of_nodes(template: Template) -> Iterator[Finding]:
 
 
 def image_never_moves(template: Template) -> Iterator[Finding]:
-    """By digest, or by a tag of our own registry, whose tags are immutable (see storage.py)."""
+    """Require a digest, or a tag of our own registry, whose tags are immutable (see data.py)."""
     for name, properties in resources(template, _JOB):
         for container in job_containers(properties):
             image = _flat(container.get("Image"))
@@ -84,7 +84,7 @@ def image_never_moves(template: Template) -> Iterator[Finding]:
 
 
 def image_is_ours(template: Template) -> Iterator[Finding]:
-    """What nodes run with the rights of a job comes from a repository of this app or this account alone."""
+    """Require an image of this app or account: nodes run it with the rights of a job."""
     for name, properties in resources(template, _JOB):
         for container in job_containers(properties):
             image = container.get("Image")
@@ -94,7 +94,7 @@ def image_is_ours(template: Template) -> Iterator[Finding]:
 
 
 def rights_are_apart(template: Template) -> Iterator[Finding]:
-    """The node, the start of a task and the training each have a role of their own."""
+    """Require separate roles for the node, the start of a task and the training."""
     node_roles = {
         logical_id(role)
         for _, profile in resources(template, "AWS::IAM::InstanceProfile")
@@ -132,7 +132,7 @@ def _resource(container: Properties, sort: str) -> int:
 
 
 def _parts(value: object) -> list[object]:
-    """An empty delimiter is the only one that leaves the beginning of an image where it is."""
+    """Split a join with an empty delimiter, the only one that keeps the beginning of an image."""
     if isinstance(value, Mapping) and "Fn::Join" in value:
         delimiter, parts = value["Fn::Join"]
         return list(parts) if delimiter == "" else []
@@ -151,7 +151,7 @@ def _is_own_registry(parts: list[object]) -> bool:
 
 
 def _flat(value: object) -> str:
-    """An expression as <…>, so that what stands around it can be read."""
+    """Print an expression as <…>, so that the text around it can be read."""
     if isinstance(value, Mapping) and "Fn::Join" in value:
         delimiter, parts = value["Fn::Join"]
         return str(delimiter).join(map(_flat, parts))

@@ -28,7 +28,7 @@ def tags_never_move(template: Template) -> Iterator[Finding]:
 
 
 def lustre_comes_in_steps(template: Template) -> Iterator[Finding]:
-    """CreateFileSystem of the FSx API reference; CloudFormation's schema takes any number."""
+    """Check the steps of the FSx API reference: CloudFormation's schema takes any number."""
     for name, properties in resources(template, "AWS::FSx::FileSystem"):
         lustre = properties.get("LustreConfiguration", {})
         capacity = properties.get("StorageCapacity", 0)
@@ -51,7 +51,7 @@ def files_are_encrypted(template: Template) -> Iterator[Finding]:
 
 
 def buckets_refuse_the_public(template: Template) -> Iterator[Finding]:
-    """TLS only, through the bucket's policy, and all four blocks."""
+    """Require all four public access blocks, and a policy that refuses requests without TLS."""
     guarded = {str(each["Bucket"]) for _, each in resources(template, "AWS::S3::BucketPolicy")}
     for name, properties in resources(template, "AWS::S3::Bucket"):
         blocks = properties.get("PublicAccessBlockConfiguration", {})

@@ -13,7 +13,7 @@ _POOL = "AWS::Batch::ComputeEnvironment"
 
 
 def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
-    """CloudFormation takes any number of interfaces and any word for their sort; EC2 refuses the launch."""
+    """Check interfaces against the type: CloudFormation takes any, and EC2 refuses the launch."""
     most = {each.name: each.efa_interfaces for each in instance_types()}
     types = _types_of_templates(template)
     for name, properties in resources(template, _TEMPLATE):
@@ -30,7 +30,7 @@ def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
 
 
 def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
-    """A rule for 0.0.0.0/0 does not cover EFA: every group needs itself as source and as destination."""
+    """Require every group as its own source and destination: 0.0.0.0/0 does not cover EFA."""
     open_in = _self_rules(template, "AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId")
     open_out = _self_rules(template, "AWS::EC2::SecurityGroupEgress", "DestinationSecurityGroupId")
     for name, properties in resources(template, _TEMPLATE):
@@ -47,7 +47,7 @@ def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
 
 
 def nodes_are_close(template: Template) -> Iterator[Finding]:
-    """All nodes with EFA are in one cluster placement group; a capacity block is close by itself."""
+    """Require one cluster placement group for nodes with EFA; a capacity block is close by itself."""
     launch_templates = dict(resources(template, _TEMPLATE))
     strategies = {
         name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
@@ -68,7 +68,7 @@ _INTERFACE_TYPES = frozenset({"interface", "efa", "efa-only"})
 
 
 def _wrong_order(name: str, interfaces: list[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Device 0 of card 0 carries the default route; each further card has its interface as device 1."""
+    """Require device 0 on card 0, which carries the default route, and device 1 on further cards."""
     found = [(each.get("NetworkCardIndex", 0), each.get("DeviceIndex")) for each in interfaces]
     expected = [(card, min(card, 1)) for card in range(len(interfaces))]
     if found != expected:
@@ -77,7 +77,7 @@ def _wrong_order(name: str, interfaces: list[Mapping[str, Any]]) -> Iterator[Fin
 
 
 def _types_of_templates(template: Template) -> dict[str, list[str]]:
-    """A launch template names its type itself, or those who use it do."""
+    """Map templates to instance types, which they or their users name."""
     types: dict[str, list[str]] = {
         name: as_list(properties.get("LaunchTemplateData", {}).get("InstanceType"))
         for name, properties in resources(template, _TEMPLATE)

@@ -14,7 +14,7 @@ _ENDS_NODES = ("AutoScalingReplacingUpdate", "AutoScalingRollingUpdate")
 
 
 def nodes_are_close(template: Template) -> Iterator[Finding]:
-    """A job's nodes wait for each other at every step; a capacity block, close by itself, has no group."""
+    """Require a placement group, as nodes wait for each other; a capacity block has none."""
     sources = dict(resources(template, _TEMPLATE))
     strategies = {
         name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
@@ -47,7 +47,7 @@ def no_deployment_ends_a_job(template: Template) -> Iterator[Finding]:
 
 
 def one_thread_a_core(template: Template) -> Iterator[Finding]:
-    """Where EC2 can set it. Two processes of a training on one core only wait for each other."""
+    """Require one thread a core where EC2 can set it: two processes on a core wait for each other."""
     known = {each.name: each for each in instance_types()}
     for name, properties in resources(template, _TEMPLATE):
         data = properties["LaunchTemplateData"]
@@ -60,7 +60,7 @@ def one_thread_a_core(template: Template) -> Iterator[Finding]:
 
 
 def no_options_where_none_are_taken(template: Template) -> Iterator[Finding]:
-    """EC2 refuses the launch, long after the deployment ended well."""
+    """Refuse options that the type lacks: EC2 refuses the launch long after the deployment."""
     known = {each.name: each for each in instance_types()}
     for name, properties in resources(template, _TEMPLATE):
         data = properties["LaunchTemplateData"]

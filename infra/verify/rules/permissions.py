@@ -43,7 +43,7 @@ ANY_RESOURCE: Mapping[str, str] = {
 
 
 def actions_are_spelled_out(template: Template) -> Iterator[Finding]:
-    """Of all but keys: a key's own policy begins with kms:* by AWS's design."""
+    """Refuse wildcards, except in keys' own policies, which begin with kms:* by AWS's design."""
     for name, statement in _allowed(template, (*_IDENTITY_TYPES, *_RESOURCE_TYPES)):
         for action in as_list(statement.get("Action")):
             if "*" in action:

@@ -12,7 +12,7 @@ Properties = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """`where` is the logical id of the resource; the message says what is wrong and what to do."""
+    """Says what is wrong and what to do; `where` is the logical id of the resource."""
 
     where: str
     message: str
@@ -22,14 +22,14 @@ Rule = Callable[[Template], Iterator[Finding]]
 
 
 def resources(template: Template, *types: str) -> Iterator[tuple[str, Properties]]:
-    """Logical ids and properties; a type that ends in :: stands for all that begin with it."""
+    """Yield logical ids and properties; a type that ends in :: stands for all that begin with it."""
     for logical_id, resource in template.get("Resources", {}).items():
         if any(resource["Type"] == each or _is_family(each, resource["Type"]) for each in types):
             yield logical_id, resource.get("Properties", {})
 
 
 def logical_id(value: object) -> str | None:
-    """What a Ref or Fn::GetAtt points to; None for everything else, also for what another stack exports."""
+    """Return what a Ref or Fn::GetAtt points to; None for all else, such as another stack's export."""
     match value:
         case {"Ref": str() as target} | {"Fn::GetAtt": [str() as target, *_]}:
             return target
@@ -49,7 +49,7 @@ def multi_node_jobs(template: Template) -> Iterator[tuple[str, Properties]]:
 
 
 def job_containers(properties: Properties) -> Iterator[Properties]:
-    """Of every node range of a multi-node job, or the one of a single-node job."""
+    """Yield the container of every node range, or the one of a single-node job."""
     ranges = properties.get("NodeProperties", {}).get("NodeRangeProperties", [])
     yield from (each["Container"] for each in ranges if "Container" in each)
     if "ContainerProperties" in properties:

@@ -23,7 +23,7 @@ def nothing_in_from_anywhere(template: Template) -> Iterator[Finding]:
 
 
 def no_ssh(template: Template) -> Iterator[Finding]:
-    """But where a declaration asks for it: port 22 alone. A group's rule for its own members is not meant."""
+    """Refuse port 22 by address unless it is opened alone, as a declaration asks for it."""
     for name, rule in _ingress(template):
         by_address = "CidrIp" in rule or "CidrIpv6" in rule
         first, last = rule.get("FromPort", 0), rule.get("ToPort", 65535)
@@ -42,14 +42,14 @@ def only_https_out_to_anywhere(template: Template) -> Iterator[Finding]:
 
 
 def egress_is_said(template: Template) -> Iterator[Finding]:
-    """EC2 gives a group that lists no egress a rule that allows everything."""
+    """Require a list of egress: EC2 gives a group without one a rule that allows everything."""
     for name, properties in resources(template, _GROUP):
         if not properties.get("SecurityGroupEgress"):
             yield Finding(where=name, message="lists no egress, and so allows all of it; list what is needed")
 
 
 def _is_anywhere(rule: Properties) -> bool:
-    """A range that is told at deployment is one of our own networks."""
+    """Return whether the range is wide. One that is told at deployment is our own network."""
     ranges = (rule.get("CidrIp"), rule.get("CidrIpv6"))
     return any(
         ip_network(each).prefixlen < _WIDEST_PREFIX for each in ranges if isinstance(each, str) and each

@@ -18,7 +18,7 @@ from slipway.infra.build.batch import build_batch_cluster
 from slipway.infra.build.mpi import build_mpi_cluster
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.verify.gates import cdk_context, synthesis_findings
-from slipway.infra.verify.nag import ACCEPTED, guard, is_accepted
+from slipway.infra.verify.nag import ACCEPTED, add_nag_checks, is_accepted
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER
 
 
@@ -52,7 +52,7 @@ def test_every_accepted_finding_is_one_that_cdk_nag_has_and_says_why(tmp_path: P
 def test_a_finding_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path), context=dict(cdk_context()))
     s3.CfnBucket(cdk.Stack(app, "Stack"), "Open")
-    guard(app)
+    add_nag_checks(app)
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()
     assert any("AwsSolutions-S1" in line and "Stack/Open" in line for line in synthesis_findings(tmp_path))
@@ -66,7 +66,7 @@ def test_a_new_wildcard_in_an_accepted_policy_fails_synthesis(tmp_path: Path) ->
     )
     assert isinstance(policy, iam.ManagedPolicy)
     policy.add_statements(iam.PolicyStatement(actions=["s3:GetObject"], resources=["*"]))
-    guard(app)
+    add_nag_checks(app)
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()
     assert any("IAM5[Resource::*]" in line for line in synthesis_findings(tmp_path))

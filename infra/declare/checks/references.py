@@ -38,7 +38,7 @@ def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 
 def parameter_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
-    """One that a bakery writes is of one image; any other may name an AMI of your own."""
+    """Check that a parameter which a bakery writes belongs to the declared machine image."""
     assert isinstance(cluster, MpiCluster)
     named = image_of(cluster.ami_parameter)
     if named not in (None, cluster.machine_image):
@@ -50,7 +50,7 @@ def parameter_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
 
 
 def mpi_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
-    """What starts the processes is what the image's lock holds; an AMI of your own may hold another."""
+    """Check that the machine image holds the MPI that starts the processes."""
     assert isinstance(cluster, MpiCluster)
     is_ours = image_of(cluster.ami_parameter) is not None
     if not is_ours or cluster.machine_image not in machine_image_names(CONTAINERS):
@@ -67,7 +67,7 @@ def mpi_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
 
 
 def lustre_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
-    """A node without the client fails to mount the files when it boots, and is paid for meanwhile."""
+    """Check that the machine image can mount Lustre: without the client nodes fail at boot."""
     assert isinstance(cluster, MpiCluster)
     if cluster.file_system is not FileSystem.FSX_LUSTRE or image_of(cluster.ami_parameter) is None:
         return
@@ -81,7 +81,7 @@ def lustre_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
 
 
 def prefix_list_of_region(cluster: Cluster) -> Iterator[Problem]:
-    """Without a NAT gateway nodes may reach S3 and nothing else, by the list of its addresses."""
+    """Check that the region's S3 addresses are known: without NAT, nodes reach only those."""
     if cluster.egress is Egress.ENDPOINTS and cluster.region not in S3_PREFIX_LISTS:
         yield Problem(
             where="egress",

@@ -1,4 +1,4 @@
-"""What nodes trust each other by: a secret with a key of its own that only they read, and known host keys."""
+"""Nodes trust each other by a secret of their own that only they read, and by known host keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNCHECKED = re.compile(
 
 
 def host_keys_are_checked(template: Template) -> Iterator[Finding]:
-    """In user data and in documents of Systems Manager: whoever answers first would be believed."""
+    """Check user data and documents: without known keys, ssh believes whoever answers first."""
     for name, properties in resources(template, "AWS::EC2::LaunchTemplate", "AWS::SSM::Document"):
         found = _UNCHECKED.search(json.dumps(properties))
         if found:
@@ -23,7 +23,7 @@ def host_keys_are_checked(template: Template) -> Iterator[Finding]:
 
 
 def secrets_are_closed(template: Template) -> Iterator[Finding]:
-    """Encrypted with a key of ours, made by AWS, and denied to everybody who is not named."""
+    """Require our key, a text made by AWS, and denial to everybody who is not named."""
     closed = {
         logical_id(policy.get("SecretId"))
         for _, policy in resources(template, "AWS::SecretsManager::ResourcePolicy")

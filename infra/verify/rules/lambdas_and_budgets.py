@@ -1,4 +1,4 @@
-"""A template as a whole: nothing hidden runs in it, and its budget tells somebody."""
+"""No custom resource runs unseen in a template, and its budget tells somebody."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slipway.infra.verify.rules.template import Finding, Template, resources
 
 
 def nothing_runs_hidden(template: Template) -> Iterator[Finding]:
-    """A custom resource is a Lambda with rights of its own, and can fail where nobody looks."""
+    """Refuse custom resources: each is a Lambda with its own rights, which can fail unseen."""
     hidden = resources(template, "Custom::", "AWS::Lambda::", "AWS::CloudFormation::CustomResource")
     for name, _ in hidden:
         yield Finding(where=name, message="is a Lambda or a custom resource; find a way without")
