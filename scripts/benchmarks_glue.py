@@ -29,10 +29,10 @@ from slipway.containers.recipes.glue_finetune.finished import write_model as wri
 from slipway.containers.recipes.glue_finetune.inputs import inputs_of
 from slipway.containers.recipes.glue_finetune.loop import Loop
 from slipway.containers.recipes.glue_finetune.metrics import score
-from slipway.containers.recipes.glue_finetune.session import TRAINER_EPSILON, Parts
+from slipway.containers.recipes.glue_finetune.session import TRAINER_EPSILON, FinetuneParts
 from slipway.containers.training.data_parallel import DataParallel
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.ending import Ending
+from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.saving import Saving
 
 TRAIN_ROWS = 640
@@ -89,13 +89,13 @@ def _ours(folder: Path) -> Ours:
     pretrained = opening.open_pretrained(config, contract)
     data = opening.open_data(config, contract, pretrained, _silent)
     model = opening.build_model(config, device, pretrained, data.task, _silent)
-    parts = Parts(config=config, model=model, device=device, plan=plan, rank=0)
+    parts = FinetuneParts(config=config, model=model, device=device, plan=plan, rank=0)
     batches = Batches(
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
     )
     engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
     directory = write_finished(folder, model, engine.weights(), pretrained, data.task)
-    schedule, ending = opening.build_schedule(config, batches), Ending(contract)
+    schedule, ending = opening.build_schedule(config, batches), ShutdownWatch(contract)
     loop = Loop(
         config=config,
         rank=0,
@@ -115,7 +115,7 @@ def _ours(folder: Path) -> Ours:
     return Ours(loop=loop, evaluations=evaluations, data=data, directory=directory)
 
 
-def _no_saving(parts: Parts, engine: DataParallel, ending: Ending, steps: int) -> Saving:
+def _no_saving(parts: FinetuneParts, engine: DataParallel, ending: ShutdownWatch, steps: int) -> Saving:
     return Saving(
         engine=engine,
         checkpoints=None,

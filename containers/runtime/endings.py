@@ -15,7 +15,7 @@ _MOST_TAIL_LINES = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class ExitReport:
     code: int
     reason: str
     rank: int | None = None
@@ -27,14 +27,14 @@ class Ending:
         return {**asdict(self), "tail": list(self.tail)[-_MOST_TAIL_LINES:]}
 
 
-SUCCESS = Ending(code=0, reason="every rank ended well")
+SUCCESS = ExitReport(code=0, reason="every rank ended well")
 
 
-def from_json(value: Json) -> Ending:
+def from_json(value: Json) -> ExitReport:
     """Of a peer of this attempt; what is damaged all the same reads as a failure, never as success."""
     record = value if isinstance(value, dict) else {}
     code, rank, tail = record.get("code"), record.get("rank"), record.get("tail")
-    return Ending(
+    return ExitReport(
         code=code if type(code) is int and 0 <= code <= 255 else 1,
         reason=str(record.get("reason", "a node said nothing of how it ended")),
         rank=rank if type(rank) is int else None,
@@ -44,15 +44,15 @@ def from_json(value: Json) -> Ending:
     )
 
 
-def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_memory: bool) -> Ending:
+def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_memory: bool) -> ExitReport:
     """`status` as waitpid gives it; a signal becomes 128 and its number, as shells and platforms say it."""
     code = os.waitstatus_to_exitcode(status)
     who = f"rank {rank} on {host}"
     if code >= 0:
-        return Ending(code=code, reason=f"{who} ended with exit code {code}", rank=rank, tail=tuple(tail))
+        return ExitReport(code=code, reason=f"{who} ended with exit code {code}", rank=rank, tail=tuple(tail))
     name = _signal_name(-code)
     why = f": {_OUT_OF_MEMORY}" if out_of_memory else ""
-    return Ending(
+    return ExitReport(
         code=128 - code,
         reason=f"{who} was killed by {name} (exit code {128 - code}){why}",
         rank=rank,
@@ -61,17 +61,17 @@ def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_me
     )
 
 
-def of_refusal(refusal: Refusal) -> Ending:
-    return Ending(code=refusal.exit_code, reason=str(refusal))
+def of_refusal(refusal: Refusal) -> ExitReport:
+    return ExitReport(code=refusal.exit_code, reason=str(refusal))
 
 
-def first_cause(endings: Sequence[Ending]) -> Ending:
+def first_cause(endings: Sequence[ExitReport]) -> ExitReport:
     """Of what came within a moment. A lost node explains all else, and a killed rank the exceptions of its
     peers, whose sockets it closed; among equals the first."""
     return min(endings, key=lambda ending: (ending.rank is not None, not ending.by_signal))
 
 
-def after_stop(endings: Sequence[Ending], *, resumes: bool = False) -> Ending:
+def after_stop(endings: Sequence[ExitReport], *, resumes: bool = False) -> ExitReport:
     """All were asked to stop: who saved says 85, and outweighs peers whose collectives broke meanwhile.
 
     `resumes`: their machine was taken from them, so that none of them is to blame.

@@ -14,7 +14,7 @@ from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
 from slipway.containers.training.gradients import GradientSum
 from slipway.containers.training.optimizers import EPSILON, build_optimizer, decay_groups, set_rate
-from slipway.containers.training.state import MOMENTS, WEIGHTS, Piece, load_weights
+from slipway.containers.training.state import MOMENTS, WEIGHTS, TensorPiece, load_weights
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
 
@@ -30,7 +30,7 @@ class Updates(Protocol):
     def clip_norm(self) -> float: ...
 
 
-class Parts(Protocol):
+class TrainingParts(Protocol):
     """What a training of any recipe is made of."""
 
     @property
@@ -46,7 +46,7 @@ class Parts(Protocol):
 
 
 class DataParallel:
-    def __init__(self, parts: Parts, *, epsilon: float = EPSILON) -> None:
+    def __init__(self, parts: TrainingParts, *, epsilon: float = EPSILON) -> None:
         self._parts = parts
         self._named: dict[str, Parameter] = dict(parts.model.named_parameters())
         self._gradients = GradientSum(self._named.values(), parts.plan.world)
@@ -74,13 +74,13 @@ class DataParallel:
             self._optimize()
         return norm
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[TensorPiece]:
         """Whole tensors, dealt out: every rank has them all."""
         mine = list(self._masters.items())[self._parts.rank :: self._parts.plan.world]
         kinds = [(WEIGHTS, name, master) for name, master in mine]
         kinds += [(kind, name, self._moments(master)[kind]) for name, master in mine for kind in MOMENTS]
         return [
-            Piece(kind=kind, parameter=name, start=0, data=tensor.detach().view(-1))
+            TensorPiece(kind=kind, parameter=name, start=0, data=tensor.detach().view(-1))
             for kind, name, tensor in kinds
         ]
 
@@ -88,7 +88,7 @@ class DataParallel:
         """Whole, in fp32; every rank has them."""
         return self._masters
 
-    def restore(self, pieces: Iterable[Piece], steps: int) -> None:
+    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
         for piece in pieces:
             master = self._masters[piece.parameter]
             moments = self._moments(master)
@@ -97,7 +97,7 @@ class DataParallel:
             moments["step"].fill_(steps)
         self._publish_masters()
 
-    def start_from(self, pieces: Iterable[Piece]) -> None:
+    def start_from(self, pieces: Iterable[TensorPiece]) -> None:
         for piece in pieces:
             if piece.kind == WEIGHTS:
                 piece.copy_to(self._masters[piece.parameter].detach().view(-1), 0)

@@ -32,7 +32,7 @@ _PEAK_TFLOPS: Mapping[str, float] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class DeviceKind:
     backend: str
     is_present: Callable[[], bool]
     has_bf16: Callable[[], bool]
@@ -136,13 +136,15 @@ def _processor_has_bf16() -> bool:
 
 
 # In order of preference.
-KINDS: Mapping[str, Kind] = {
-    "hpu": Kind(backend="hccl", is_present=_has_hpu, has_bf16=lambda: True, has_fused_adam=False),
-    "cuda": Kind(
+KINDS: Mapping[str, DeviceKind] = {
+    "hpu": DeviceKind(backend="hccl", is_present=_has_hpu, has_bf16=lambda: True, has_fused_adam=False),
+    "cuda": DeviceKind(
         backend="nccl",
         is_present=torch.cuda.is_available,
         has_bf16=torch.cuda.is_bf16_supported,
         has_fused_adam=True,
     ),
-    "cpu": Kind(backend="gloo", is_present=lambda: True, has_bf16=_processor_has_bf16, has_fused_adam=True),
+    "cpu": DeviceKind(
+        backend="gloo", is_present=lambda: True, has_bf16=_processor_has_bf16, has_fused_adam=True
+    ),
 }

@@ -12,7 +12,7 @@ GRACE_SECONDS = 25.0  # the launcher's, within the 30 s that AWS Batch and Slurm
 _SPARE_SECONDS = 2.0  # to leave after the save
 
 
-class Ending:
+class ShutdownWatch:
     """Asked between steps only: all ranks must leave after the same one."""
 
     def __init__(self, contract: LaunchContract) -> None:

@@ -15,7 +15,7 @@ _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"
 _PATH = re.compile(rf"{_NAME}(/{_NAME}){{0,8}}", re.ASCII)
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     @property
     def wanted(self) -> str: ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.observe.telemetry import Step, Telemetry
+from slipway.containers.runtime.observe.telemetry import StepRecord, Telemetry
 from slipway.containers.training.devices import Device
 
 Say = Callable[[str], None]
@@ -54,7 +54,7 @@ class Reporter:
 
     def tell(self, report: StepReport) -> None:
         self.telemetry.record(
-            Step(
+            StepRecord(
                 step=report.step,
                 loss=report.loss,
                 learning_rate=report.learning_rate,

@@ -13,12 +13,12 @@ from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveF
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Interruption
 from slipway.containers.training.agreement import summed
-from slipway.containers.training.ending import Ending
-from slipway.containers.training.state import Piece, encode
+from slipway.containers.training.ending import ShutdownWatch
+from slipway.containers.training.state import TensorPiece, encode
 
 
 class Saved(Protocol):
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[TensorPiece]:
         """What this rank saves."""
 
 
@@ -26,7 +26,7 @@ class Saved(Protocol):
 class Saving:
     engine: Saved
     checkpoints: Checkpoints | None
-    ending: Ending
+    ending: ShutdownWatch
     every: int
     steps: int  # of the whole training
     place: torch.device

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.kinds import Kind
+from slipway.containers.training.kinds import ValueKind
 
 Values = dict[str, int | float | str | None]
 Show = Callable[[str], str]  # a value in a message, without what must not be seen
@@ -23,7 +23,7 @@ class InvalidSettings(Refusal):
 
 
 def split_arguments(
-    arguments: Sequence[str], kinds: Mapping[str, Kind], show: Show = shown
+    arguments: Sequence[str], kinds: Mapping[str, ValueKind], show: Show = shown
 ) -> tuple[dict[str, str], list[str]]:
     """What was given for each setting, and what is wrong with the rest."""
     given: dict[str, str] = {}
@@ -42,7 +42,7 @@ def split_arguments(
 
 
 def read_values(
-    texts: Mapping[str, str], kinds: Mapping[str, Kind], show: Show = shown
+    texts: Mapping[str, str], kinds: Mapping[str, ValueKind], show: Show = shown
 ) -> tuple[Values, list[str]]:
     """A value for every setting, None where there is no text, and what is wrong with the texts."""
     values: Values = dict.fromkeys(kinds)
@@ -54,7 +54,7 @@ def read_values(
     return values, mistakes
 
 
-def _unknown(key: str, kinds: Mapping[str, Kind]) -> str:
+def _unknown(key: str, kinds: Mapping[str, ValueKind]) -> str:
     close = difflib.get_close_matches(key, kinds, n=1)
     told = f"did you mean {close[0]}?" if close else f"there are {', '.join(kinds)}"
     return f"{shown(key)} is no setting; {told}"

@@ -15,11 +15,11 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.state import Piece, read_pieces
+from slipway.containers.training.state import TensorPiece, read_pieces
 
 
 class Restored(Protocol):
-    def restore(self, pieces: Iterable[Piece], steps: int) -> None: ...
+    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None: ...
 
 
 def local_folder(what: str, place: str) -> Path:

@@ -30,7 +30,7 @@ class ForeignTensors(Refusal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class TensorPiece:
     kind: str
     parameter: str
     start: int
@@ -47,17 +47,17 @@ class Piece:
             target[low - start : high - start].copy_(self.data[low - self.start : high - self.start])
 
 
-def encode(pieces: Iterable[Piece]) -> dict[str, TensorData]:
+def encode(pieces: Iterable[TensorPiece]) -> dict[str, TensorData]:
     return from_torch({f"{each.kind}/{each.parameter}/{each.start}": each.data for each in pieces})
 
 
-def load_weights(model: torch.nn.Module, piece: Piece) -> None:
+def load_weights(model: torch.nn.Module, piece: TensorPiece) -> None:
     """In the model's own precision; the engine's copy in fp32 is loaded apart."""
     parameter = model.get_parameter(piece.parameter)
     piece.copy_to(parameter.detach().view(-1), 0)
 
 
-def read_pieces(found: Resumed, sizes: Mapping[str, int]) -> Iterator[Piece]:
+def read_pieces(found: Resumed, sizes: Mapping[str, int]) -> Iterator[TensorPiece]:
     """One rank's file in memory at a time. At the end every element of every kind has come exactly once."""
     seen: dict[tuple[str, str], int] = defaultdict(int)
     for rank in range(found.manifest.world):
@@ -71,12 +71,12 @@ def read_pieces(found: Resumed, sizes: Mapping[str, int]) -> Iterator[Piece]:
                 _refuse(found, f"holds {seen[kind, parameter]} of {size} elements of {kind}/{parameter}")
 
 
-def _decode(found: Resumed, name: str, data: Tensor, sizes: Mapping[str, int]) -> Piece:
+def _decode(found: Resumed, name: str, data: Tensor, sizes: Mapping[str, int]) -> TensorPiece:
     kind, _, rest = name.partition("/")
     parameter, _, start = rest.rpartition("/")
     if kind not in KINDS or parameter not in sizes or not start.isdecimal() or not start.isascii():
         _refuse(found, f"holds {shown(name)}, which this model does not have")
-    piece = Piece(kind=kind, parameter=parameter, start=int(start), data=data)
+    piece = TensorPiece(kind=kind, parameter=parameter, start=int(start), data=data)
     if data.dtype is not torch.float32 or data.ndim != 1 or piece.end > sizes[parameter]:
         _refuse(found, f"holds {shown(name)} as {data.dtype} of shape {tuple(data.shape)}")
     return piece

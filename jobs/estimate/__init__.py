@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.rate import Throughput, fit_network_efficiency, fit_utilisation, throughput
-from slipway.jobs.estimate.work.shapes import Calibration, Cluster, Layout, Model
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model
 
 __all__ = [
     "Calibration",

@@ -19,10 +19,10 @@ from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calib
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.fitting import Fit, fit
 from slipway.jobs.estimate.hardware import cluster_of
-from slipway.jobs.estimate.prices import Item, Rate, Surroundings, what_is_paid
+from slipway.jobs.estimate.prices import Item, Overheads, Rate, what_is_paid
 from slipway.jobs.estimate.priors import STARTUP_SECONDS
 from slipway.jobs.estimate.work.rate import Throughput, throughput
-from slipway.jobs.estimate.work.shapes import Cluster, Layout
+from slipway.jobs.estimate.work.shapes import Hardware, Layout
 from slipway.jobs.estimate.work.workloads import Workload
 
 _GIB = 2.0**30
@@ -31,14 +31,14 @@ MOST_NODES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PricedHardware:
     """Where it would run: a declared cluster, or an instance type by itself."""
 
     name: str
     instance: InstanceType
     rate: Rate | None
     region: str
-    around: Surroundings = field(default_factory=Surroundings)
+    around: Overheads = field(default_factory=Overheads)
     most_nodes: int = MOST_NODES
 
 
@@ -75,7 +75,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    cluster: Cluster
+    cluster: Hardware
     known: Known
     model_rate: Throughput
     fits: Fit
@@ -92,7 +92,7 @@ class _End:
     sequences: int
 
 
-def estimate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> Estimate:
+def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> Estimate:
     """Refuses what cannot be split so, and what does not fit, each with the nearest that works."""
     _refuse_size(place, nodes)
     refuse_device(workload, place.instance)
@@ -103,7 +103,7 @@ def estimate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measur
 
 
 def estimate_sizes(
-    workload: Workload, place: Place, sizes: Iterable[int], rows: Sequence[Measurement]
+    workload: Workload, place: PricedHardware, sizes: Iterable[int], rows: Sequence[Measurement]
 ) -> list[Estimate]:
     """Each size that the place has, with the workload's layout or the nearest that fits, if one does."""
     refuse_device(workload, place.instance)
@@ -131,7 +131,7 @@ def refuse_device(workload: Workload, instance: InstanceType) -> None:
         )
 
 
-def _make(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> _Made:
+def _make(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> _Made:
     cluster = cluster_of(place.instance, nodes)
     asked = Asked(
         instance=place.instance.name,
@@ -150,7 +150,9 @@ def _make(workload: Workload, place: Place, nodes: int, rows: Sequence[Measureme
     )
 
 
-def _estimate(workload: Workload, place: Place, made: _Made, alone: float, *, changed: str) -> Estimate:
+def _estimate(
+    workload: Workload, place: PricedHardware, made: _Made, alone: float, *, changed: str
+) -> Estimate:
     nodes, rate = made.cluster.nodes, made.rate
     paid = what_is_paid(place.around, place.region, nodes)
     per_hour = _usd_per_hour(place, nodes, paid)
@@ -187,7 +189,7 @@ def _estimate(workload: Workload, place: Place, made: _Made, alone: float, *, ch
     )
 
 
-def _usd_per_hour(place: Place, nodes: int, paid: Sequence[Item]) -> float | None:
+def _usd_per_hour(place: PricedHardware, nodes: int, paid: Sequence[Item]) -> float | None:
     """Without the nodes' price nothing is known; a fee without a price is named and left out."""
     if place.rate is None:
         return None
@@ -218,7 +220,7 @@ def _time_basis(end: _End, made: _Made) -> str:
     )
 
 
-def _base_rate(workload: Workload, place: Place, nodes: int, rows: Sequence[Measurement]) -> float:
+def _base_rate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> float:
     """A node's rate at the smallest size, in steps of two, that can run the same layout."""
     size = 1
     while size < nodes:
@@ -232,7 +234,7 @@ def _base_rate(workload: Workload, place: Place, nodes: int, rows: Sequence[Meas
     return _make(workload, place, nodes, rows).rate / nodes
 
 
-def _layouts(workload: Workload, place: Place, nodes: int) -> Iterator[Layout]:
+def _layouts(workload: Workload, place: PricedHardware, nodes: int) -> Iterator[Layout]:
     """The one asked for; else one that this place can split; and of that the nearest that fits."""
     cluster = cluster_of(place.instance, nodes)
     own = workload.layout
@@ -257,7 +259,7 @@ def _change(asked: Layout, taken: Layout) -> str:
     )
 
 
-def _refuse_size(place: Place, nodes: int) -> None:
+def _refuse_size(place: PricedHardware, nodes: int) -> None:
     if not 1 <= nodes <= MOST_NODES:
         raise CannotEstimate(
             f"{nodes} nodes cannot be; allowed are 1 to {MOST_NODES:,}", hint="say --nodes 1,2,4,8"
@@ -269,7 +271,7 @@ def _refuse_size(place: Place, nodes: int) -> None:
         )
 
 
-def _too_large(workload: Workload, place: Place, made: _Made) -> CannotEstimate:
+def _too_large(workload: Workload, place: PricedHardware, made: _Made) -> CannotEstimate:
     found = made.fits
     total, usable = found.memory.total / _GIB, found.usable_bytes / _GIB
     largest = getattr(found.memory, found.memory.largest) / _GIB

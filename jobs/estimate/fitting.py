@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.memory import Memory, memory, usable_bytes
-from slipway.jobs.estimate.work.shapes import Cluster, Layout, Model, accumulation
+from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation
 
-_Change = Callable[[Layout, Cluster], Iterator[Layout]]
+_Change = Callable[[Layout, Hardware], Iterator[Layout]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Fit:
     change: str  # from the layout asked for to the nearest, in words
 
 
-def fit(model: Model, cluster: Cluster, layout: Layout) -> Fit:
+def fit(model: Model, cluster: Hardware, layout: Layout) -> Fit:
     own, usable = memory(model, cluster, layout), usable_bytes(cluster)
     if own.total <= usable:
         return Fit(fits=True, memory=own, usable_bytes=usable, nearest=None, change="")
@@ -38,7 +38,7 @@ def fit(model: Model, cluster: Cluster, layout: Layout) -> Fit:
     )
 
 
-def _nearest(model: Model, cluster: Cluster, layout: Layout) -> Layout | None:
+def _nearest(model: Model, cluster: Hardware, layout: Layout) -> Layout | None:
     """One change if one is enough, else two, else three: each on top of the one before."""
     edge = [layout]
     for _ in range(3):
@@ -49,7 +49,7 @@ def _nearest(model: Model, cluster: Cluster, layout: Layout) -> Layout | None:
     return None
 
 
-def _works(model: Model, cluster: Cluster, layout: Layout) -> bool:
+def _works(model: Model, cluster: Hardware, layout: Layout) -> bool:
     try:
         accumulation(model, cluster, layout)
         return memory(model, cluster, layout).total <= usable_bytes(cluster)
@@ -57,12 +57,12 @@ def _works(model: Model, cluster: Cluster, layout: Layout) -> bool:
         return False
 
 
-def _shard_optimizer(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+def _shard_optimizer(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
     if layout.sharding == "none":
         yield replace(layout, sharding="zero1")
 
 
-def _smaller_micro_batch(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+def _smaller_micro_batch(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
     """The same global batch in more steps."""
     smaller, factor = layout.micro_batch, 1
     while smaller % 2 == 0:
@@ -72,19 +72,19 @@ def _smaller_micro_batch(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
         yield replace(layout, micro_batch=smaller, accumulation_steps=more)
 
 
-def _checkpoint(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+def _checkpoint(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
     if layout.checkpointing != "full":
         yield replace(layout, checkpointing="full")
 
 
-def _shard_more(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+def _shard_more(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
     order = ("none", "zero1", "zero2", "zero3")
     if layout.sharding in order:
         for sharding in order[order.index(layout.sharding) + 1 :]:
             yield replace(layout, sharding=sharding)
 
 
-def _split_tensors(layout: Layout, cluster: Cluster) -> Iterator[Layout]:
+def _split_tensors(layout: Layout, cluster: Hardware) -> Iterator[Layout]:
     """Inside a node only: between nodes it is hardly ever worth it."""
     degree = layout.tensor * 2
     while degree <= cluster.devices_per_node:
@@ -92,14 +92,14 @@ def _split_tensors(layout: Layout, cluster: Cluster) -> Iterator[Layout]:
         degree *= 2
 
 
-def _split_layers(layout: Layout, cluster: Cluster) -> Iterator[Layout]:
+def _split_layers(layout: Layout, cluster: Hardware) -> Iterator[Layout]:
     degree = layout.pipeline * 2
     while degree * layout.tensor <= cluster.devices:
         yield replace(layout, pipeline=degree)
         degree *= 2
 
 
-def _offload(layout: Layout, _cluster: Cluster) -> Iterator[Layout]:
+def _offload(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
     if not layout.offload:
         yield replace(layout, offload=True)
 

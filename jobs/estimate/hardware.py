@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from slipway.jobs.catalogue.instances import InstanceType
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.work.shapes import Cluster
+from slipway.jobs.estimate.work.shapes import Hardware
 
 _GIB = 2.0**30
 _BYTES_PER_GBIT = 1e9 / 8
@@ -43,13 +43,13 @@ def family_of(name: str) -> str:
     return name.partition(".")[0]
 
 
-def cluster_of(instance: InstanceType, nodes: int) -> Cluster:
+def cluster_of(instance: InstanceType, nodes: int) -> Hardware:
     if instance.accelerator is None:
         return _of_processors(instance, nodes)
     habit = HABITS.get(family_of(instance.name), _NVIDIA)
     accelerator, workers = instance.accelerator, habit.workers_per_device
     link = accelerator.link_gb_s * 1e9 * habit.link_share or habit.inside_bytes_per_second
-    return Cluster(
+    return Hardware(
         nodes=nodes,
         devices_per_node=accelerator.count * workers,
         peak_flops=accelerator.peak_tflops * 1e12 / workers,
@@ -60,14 +60,14 @@ def cluster_of(instance: InstanceType, nodes: int) -> Cluster:
     )
 
 
-def _of_processors(instance: InstanceType, nodes: int) -> Cluster:
+def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
     """The node is the device: its cores share one memory and one network card."""
     if instance.peak_tflops is None:
         raise CannotEstimate(
             f"the peak of {instance.name} is not known ({instance.peak_note or 'nobody wrote it down'})",
             hint="add peak_tflops to its row of jobs/catalogue/instances.csv",
         )
-    return Cluster(
+    return Hardware(
         nodes=nodes,
         devices_per_node=1,
         peak_flops=instance.peak_tflops * 1e12,

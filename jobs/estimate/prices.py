@@ -66,7 +66,7 @@ class Fee:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Overheads:
     """What a cluster has besides its nodes. An instance type by itself has none."""
 
     interface_endpoints: int = 0
@@ -115,7 +115,7 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
     )
 
 
-def what_is_paid(around: Surroundings, region: str, nodes: int) -> tuple[Item, ...]:
+def what_is_paid(around: Overheads, region: str, nodes: int) -> tuple[Item, ...]:
     """Per hour, besides the nodes; only what there is."""
     lines = (
         (
@@ -188,7 +188,7 @@ def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item
     )
 
 
-def _file_system(around: Surroundings, region: str) -> Item:
+def _file_system(around: Overheads, region: str) -> Item:
     if around.file_system_gib is not None:
         note = f"{around.file_system_gib} GiB"
         return _item(around.file_system, around.file_system_item, region, around.file_system_gib, note)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.work.shapes import Cluster
+from slipway.jobs.estimate.work.shapes import Hardware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ STARTUP_SECONDS = 10.0  # processes, libraries, data: what a short job pays befo
 _SLOW_BYTES_PER_SECOND = 5e9  # 40 Gbit/s: what one processor a node is slower than
 
 
-def prior(cluster: Cluster) -> Prior:
+def prior(cluster: Hardware) -> Prior:
     if cluster.network:
         if cluster.network not in PRIORS:
             raise CannotEstimate(

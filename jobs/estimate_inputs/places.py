@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
 from slipway.jobs.clusters.declared import DeclaredCluster, NoCheckout, declared_clusters
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.estimates import Place
-from slipway.jobs.estimate.prices import ON_DEMAND, Rate, Surroundings, find_rate, require_rate
+from slipway.jobs.estimate.estimates import PricedHardware
+from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
 
 # How many interface endpoints a kind has; tests/infra holds it to infra/patterns/network/endpoints.py.
 INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9}
@@ -21,7 +21,7 @@ INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9}
 CONTROLLERS: Mapping[str, int] = {"slurm": 1}
 
 
-def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
     """A region or a term that was asked for by name must have a price."""
     if name in {known.name for known in instance_types()}:
         return alone(instance_type(name), rates, region=region, term=term)
@@ -31,7 +31,7 @@ def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: st
     return place_of(cluster, rates, region=region, term=term)
 
 
-def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> list[Place]:
+def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> list[PricedHardware]:
     """None where nothing is declared. One without the price that was asked for is left out."""
     try:
         clusters = declared_clusters()
@@ -44,17 +44,19 @@ def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> 
     return places
 
 
-def alone(instance: InstanceType, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+def alone(instance: InstanceType, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
     """Nodes and nothing around them."""
     rate = _rate(instance, rates, region=region, term=term, asked=region is not None)
-    return Place(
+    return PricedHardware(
         name=instance.name, instance=instance, rate=rate, region=rate.region if rate else (region or "")
     )
 
 
-def place_of(cluster: DeclaredCluster, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+def place_of(
+    cluster: DeclaredCluster, rates: Sequence[Rate], *, region: str | None, term: str
+) -> PricedHardware:
     instance, where = instance_type(cluster.instance_type), region or cluster.region
-    return Place(
+    return PricedHardware(
         name=cluster.name,
         instance=instance,
         rate=_rate(instance, rates, region=where, term=term, asked=region is not None),
@@ -64,11 +66,11 @@ def place_of(cluster: DeclaredCluster, rates: Sequence[Rate], *, region: str | N
     )
 
 
-def surroundings(cluster: DeclaredCluster) -> Surroundings:
+def surroundings(cluster: DeclaredCluster) -> Overheads:
     has_nat = cluster.egress == "nat"
     is_lustre = cluster.file_system == "fsx-lustre"
     item = f"fsx-lustre-{cluster.fsx_mbps_per_tib}" if is_lustre else cluster.file_system
-    return Surroundings(
+    return Overheads(
         interface_endpoints=0 if has_nat else INTERFACE_ENDPOINTS.get(cluster.kind, 0),
         nat_gateways=int(has_nat),
         file_system=cluster.file_system,
@@ -105,13 +107,13 @@ def _declared(name: str) -> DeclaredCluster | None:
     )
 
 
-def _deployed(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> Place:
+def _deployed(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
     """What stands around a target is not in its record."""
     from slipway.jobs.clusters.deployed import find_target_by_name
 
     target = find_target_by_name(name, region)
     instance = instance_type(target.instance_type)
-    return Place(
+    return PricedHardware(
         name=name,
         instance=instance,
         rate=_rate(instance, rates, region=target.region, term=term, asked=False),

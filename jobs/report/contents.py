@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.estimate.estimates import Estimate, Place
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.pareto import scale_of
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
@@ -51,7 +51,11 @@ class Beside:
 
 
 def job_page(
-    workload: Workload, place: Place, sizes: Sequence[Estimate], compared: Comparison, run: Beside | None
+    workload: Workload,
+    place: PricedHardware,
+    sizes: Sequence[Estimate],
+    compared: Comparison,
+    run: Beside | None,
 ) -> Page:
     sections = [] if run is None else [_run_section(run)]
     sections.append(_scaling_section(workload, place, sizes, run))
@@ -66,7 +70,7 @@ def job_page(
     )
 
 
-def _lead(workload: Workload, place: Place) -> str:
+def _lead(workload: Workload, place: PricedHardware) -> str:
     until = f" to the end of {workload.until}" if workload.until else ", a job without a known end"
     kind = "" if place.name == place.instance.name else f" ({place.instance.name})"
     return f"Throughput, time and dollars{until}, on {place.name}{kind}."
@@ -88,7 +92,7 @@ def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:
 
 
 def _scaling_section(
-    workload: Workload, place: Place, sizes: Sequence[Estimate], run: Beside | None
+    workload: Workload, place: PricedHardware, sizes: Sequence[Estimate], run: Beside | None
 ) -> Section:
     measured = [{"nodes": e.nodes, "rate": e.sequences_per_second} for e in sizes if e.word == "measured"]
     if run is not None and not run.is_of_the_yard:
@@ -126,7 +130,7 @@ def _shade(sizes: Sequence[Estimate]) -> str:
     return "Too few published rows of this kind, or too far apart, to draw how far off this may be. "
 
 
-def _cost_section(place: Place, compared: Comparison) -> Section:
+def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
     scale = scale_of(compared.estimates)
     priced = [(i, each) for i, each in enumerate(compared.estimates) if each.usd_per_hour is not None]
     if not priced:
@@ -156,7 +160,9 @@ def _cost_section(place: Place, compared: Comparison) -> Section:
     )
 
 
-def _cost_point(own: Estimate, place: Place, is_front: bool, front: Sequence[Estimate]) -> dict[str, object]:
+def _cost_point(
+    own: Estimate, place: PricedHardware, is_front: bool, front: Sequence[Estimate]
+) -> dict[str, object]:
     group = "front" if is_front else "chosen" if own.place == place.name else "other"
     return {
         "place": own.place,
@@ -219,7 +225,7 @@ def _front_row(own: Estimate, priced_at: dict[str, str]) -> tuple[str, ...]:
 
 
 def _notes(
-    workload: Workload, place: Place, sizes: Sequence[Estimate], run: Beside | None
+    workload: Workload, place: PricedHardware, sizes: Sequence[Estimate], run: Beside | None
 ) -> tuple[str, ...]:
     rate = place.rate
     price = (

@@ -24,7 +24,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class PageTable:
     caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -35,7 +35,7 @@ class Section:
     title: str
     text: str = ""
     chart: Chart | None = None
-    table: Table | None = None
+    table: PageTable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def _section(section: Section, number: int) -> str:
     return "<section>" + "\n".join(parts) + "</section>"
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     head = "".join(f'<th scope="col">{_text(each)}</th>' for each in table.headings)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows

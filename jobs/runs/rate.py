@@ -12,7 +12,7 @@ from typing import Any
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.run import AnyFound
-from slipway.jobs.estimate.estimates import Place
+from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.evidence.calibrations import Asked
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.hardware import cluster_of
@@ -80,10 +80,10 @@ class RunRate:
             source=f"slipway calibrate, {self.steps} steps of {run.id}",
         )
 
-    def place(self, rates: Sequence[Rate]) -> Place:
+    def place(self, rates: Sequence[Rate]) -> PricedHardware:
         run, instance = self.found.run, instance_type(self.found.run.instance_type)
         rate = find_rate(rates, instance.name, run.region, ON_DEMAND)
-        return Place(name=run.target, instance=instance, rate=rate, region=run.region)
+        return PricedHardware(name=run.target, instance=instance, rate=rate, region=run.region)
 
 
 def read_run(found: AnyFound) -> RunRate:

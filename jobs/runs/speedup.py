@@ -13,7 +13,7 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.run import AnyFound
 from slipway.jobs.core.states import JobState
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.estimates import Place, estimate
+from slipway.jobs.estimate.estimates import PricedHardware, estimate
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
 from slipway.jobs.estimate.hardware import family_of
@@ -156,7 +156,7 @@ def published_speedups(workload: Workload, instance: str) -> tuple[str, dict[int
 
 
 def estimated_speedups(
-    workload: Workload, place: Place, sizes: Sequence[int], rows: Sequence[Measurement]
+    workload: Workload, place: PricedHardware, sizes: Sequence[int], rows: Sequence[Measurement]
 ) -> dict[int, float]:
     """Predicted ones also where a size was measured: a measured one would be compared with itself."""
     try:

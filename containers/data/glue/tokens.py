@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from slipway.containers.data.glue.texts import Texts
 from slipway.containers.data.text.cased import CasedPieces
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, TokenEngine, check_text_fits
 from slipway.containers.data.tokens.engines import best_engine
 from slipway.containers.data.tokens.sentences import chunks_of
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import CLS, SEP, UNKNOWN, Vocabulary
 
 BLOCK_TEXTS = 4096  # tokenised at once
@@ -98,7 +98,7 @@ def _splitter(vocabulary: Vocabulary, *, cased: bool) -> Splitter:
     if cased:
         return _cased(CasedPieces(vocabulary))
     kind, _ = best_engine()
-    return _lower(kind(Settings(phase=1, vocabulary=vocabulary, seed=0, duplicates=1)))
+    return _lower(kind(TokenSettings(phase=1, vocabulary=vocabulary, seed=0, duplicates=1)))
 
 
 def _cased(pieces: CasedPieces) -> Splitter:
@@ -111,7 +111,7 @@ def _cased(pieces: CasedPieces) -> Splitter:
     return split
 
 
-def _lower(engine: Engine) -> Splitter:
+def _lower(engine: TokenEngine) -> Splitter:
     def split(texts: Sequence[str]) -> list[Sequence[int]]:
         blocks = (texts[at : at + BLOCK_TEXTS] for at in range(0, len(texts), BLOCK_TEXTS))
         return [ids for block in blocks for ids in _block(engine, [text.encode() for text in block])]
@@ -119,7 +119,7 @@ def _lower(engine: Engine) -> Splitter:
     return split
 
 
-def _block(engine: Engine, texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
+def _block(engine: TokenEngine, texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
     lines = [text.replace(b"\n", b" ") + _END for text in texts]
     engine.clear()
     engine.add(b"\n".join(lines), SENTENCE_PER_LINE)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import Manifest, ShardRecord, read_manifest
+from slipway.containers.data.rows.manifest import DatasetManifest, ShardRecord, read_manifest
 from slipway.containers.data.rows.work import file_digest
 from slipway.containers.data.sources.sources import inside
 from slipway.containers.data.tokens.engine import layout_of
@@ -34,7 +34,7 @@ MADE_AGAIN = "prepare the dataset again with the same arguments: only damaged sh
 @dataclass(slots=True)
 class Dataset:
     folder: Path
-    manifest: Manifest
+    manifest: DatasetManifest
     digest: str
     _open: OrderedDict[int, h5py.File] = field(default_factory=OrderedDict)
     _checked: set[int] = field(default_factory=set)
@@ -118,7 +118,7 @@ def check_size(folder: Path, record: ShardRecord) -> None:
         raise DataError(f"{path} has {size} bytes, and the manifest lists {record.bytes}", hint=MADE_AGAIN)
 
 
-def check_layout(file: h5py.File, record: ShardRecord, manifest: Manifest) -> None:
+def check_layout(file: h5py.File, record: ShardRecord, manifest: DatasetManifest) -> None:
     for key, (kind, shape) in layout_of(manifest.plan.row_tokens, manifest.plan.predictions).items():
         found = file.get(key)
         if found is None or found.shape != (record.rows, *shape) or found.dtype != kind:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.shards import chunk_rows
-from slipway.containers.data.sources.origin import Origin
+from slipway.containers.data.sources.origin import InputOrigin
 from slipway.containers.data.sources.sources import Source, check_name
 from slipway.containers.data.text.documents import decoded, digest_of, read_json
 from slipway.containers.data.tokens.engine import Counts
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 
 # Raise it when the same input and settings make other rows: old shards are then refused, not mixed in.
 FORMAT = 1
@@ -77,9 +77,9 @@ class ShardRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class DatasetManifest:
     plan: Plan
-    origin: Origin
+    origin: InputOrigin
     chunk_rows: int
     shards: tuple[ShardRecord, ...]
 
@@ -98,7 +98,7 @@ class Manifest:
         return digest_of([self.plan.digest, texts])
 
 
-def plan_of(settings: Settings, source: Source, shards: int) -> Plan:
+def plan_of(settings: TokenSettings, source: Source, shards: int) -> Plan:
     from slipway.containers.data.tokens.vocabulary import MASK
 
     vocabulary = settings.vocabulary
@@ -127,7 +127,7 @@ def record_path(folder: Path, number: int) -> Path:
     return folder / "records" / f"{number:05}.json"
 
 
-def as_json(manifest: Manifest) -> dict[str, object]:
+def as_json(manifest: DatasetManifest) -> dict[str, object]:
     content = {
         "plan": asdict(manifest.plan),
         "input": asdict(manifest.origin),
@@ -156,16 +156,16 @@ def refuse_newer(plan: object, path: Path) -> None:
         )
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> DatasetManifest:
     content = read_json(folder / "manifest.json")
     refuse_newer(content.get("plan"), folder / "manifest.json")
     shards = content.get("shards")
     plan = decoded(Plan, content.get("plan"), folder)
     if not isinstance(shards, list) or plan.format != FORMAT:
         raise DataError(f"{folder}/manifest.json is of another format", hint="prepare the dataset again")
-    manifest = Manifest(
+    manifest = DatasetManifest(
         plan=plan,
-        origin=decoded(Origin, content.get("input"), folder),
+        origin=decoded(InputOrigin, content.get("input"), folder),
         chunk_rows=chunk_rows(plan.row_tokens),
         shards=tuple(decoded(ShardRecord, shard, folder) for shard in shards),
     )
@@ -178,7 +178,7 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def check_shards(manifest: Manifest, folder: Path) -> None:
+def check_shards(manifest: DatasetManifest, folder: Path) -> None:
     names = [shard.name for shard in manifest.shards]
     numbers = [shard.number for shard in manifest.shards]
     twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.manifest import (
-    Manifest,
+    DatasetManifest,
     ShardRecord,
     as_json,
     check_shards,
@@ -22,13 +22,13 @@ from slipway.containers.data.rows.manifest import (
 )
 from slipway.containers.data.rows.shards import chunk_rows
 from slipway.containers.data.rows.work import is_whole
-from slipway.containers.data.sources.origin import Origin, read_origin
+from slipway.containers.data.sources.origin import InputOrigin, read_origin
 from slipway.containers.data.text.documents import decoded, read_json, write_json
 
 MOST_NAMED = 12
 
 
-def merge(folder: Path, with_digests: bool = False) -> Manifest:
+def merge(folder: Path, with_digests: bool = False) -> DatasetManifest:
     plan = read_plan(folder)
     records = [_record(folder, number) for number in range(plan.shards)]
     missing = [
@@ -45,7 +45,9 @@ def merge(folder: Path, with_digests: bool = False) -> Manifest:
     origin = read_origin(folder)
     _refuse_other_versions(folder, found, origin)
     shards = tuple(record for record in found if record.rows)
-    manifest = Manifest(plan=plan, origin=origin, chunk_rows=chunk_rows(plan.row_tokens), shards=shards)
+    manifest = DatasetManifest(
+        plan=plan, origin=origin, chunk_rows=chunk_rows(plan.row_tokens), shards=shards
+    )
     check_shards(manifest, folder)
     if not manifest.rows:
         raise DataError("the text makes no examples: it has no two sentences", hint="give more text")
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _refuse_other_versions(folder: Path, records: Sequence[ShardRecord], origin: Origin) -> None:
+def _refuse_other_versions(folder: Path, records: Sequence[ShardRecord], origin: InputOrigin) -> None:
     others = [record.number for record in records if record.input_version != origin.version]
     if others:
         raise DataError(

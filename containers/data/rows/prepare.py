@@ -13,17 +13,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import Manifest, Plan, plan_of, refuse_newer
+from slipway.containers.data.rows.manifest import DatasetManifest, Plan, plan_of, refuse_newer
 from slipway.containers.data.rows.merge import merge
-from slipway.containers.data.rows.progress import Progress
-from slipway.containers.data.rows.work import Work
+from slipway.containers.data.rows.progress import PreparationProgress
+from slipway.containers.data.rows.work import ShardWork
 from slipway.containers.data.rows.workers import make_shards
 from slipway.containers.data.sources.origin import NAME as ORIGIN
 from slipway.containers.data.sources.origin import origin_of, write_origin
 from slipway.containers.data.sources.pieces import MOST_SHARDS, plan_shards, shards_for
 from slipway.containers.data.sources.sources import LocalSource, Source
 from slipway.containers.data.text.documents import read_json, write_json
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 
 MOST_WORKERS = 1024
 
@@ -47,8 +47,8 @@ class Share:
 
 
 def prepare(
-    source: Source, settings: Settings, folder: Path, share: Share, shards: int | None = None
-) -> Manifest | None:
+    source: Source, settings: TokenSettings, folder: Path, share: Share, shards: int | None = None
+) -> DatasetManifest | None:
     """The manifest, or None where other nodes of an array have their share still to make."""
     shards = shards_for(source) if shards is None else shards
     if not 1 <= shards <= MOST_SHARDS:
@@ -59,7 +59,7 @@ def prepare(
         claim(folder, plan)
         if share.array_index == 0 or not (folder / ORIGIN).exists():
             write_origin(folder, source)
-        work = Work(
+        work = ShardWork(
             source=source,
             settings=settings,
             folder=folder,
@@ -69,7 +69,7 @@ def prepare(
         )
         numbers = range(share.array_index, shards, share.array_size)
         total = sum(piece.stop - piece.start for number in numbers for piece in work.shards[number])
-        make_shards(work, numbers, share.workers, Progress(total_bytes=total, shards=len(numbers)))
+        make_shards(work, numbers, share.workers, PreparationProgress(total_bytes=total, shards=len(numbers)))
         return merge(folder) if share.array_size == 1 else None
 
 

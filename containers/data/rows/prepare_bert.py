@@ -17,7 +17,7 @@ from types import FrameType
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.sources.inputs import open_source
-from slipway.containers.data.tokens.settings import PHASES, Settings
+from slipway.containers.data.tokens.settings import PHASES, TokenSettings
 from slipway.containers.data.tokens.vocabulary import read_vocabulary
 
 DEFAULT_DUPLICATES = 5  # the article's, and the reference's
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     source = open_source(options.input, tuple(options.only), options.bucket_owner)
-    settings = Settings(
+    settings = TokenSettings(
         phase=options.phase,
         vocabulary=read_vocabulary(options.vocabulary),
         seed=options.seed,

@@ -14,7 +14,7 @@ MB = 1e6
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class PreparationProgress:
     total_bytes: int
     shards: int
     stream: TextIO = field(default_factory=lambda: sys.stderr)

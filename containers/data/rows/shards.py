@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.tokens.engine import Block, layout_of
+from slipway.containers.data.tokens.engine import RowBlock, layout_of
 
 if TYPE_CHECKING:
     import h5py
@@ -29,7 +29,7 @@ LEVEL = 1  # deeper costs time and gains under 2 %
 SMALL_BYTES = 4096
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-Fill = Callable[[int, int, Block, int], None]
+Fill = Callable[[int, int, RowBlock, int], None]
 
 
 def chunk_rows(row_tokens: int) -> int:
@@ -66,7 +66,7 @@ class ShardWriter:
         import h5py
 
         self._path = path
-        self._block = Block(chunk_rows(row_tokens), row_tokens, predictions)
+        self._block = RowBlock(chunk_rows(row_tokens), row_tokens, predictions)
         self._used = 0
         self._rows = 0
         self._file = ShardFile(path, "w+")

@@ -16,9 +16,9 @@ from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.sources.units import Text, units_of
 from slipway.containers.data.text.documents import decoded, read_json, write_json
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, Engine, check_text_fits
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, TokenEngine, check_text_fits
 from slipway.containers.data.tokens.rng import OF_UNIT, Stream
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.runtime.named_files import open_regular
 
 READ_BYTES = 8 << 20
@@ -26,11 +26,11 @@ Report = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class ShardWork:
     """What every worker needs to make any shard."""
 
     source: Source
-    settings: Settings
+    settings: TokenSettings
     folder: Path
     plan: Plan
     shards: tuple[tuple[Piece, ...], ...]
@@ -45,7 +45,7 @@ class Made:
     text_sha256: str
 
 
-def finished_record(work: Work, number: int) -> ShardRecord | None:
+def finished_record(work: ShardWork, number: int) -> ShardRecord | None:
     """The record of a shard that needs no more work; None when it is missing, damaged or of another text."""
     path = record_path(work.folder, number)
     if not path.exists():
@@ -59,7 +59,7 @@ def finished_record(work: Work, number: int) -> ShardRecord | None:
     return _of_this_text(work, record)
 
 
-def _of_this_text(work: Work, record: ShardRecord) -> ShardRecord | None:
+def _of_this_text(work: ShardWork, record: ShardRecord) -> ShardRecord | None:
     """Objects of the same ETags are the same text; anything else is read again, far away as it may be."""
     if work.input_version and record.input_version == work.input_version:
         return record
@@ -80,7 +80,7 @@ def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> boo
     return not with_digest or file_digest(path) == record.sha256
 
 
-def make_shard(work: Work, engine: Engine, number: int, report: Report) -> ShardRecord:
+def make_shard(work: ShardWork, engine: TokenEngine, number: int, report: Report) -> ShardRecord:
     path = work.folder / shard_name(number)
     for left_over in work.folder.glob(f".{path.name}.*"):
         left_over.unlink(missing_ok=True)
@@ -102,7 +102,7 @@ def make_shard(work: Work, engine: Engine, number: int, report: Report) -> Shard
     return record
 
 
-def record_of(work: Work, number: int, made: Made, part: Path) -> ShardRecord:
+def record_of(work: ShardWork, number: int, made: Made, part: Path) -> ShardRecord:
     return ShardRecord(
         plan=work.plan.digest,
         number=number,
@@ -117,7 +117,7 @@ def record_of(work: Work, number: int, made: Made, part: Path) -> ShardRecord:
     )
 
 
-def write_rows(work: Work, engine: Engine, number: int, part: Path, report: Report) -> Made:
+def write_rows(work: ShardWork, engine: TokenEngine, number: int, part: Path, report: Report) -> Made:
     settings, digest, counts, size = work.settings, hashlib.sha256(), Counts(), 0
     with ShardWriter(part, settings.row_tokens, settings.predictions) as writer:
         for unit_number, unit in enumerate(units_of(work.source, list(work.shards[number]))):
@@ -134,14 +134,14 @@ def write_rows(work: Work, engine: Engine, number: int, part: Path, report: Repo
         return Made(counts, writer.rows, size, digest.hexdigest())
 
 
-def add_unit(engine: Engine, settings: Settings, unit: list[Text]) -> Counts:
+def add_unit(engine: TokenEngine, settings: TokenSettings, unit: list[Text]) -> Counts:
     engine.clear()
     for text in unit:
         engine.add(text.data, text.style | (SENTENCE_PER_LINE if settings.has_sentence_per_line else 0))
     return engine.counts()
 
 
-def text_digest(work: Work, number: int) -> str:
+def text_digest(work: ShardWork, number: int) -> str:
     digest = hashlib.sha256()
     for piece in work.shards[number]:
         for at in range(piece.start, piece.stop, READ_BYTES):

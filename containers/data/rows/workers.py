@@ -16,17 +16,17 @@ from multiprocessing.sharedctypes import Synchronized
 from typing import ClassVar
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.progress import Progress
-from slipway.containers.data.rows.work import Work, finished_record, make_shard
-from slipway.containers.data.tokens.engine import Engine
+from slipway.containers.data.rows.progress import PreparationProgress
+from slipway.containers.data.rows.work import ShardWork, finished_record, make_shard
+from slipway.containers.data.tokens.engine import TokenEngine
 from slipway.containers.data.tokens.engines import best_engine
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 
 WAIT_SECONDS = 0.5
 STOP = -(1 << 62)  # added to the count of bytes, it tells the workers to leave off
 
 
-class Stopped(Exception):
+class WorkCancelled(Exception):
     """The run ends: nobody waits for this shard."""
 
 
@@ -34,8 +34,8 @@ class Stopped(Exception):
 class Worker:
     """What a worker process keeps between shards."""
 
-    work: Work
-    engine: Engine
+    work: ShardWork
+    engine: TokenEngine
     made_bytes: Synchronized[int]
     here: ClassVar[Worker]
 
@@ -43,10 +43,10 @@ class Worker:
         with self.made_bytes:
             self.made_bytes.value += count
             if self.made_bytes.value < 0:
-                raise Stopped
+                raise WorkCancelled
 
 
-def make_shards(work: Work, numbers: Sequence[int], workers: int, progress: Progress) -> None:
+def make_shards(work: ShardWork, numbers: Sequence[int], workers: int, progress: PreparationProgress) -> None:
     open_engine, why_slow = best_engine()
     if why_slow:
         progress.say(why_slow)
@@ -59,7 +59,9 @@ def make_shards(work: Work, numbers: Sequence[int], workers: int, progress: Prog
     progress.end()
 
 
-def one_shard(work: Work, engine: Engine, number: int, report: Callable[[int], None]) -> tuple[int, bool]:
+def one_shard(
+    work: ShardWork, engine: TokenEngine, number: int, report: Callable[[int], None]
+) -> tuple[int, bool]:
     """How many bytes of text the shard holds, and whether it had been made before."""
     record = finished_record(work, number)
     if record:
@@ -69,7 +71,11 @@ def one_shard(work: Work, engine: Engine, number: int, report: Callable[[int], N
 
 class Pool:
     def __init__(
-        self, work: Work, open_engine: Callable[[Settings], Engine], workers: int, progress: Progress
+        self,
+        work: ShardWork,
+        open_engine: Callable[[TokenSettings], TokenEngine],
+        workers: int,
+        progress: PreparationProgress,
     ) -> None:
         # Spawned, not forked: HDF5 and the caller's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")
@@ -104,7 +110,9 @@ class Pool:
                 self._progress.finished(futures[future], *future.result())
 
 
-def start_worker(work: Work, open_engine: Callable[[Settings], Engine], made: Synchronized[int]) -> None:
+def start_worker(
+    work: ShardWork, open_engine: Callable[[TokenSettings], TokenEngine], made: Synchronized[int]
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
     threading.Thread(target=end_with_parent, daemon=True).start()
     Worker.here = Worker(work, open_engine(work.settings), made)

@@ -16,7 +16,7 @@ NAME = "input.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class InputOrigin:
     """What the manifest says of the input; both are empty for local files."""
 
     location: str = ""
@@ -24,10 +24,10 @@ class Origin:
     """The digest of the names, sizes and ETags that input.json lists."""
 
 
-def origin_of(source: Source) -> Origin:
+def origin_of(source: Source) -> InputOrigin:
     if not any(file.etag for file in source.files):
-        return Origin()
-    return Origin(location=source.location, version=digest_of(_files(source)))
+        return InputOrigin()
+    return InputOrigin(location=source.location, version=digest_of(_files(source)))
 
 
 def write_origin(folder: Path, source: Source) -> None:
@@ -39,14 +39,14 @@ def write_origin(folder: Path, source: Source) -> None:
         write_json(path, {"location": origin.location, "version": origin.version, "files": _files(source)})
 
 
-def read_origin(folder: Path) -> Origin:
+def read_origin(folder: Path) -> InputOrigin:
     path = folder / NAME
     if not path.exists():
-        return Origin()
+        return InputOrigin()
     content = read_json(path)
     if digest_of(content.pop("files", None)) != content.get("version"):
         raise DataError(f"{path} is damaged", hint="remove it and run the same preparation again")
-    return decoded(Origin, content, folder)
+    return decoded(InputOrigin, content, folder)
 
 
 def _files(source: Source) -> list[list[object]]:

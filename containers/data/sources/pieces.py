@@ -37,7 +37,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class JoinedFiles:
     """All files laid end to end."""
 
     source: Source
@@ -69,7 +69,7 @@ def plan_shards(source: Source, shards: int) -> list[list[Piece]]:
     files = _with_text(source)
     begins = [0, *accumulate(file.size_bytes for file in files)]
     places = [begins[-1] * shard // shards for shard in range(shards)]
-    layout = Layout(source, files, begins, cache(lambda file: read_style(source, file)))
+    layout = JoinedFiles(source, files, begins, cache(lambda file: read_style(source, file)))
     cuts = at_once(source, layout.first_cut, places)
     return [_pieces(files, begins, begin, end) for begin, end in pairwise([*cuts, begins[-1]])]
 

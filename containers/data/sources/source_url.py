@@ -68,14 +68,14 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpReply:
     status: int
     headers: Mapping[str, str]
     content: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class UrlFetch:
     """A picklable GET of a stretch; each process opens its own connections."""
 
     address: Address
@@ -108,7 +108,7 @@ def open_source(text: str, names: tuple[str, ...] = (), _bucket_owner: str | Non
         )
     name = unquote(address.shown.rpartition("/")[2]) or "text"
     file = SourceFile(name, int(place[3]), version)
-    return FetchSource((file,), Fetch(address), address.shown, READS_AT_ONCE)
+    return FetchSource((file,), UrlFetch(address), address.shown, READS_AT_ONCE)
 
 
 def address_of(text: str) -> Address:
@@ -118,7 +118,7 @@ def address_of(text: str) -> Address:
     return Address(public(text), origin_of(parts), path, login)
 
 
-def find(address: Address) -> tuple[Address, Answer]:
+def find(address: Address) -> tuple[Address, HttpReply]:
     """One byte, asked for as all will be: a signed URL allows no HEAD. Redirects stay with the host."""
     for _ in range(MOST_REDIRECTS):
         found = get(address, 0, 1, {})
@@ -143,7 +143,7 @@ def redirected(address: Address, target: str) -> Address:
     return Address(found.shown, found.origin, found.path, address.login)
 
 
-def get(address: Address, start: int, stop: int, condition: Mapping[str, str]) -> Answer:
+def get(address: Address, start: int, stop: int, condition: Mapping[str, str]) -> HttpReply:
     headers = {**address.headers(), **condition, "Range": f"bytes={start}-{stop - 1}"}
     for tried in range(1, TRIES + 1):
         try:
@@ -160,14 +160,14 @@ def get(address: Address, start: int, stop: int, condition: Mapping[str, str]) -
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-def request(address: Address, headers: Mapping[str, str], length: int) -> Answer:
+def request(address: Address, headers: Mapping[str, str], length: int) -> HttpReply:
     """Never more than the stretch is held, whatever the server sends."""
     answer = connections(address.origin, os.getpid()).request(
         "GET", address.path, headers=dict(headers), preload_content=False, redirect=False
     )
     try:
         content = answer.read(length) if answer.status == 206 else b""
-        return Answer(answer.status, answer.headers, content)
+        return HttpReply(answer.status, answer.headers, content)
     finally:
         if answer.status != 206 or answer.length_remaining:
             answer.close()  # a body that is left unread would be taken for the next answer

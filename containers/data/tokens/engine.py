@@ -41,7 +41,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RowBlock:
     """Room for some rows, in the layout of the reference's HDF5 files; the names are its keys."""
 
     rows: int
@@ -68,7 +68,7 @@ def layout_of(
     }
 
 
-class Engine(Protocol):
+class TokenEngine(Protocol):
     def add(self, text: bytes, style: int) -> None:
         """Take whole documents, in strict UTF-8."""
 
@@ -80,7 +80,7 @@ class Engine(Protocol):
     def pair(self, stream: int) -> int:
         """Make pairs of all that was added, and say how many; order and masks hang on `stream`."""
 
-    def fill(self, start: int, count: int, block: Block, at: int) -> None: ...
+    def fill(self, start: int, count: int, block: RowBlock, at: int) -> None: ...
 
     def clear(self) -> None: ...
 

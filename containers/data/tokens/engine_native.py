@@ -9,14 +9,14 @@ import numpy as np
 
 from slipway.containers.data.text.unicode_table import unicode_table
 from slipway.containers.data.tokens.compiled import library
-from slipway.containers.data.tokens.engine import ABBREVIATIONS, Block, Counts
+from slipway.containers.data.tokens.engine import ABBREVIATIONS, Counts, RowBlock
 from slipway.containers.data.tokens.settings import (
     KEPT_SHARE,
     LONGEST_ROW_TOKENS,
     LONGEST_SENTENCE_TOKENS,
     REPLACED_SHARE,
     SHORT_SHARE,
-    Settings,
+    TokenSettings,
     threshold,
 )
 from slipway.containers.data.tokens.vocabulary import CLS, MASK, PAD, SEP, UNKNOWN, Vocabulary
@@ -65,7 +65,7 @@ class CRows(Structure):
 class NativeEngine:
     """Holds the core, and every array that the core only points at."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TokenSettings) -> None:
         assert settings.row_tokens <= LONGEST_ROW_TOKENS
         self._library = _typed(library())
         self._settings = settings
@@ -100,7 +100,7 @@ class NativeEngine:
             raise MemoryError
         return count
 
-    def fill(self, start: int, count: int, block: Block, at: int) -> None:
+    def fill(self, start: int, count: int, block: RowBlock, at: int) -> None:
         assert (block.row_tokens, block.predictions) == (
             self._settings.row_tokens,
             self._settings.predictions,
@@ -138,7 +138,7 @@ def _typed(loaded: ctypes.CDLL) -> ctypes.CDLL:
     return loaded
 
 
-def _c_settings(settings: Settings, masked: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> CSettings:
+def _c_settings(settings: TokenSettings, masked: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> CSettings:
     numbers = settings.vocabulary.numbers
     return CSettings(
         is_short=threshold(SHORT_SHARE),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from slipway.containers.data.text.words import WordPieces
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, TAGGED, Block, Counts
-from slipway.containers.data.tokens.pairs import Pair, Stretch, make_pairs, mask
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, TAGGED, Counts, RowBlock
+from slipway.containers.data.tokens.pairs import CorpusUnit, Pair, make_pairs, mask
 from slipway.containers.data.tokens.sentences import chunks_of, sentences_of
-from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, Settings
+from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, TokenSettings
 from slipway.containers.data.tokens.vocabulary import CLS, PAD, SEP, UNKNOWN
 
 
 class PythonEngine:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TokenSettings) -> None:
         self._settings = settings
         self._words = WordPieces(settings.vocabulary)
         self.clear()
@@ -45,12 +45,12 @@ class PythonEngine:
         return list(self._tokens), list(self._sentences), list(self._documents)
 
     def pair(self, stream: int) -> int:
-        stretch = Stretch(self._sentences, self._documents).halved()
+        stretch = CorpusUnit(self._sentences, self._documents).halved()
         self._documents, self._stream = stretch.documents, stream
         self._pairs = make_pairs(stretch, self._settings, stream)
         return len(self._pairs)
 
-    def fill(self, start: int, count: int, block: Block, at: int) -> None:
+    def fill(self, start: int, count: int, block: RowBlock, at: int) -> None:
         for row, pair in enumerate(self._pairs[start : start + count], at):
             self._fill_row(pair, block, row)
 
@@ -70,7 +70,7 @@ class PythonEngine:
         if len(self._sentences) > (self._documents or [0])[-1]:
             self._documents.append(len(self._sentences))
 
-    def _fill_row(self, pair: Pair, block: Block, row: int) -> None:
+    def _fill_row(self, pair: Pair, block: RowBlock, row: int) -> None:
         numbers = self._settings.vocabulary.numbers
         a, b = ([self._tokens[at] for at in stretch] for stretch in (pair.first, pair.second))
         ids = [numbers[CLS], *a, numbers[SEP], *b, numbers[SEP]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slipway.containers.data.tokens.engine import Engine
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.engine import TokenEngine
+from slipway.containers.data.tokens.settings import TokenSettings
 
 
-def best_engine() -> tuple[Callable[[Settings], Engine], str]:
+def best_engine() -> tuple[Callable[[TokenSettings], TokenEngine], str]:
     """The fastest that this machine has, and a line about why it is not the compiled one, if so."""
     from slipway.containers.data.tokens.compiled import CannotCompile, library
     from slipway.containers.data.tokens.engine_native import NativeEngine

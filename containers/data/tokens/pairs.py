@@ -14,7 +14,7 @@ from slipway.containers.data.tokens.settings import (
     KEPT_SHARE,
     REPLACED_SHARE,
     SHORT_SHARE,
-    Settings,
+    TokenSettings,
     threshold,
 )
 from slipway.containers.data.tokens.vocabulary import MASK
@@ -33,17 +33,17 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CorpusUnit:
     """A unit of the corpus: sentences end at these tokens, documents at these sentences."""
 
     sentences: list[int]
     documents: list[int]
 
-    def halved(self) -> Stretch:
+    def halved(self) -> CorpusUnit:
         """With nobody else to draw random sentences from, a document's other half stands in."""
         if len(self.documents) != 1 or self.documents[0] < 2:
             return self
-        return Stretch(self.sentences, [self.documents[0] // 2, self.documents[0]])
+        return CorpusUnit(self.sentences, [self.documents[0] // 2, self.documents[0]])
 
     def document(self, number: int) -> range:
         return range(self.documents[number - 1] if number else 0, self.documents[number])
@@ -53,7 +53,7 @@ class Stretch:
         return range(self.sentences[begin - 1] if begin else 0, self.sentences[end - 1])
 
 
-def make_pairs(stretch: Stretch, settings: Settings, stream: int) -> list[Pair]:
+def make_pairs(stretch: CorpusUnit, settings: TokenSettings, stream: int) -> list[Pair]:
     if len(stretch.documents) < 2:
         return []
     found = [
@@ -75,7 +75,7 @@ def make_pairs(stretch: Stretch, settings: Settings, stream: int) -> list[Pair]:
 Found = tuple[range, range, bool]
 
 
-def _pairs_of(stretch: Stretch, document: int, settings: Settings, stream: Stream) -> Iterator[Found]:
+def _pairs_of(stretch: CorpusUnit, document: int, settings: TokenSettings, stream: Stream) -> Iterator[Found]:
     target = most = settings.row_tokens - 3
     if stream.draw() < IS_SHORT:
         target = 2 + stream.below(most - 1)
@@ -97,7 +97,7 @@ def _pairs_of(stretch: Stretch, document: int, settings: Settings, stream: Strea
         first = end = first + used
 
 
-def _random_stretch(stretch: Stretch, document: int, wanted: int, stream: Stream) -> range:
+def _random_stretch(stretch: CorpusUnit, document: int, wanted: int, stream: Stream) -> range:
     other = stream.below(len(stretch.documents) - 1)
     sentences = stretch.document(other + (other >= document))
     begin = sentences.start + stream.below(len(sentences))
@@ -128,7 +128,7 @@ def _shortened(stretch: range, lost: int, stream: Stream) -> range:
     return stretch[front : len(stretch) - (lost - front)]
 
 
-def mask(ids: list[int], pair: Pair, settings: Settings, stream: int) -> tuple[list[int], list[int]]:
+def mask(ids: list[int], pair: Pair, settings: TokenSettings, stream: int) -> tuple[list[int], list[int]]:
     """Mask `ids` in place; answer where, and what was there."""
     random = Stream(stream, OF_ROW, pair.number)
     candidates = len(pair.first) + len(pair.second)

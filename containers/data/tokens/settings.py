@@ -35,7 +35,7 @@ PHASES: Mapping[int, Phase] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class TokenSettings:
     phase: int
     vocabulary: Vocabulary
     seed: int

@@ -14,7 +14,7 @@ from slipway.containers.recipes.bert_pretrain.defaults import (
     EVERY_SIZE,
     SECOND_PHASE,
 )
-from slipway.containers.training.kinds import LEARNING_RATE, Choice, Kind, Number, RelativePath, Whole
+from slipway.containers.training.kinds import LEARNING_RATE, Choice, Number, RelativePath, ValueKind, Whole
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
@@ -84,7 +84,7 @@ _NO_SKIP_WITH_DEEPSPEED = (
 _SIZE = Choice(tuple(BY_SIZE))
 _BATCH = Whole(1, 10_000_000)
 
-SETTINGS: Mapping[str, Kind] = {
+SETTINGS: Mapping[str, ValueKind] = {
     "size": _SIZE,
     "phase": Whole(1, 2),
     "dataset": RelativePath(),

@@ -17,7 +17,7 @@ from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining, L
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
-from slipway.containers.training.state import Piece
+from slipway.containers.training.state import TensorPiece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +38,13 @@ class Engine(Protocol):
     def step(self, rate: float) -> float:
         """The gradient's norm before clipping. If it is not finite, `torch` leaves the weights alone."""
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[TensorPiece]:
         """What this rank saves. All ranks' together are the training, exactly once."""
 
-    def restore(self, pieces: Iterable[Piece], steps: int) -> None:
+    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
         """All ranks' pieces, of any number of ranks and of either engine, after so many steps."""
 
-    def start_from(self, pieces: Iterable[Piece]) -> None:
+    def start_from(self, pieces: Iterable[TensorPiece]) -> None:
         """Of another training's, the weights alone."""
 
 

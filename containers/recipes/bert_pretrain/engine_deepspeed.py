@@ -21,7 +21,7 @@ from torch import Tensor
 from slipway.containers.recipes.bert_pretrain.engine import EngineParts
 from slipway.containers.recipes.bert_pretrain.model import Losses
 from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
-from slipway.containers.training.state import MOMENTS, WEIGHTS, Piece, load_weights
+from slipway.containers.training.state import MOMENTS, WEIGHTS, TensorPiece, load_weights
 
 _SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
 
@@ -69,16 +69,16 @@ class DeepSpeedEngine:
         self._engine.step()
         return float(self._engine.get_global_grad_norm() or 0.0)
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[TensorPiece]:
         return [
-            Piece(
+            TensorPiece(
                 kind=kind, parameter=each.parameter, start=each.start, data=each.of(self._tensor(each, kind))
             )
             for each in self._owned()
             for kind in (WEIGHTS, *MOMENTS)
         ]
 
-    def restore(self, pieces: Iterable[Piece], steps: int) -> None:
+    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
         owned = {each.parameter: each for each in self._all_owned()}
         for piece in pieces:
             if piece.kind == WEIGHTS:
@@ -88,7 +88,7 @@ class DeepSpeedEngine:
         for each in owned.values():
             self._state(each.flat)["step"].fill_(steps)
 
-    def start_from(self, pieces: Iterable[Piece]) -> None:
+    def start_from(self, pieces: Iterable[TensorPiece]) -> None:
         owned = {each.parameter: each for each in self._all_owned()}
         for piece in pieces:
             if piece.kind == WEIGHTS:

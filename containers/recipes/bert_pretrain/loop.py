@@ -16,7 +16,7 @@ from slipway.containers.recipes.bert_pretrain.inputs import micro_batches
 from slipway.containers.training.agreement import summed
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
-from slipway.containers.training.ending import Ending
+from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.numbers import NotFinite, mixed
 from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
@@ -33,7 +33,7 @@ class Loop:
     device: Device
     engine: Engine
     schedule: Schedule
-    ending: Ending
+    ending: ShutdownWatch
     saving: Saving
     tell: Callable[[StepReport], None]
     say: Callable[[str], None]

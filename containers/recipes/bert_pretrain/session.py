@@ -17,7 +17,7 @@ from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.agreement import check_ranks_agree
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.ending import Ending
+from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.report import Reporter, Words
 from slipway.containers.training.saving import Saving
 from slipway.containers.training.start import open_checkpoints
@@ -25,7 +25,7 @@ from slipway.containers.training.start import open_checkpoints
 
 def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: ExitStack) -> None:
     telemetry = stack.enter_context(Telemetry.of(contract))
-    ending = Ending(contract)
+    ending = ShutdownWatch(contract)
     device = open_device(contract, config.device, config.precision)
     dataset = start.open_dataset(contract, config)
     stack.enter_context(start.process_group(device, contract, config))
@@ -46,19 +46,19 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
         show=words.show,
         utilisation=Utilisation(device, plan.world, model.shape, row_tokens).in_words,
     )
-    surroundings = Surroundings(ending, checkpoints, reporter, words)
+    surroundings = PretrainServices(ending, checkpoints, reporter, words)
     _loop(parts, engine, surroundings).run(iter(loader), beginning.step)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    ending: Ending
+class PretrainServices:
+    ending: ShutdownWatch
     checkpoints: Checkpoints | None
     reporter: Reporter
     words: Words
 
 
-def _loop(parts: EngineParts, engine: Engine, around: Surroundings) -> Loop:
+def _loop(parts: EngineParts, engine: Engine, around: PretrainServices) -> Loop:
     config = parts.config
     saving = Saving(
         engine=engine,

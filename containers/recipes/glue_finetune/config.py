@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS, find_task
 from slipway.containers.data.sources.locations import check_address, is_remote
-from slipway.containers.training.kinds import LEARNING_RATE, Choice, Kind, Number, RelativePath, Whole
+from slipway.containers.training.kinds import LEARNING_RATE, Choice, Number, RelativePath, ValueKind, Whole
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
@@ -66,7 +66,7 @@ class TaskName:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocationSetting:
     wanted: str = "a path below the data folder, or s3://bucket/prefix"
 
     def read(self, text: str) -> str | None:
@@ -104,10 +104,10 @@ DEFAULTS: Mapping[str, str] = {
 
 _BATCH = Whole(1, 1_000_000)
 
-SETTINGS: Mapping[str, Kind] = {
+SETTINGS: Mapping[str, ValueKind] = {
     "task": TaskName(),
-    "data": Place(),
-    "model": Place(),
+    "data": LocationSetting(),
+    "model": LocationSetting(),
     "epochs": Whole(1, 1000),
     "steps": Whole(1, 100_000_000),
     "batch_per_node": _BATCH,

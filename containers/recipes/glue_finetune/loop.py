@@ -16,7 +16,7 @@ from slipway.containers.recipes.glue_finetune.inputs import inputs_of
 from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
 from slipway.containers.training.agreement import summed
 from slipway.containers.training.data_parallel import DataParallel
-from slipway.containers.training.ending import Ending
+from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.numbers import NotFinite, mixed
 from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
@@ -32,7 +32,7 @@ class Loop:
     model: Classifier
     engine: DataParallel
     schedule: Schedule
-    ending: Ending
+    ending: ShutdownWatch
     saving: Saving
     tell: Callable[[StepReport], None]
     evaluate: Callable[[int], object]  # after so many epochs

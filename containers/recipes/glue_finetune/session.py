@@ -21,7 +21,7 @@ from slipway.containers.training.agreement import check_ranks_agree
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.data_parallel import DataParallel
 from slipway.containers.training.devices import Device, open_device
-from slipway.containers.training.ending import Ending
+from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.report import Reporter, Words
 from slipway.containers.training.saving import Saving
 from slipway.containers.training.start import open_checkpoints, resume
@@ -30,7 +30,7 @@ TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the articl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class FinetuneParts:
     """What the engine is made of."""
 
     config: GlueConfig
@@ -43,7 +43,7 @@ class Parts:
 def train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> None:
     plan, words = plan_batch(config, contract), Words.of(contract)
     telemetry = stack.enter_context(Telemetry.of(contract))
-    ending = Ending(contract)
+    ending = ShutdownWatch(contract)
     device = open_device(contract, "cpu", config.precision)
     pretrained = opening.open_pretrained(config, contract)
     data = opening.open_data(config, contract, pretrained, words.say)
@@ -53,13 +53,13 @@ def train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> Non
     identity = opening.training_identity(config, plan, device, pretrained, data)
     check_ranks_agree(identity)
     model = opening.build_model(config, device, pretrained, data.task, words.say)
-    parts = Parts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
+    parts = FinetuneParts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
     engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
     checkpoints = stack.enter_context(open_checkpoints(contract, config.keep, identity, words.say))
     evaluations = Evaluations(
         task=data.task, sets=data.dev, model=model, contract=contract, beat=telemetry.beat, say=words.show
     )
-    loop = _loop(parts, engine, data, evaluations, Surroundings(ending, checkpoints, telemetry, words))
+    loop = _loop(parts, engine, data, evaluations, FinetuneServices(ending, checkpoints, telemetry, words))
     found = resume(engine, model, checkpoints, config.resume)
     loop.run(found.step if found else 0)
     scores = evaluations.run(f"the last of {loop.schedule.steps} steps")
@@ -71,15 +71,19 @@ def train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    ending: Ending
+class FinetuneServices:
+    ending: ShutdownWatch
     checkpoints: Checkpoints | None
     telemetry: Telemetry
     words: Words
 
 
 def _loop(
-    parts: Parts, engine: DataParallel, data: opening.Data, evaluations: Evaluations, around: Surroundings
+    parts: FinetuneParts,
+    engine: DataParallel,
+    data: opening.Data,
+    evaluations: Evaluations,
+    around: FinetuneServices,
 ) -> Loop:
     config = parts.config
     batches = Batches(

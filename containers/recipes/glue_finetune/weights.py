@@ -16,7 +16,7 @@ _OLD_NAMES: Mapping[str, str] = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class ParameterNames:
     outside: Mapping[str, str]  # our modules to theirs
     layers: str
     in_layer: Mapping[str, str]
@@ -29,8 +29,8 @@ _EMBEDDINGS: Mapping[str, str] = {
     "embeddings.norm": "embeddings.LayerNorm",
 }
 
-LAYOUTS: Mapping[str, Layout] = {
-    "bert": Layout(
+PARAMETER_NAMES: Mapping[str, ParameterNames] = {
+    "bert": ParameterNames(
         outside={
             **_EMBEDDINGS,
             "embeddings.segments": "embeddings.token_type_embeddings",
@@ -47,7 +47,7 @@ LAYOUTS: Mapping[str, Layout] = {
         },
         together=("attention.self.query", "attention.self.key", "attention.self.value"),
     ),
-    "distilbert": Layout(
+    "distilbert": ParameterNames(
         outside={**_EMBEDDINGS, "pooler": "pre_classifier", "classifier": "classifier"},
         layers="transformer.layer",
         in_layer={
@@ -92,7 +92,7 @@ def their_tensors(model: Classifier, weights: Mapping[str, Tensor]) -> Iterator[
 
 
 def _theirs(kind: str, name: str) -> tuple[str, ...]:
-    layout = LAYOUTS[kind]
+    layout = PARAMETER_NAMES[kind]
     module, _, leaf = name.rpartition(".")
     if not module.startswith("layers."):
         return (f"{layout.outside[module]}.{leaf}",)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import check_address, has_secrets, is_remote, public
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.kinds import Kind, RelativePath, Whole
+from slipway.containers.training.kinds import RelativePath, ValueKind, Whole
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 
 
@@ -25,7 +25,7 @@ class PrepareConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextLocation:
     """Where text lies. What a job was asked for can be read by all who may see the job: no secrets."""
 
     wanted: str = (
@@ -51,8 +51,8 @@ DEFAULTS: Mapping[str, str] = {
     "sample_megabytes": "0",
 }
 
-SETTINGS: Mapping[str, Kind] = {
-    "input": Text(),
+SETTINGS: Mapping[str, ValueKind] = {
+    "input": TextLocation(),
     "vocabulary": RelativePath(),
     "output": RelativePath(),
     "phase": Whole(1, 2),

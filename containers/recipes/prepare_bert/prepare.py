@@ -25,10 +25,10 @@ from slipway.containers.data.rows.work import is_whole
 from slipway.containers.data.samples.corpus import write_sample
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
-from slipway.containers.data.sources.origin import Origin, origin_of, read_origin
+from slipway.containers.data.sources.origin import InputOrigin, origin_of, read_origin
 from slipway.containers.data.sources.sources import Source, local_source
 from slipway.containers.data.text.documents import decoded, read_json
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -65,7 +65,7 @@ def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
             contract, text, lambda path: write_sample(path, config.seed, config.sample_megabytes * 1_000_000)
         )
     source = _source(config, contract, root)
-    settings = Settings(
+    settings = TokenSettings(
         phase=config.phase,
         vocabulary=_vocabulary(config, contract, root, source),
         seed=config.seed,
@@ -127,7 +127,7 @@ def _once(contract: LaunchContract, path: Path, write: Callable[[Path], None]) -
     _wait(path.exists, f"rank 0 has not written {path}")
 
 
-def _wait_for_claim(output: Path, origin: Origin) -> None:
+def _wait_for_claim(output: Path, origin: InputOrigin) -> None:
     """Until the first rank says that it sees the same objects, instead of what an earlier job said."""
     _wait((output / "plan.json").exists, f"rank 0 has not claimed {output}")
     _wait(
@@ -137,7 +137,7 @@ def _wait_for_claim(output: Path, origin: Origin) -> None:
     )
 
 
-def merge_when_all_are_made(output: Path, origin: Origin) -> None:
+def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
     shards = read_plan(output).shards
     _wait(
         lambda: all(_is_made(output, number, origin) for number in range(shards)),
@@ -147,7 +147,7 @@ def merge_when_all_are_made(output: Path, origin: Origin) -> None:
     print(f"{output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards", flush=True)
 
 
-def _is_made(output: Path, number: int, origin: Origin) -> bool:
+def _is_made(output: Path, number: int, origin: InputOrigin) -> bool:
     """The record of a shard that was lost since is still there: the file itself counts."""
     path = record_path(output, number)
     if not path.exists():

@@ -43,7 +43,7 @@ from slipway.containers.runtime.checkpoint.resume import (
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData, write_tensors
 from slipway.containers.runtime.collective import ALONE, Collective, Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.observe.heartbeat import SAVING, WAITING, Beat
+from slipway.containers.runtime.observe.heartbeat import SAVING, WAITING, Heartbeat
 
 __all__ = ["FEWEST_KEPT", "Checkpoints", "Mode", "Resumed", "SaveFailed", "Training"]
 
@@ -87,7 +87,7 @@ class Checkpoints:
         self._lease: Lease | None = None
         self._token = ""
         self._known_bad: frozenset[str] = frozenset()
-        self._beat = Beat.of(os.environ)
+        self._beat = Heartbeat.of(os.environ)
 
     def __enter__(self) -> Checkpoints:
         self._token = self._by_main(self._open)

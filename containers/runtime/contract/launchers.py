@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from slipway.containers.runtime import values
 from slipway.containers.runtime.contract import identity
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.contract.place import RankPosition
 from slipway.containers.runtime.contract.place_lists import (
     hosts_of_sagemaker,
     main_host_of_slurm,
@@ -23,13 +23,13 @@ from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.values import InvalidContract
 
 Environment = Mapping[str, str]
-Reader = Callable[[Environment, Machine], Place]
+Reader = Callable[[Environment, Machine], RankPosition]
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
+class Launcher:
     signs: tuple[frozenset[str], ...]  # any one set of variables, all present, gives the platform away
     read: Reader
 
@@ -37,7 +37,7 @@ class Platform:
         return any(sign <= environment.keys() for sign in self.signs)
 
 
-def batch(environment: Environment, machine: Machine) -> Place:
+def batch(environment: Environment, machine: Machine) -> RankPosition:
     """One process a node. Batch tells every node the main node's address, except the main node itself."""
     if "AWS_BATCH_JOB_NODE_INDEX" not in environment:
         return _alone(environment)  # a single-node job, or one of an array
@@ -51,7 +51,7 @@ def batch(environment: Environment, machine: Machine) -> Place:
     return _one_a_node(environment, (index - main) % nodes, nodes, address)
 
 
-def slurm(environment: Environment, machine: Machine) -> Place:
+def slurm(environment: Environment, machine: Machine) -> RankPosition:
     """srun starts one process a task. A batch script without srun has the same variables and runs once."""
     step = {name: environment[f"SLURM_STEP_{name}"] for name in _STEP if f"SLURM_STEP_{name}" in environment}
     own = {**environment, **{_STEP[name]: value for name, value in step.items()}}
@@ -63,7 +63,7 @@ def slurm(environment: Environment, machine: Machine) -> Place:
             hint="start it with srun",
         )
     node = values.whole(own, "SLURM_NODEID", high=nodes - 1)
-    return Place(
+    return RankPosition(
         node=node,
         nodes=nodes,
         rank=values.whole(own, "SLURM_PROCID", high=world - 1),
@@ -75,31 +75,31 @@ def slurm(environment: Environment, machine: Machine) -> Place:
     )
 
 
-def sagemaker(environment: Environment, machine: Machine) -> Place:
+def sagemaker(environment: Environment, machine: Machine) -> RankPosition:
     """SageMaker names the hosts and starts one process on each; its toolkit repeats its file as SM_*."""
     hosts, current = hosts_of_sagemaker(environment, machine.root)
     return _one_a_node(environment, hosts.index(current), len(hosts), hosts[0])
 
 
-def open_mpi(environment: Environment, machine: Machine) -> Place:
+def open_mpi(environment: Environment, machine: Machine) -> RankPosition:
     names = {name: f"OMPI_COMM_WORLD_{name.upper()}" for name in ("rank", "size", "local_rank", "local_size")}
     return _mpi(environment, names)
 
 
-def hydra(environment: Environment, machine: Machine) -> Place:
+def hydra(environment: Environment, machine: Machine) -> RankPosition:
     """MPICH and Intel MPI. Slurm's pmi2 sets PMI_* too, without the local rank: that is Slurm's to read."""
     names = {"rank": "PMI_RANK", "size": "PMI_SIZE", "local_rank": "MPI_LOCALRANKID"}
     return _mpi(environment, {**names, "local_size": "MPI_LOCALNRANKS"})
 
 
-def torchrun(environment: Environment, machine: Machine) -> Place:
+def torchrun(environment: Environment, machine: Machine) -> RankPosition:
     world = values.whole(environment, "WORLD_SIZE", low=1, high=values.LARGEST_WORLD)
     local_world = values.whole(environment, "LOCAL_WORLD_SIZE", low=1, high=world)
     rank = values.whole(environment, "RANK", high=world - 1)
     nodes = values.whole(
         environment, "GROUP_WORLD_SIZE", low=1, high=world, default=max(1, world // local_world)
     )
-    return Place(
+    return RankPosition(
         node=values.whole(
             environment, "GROUP_RANK", high=nodes - 1, default=min(rank // local_world, nodes - 1)
         ),
@@ -113,30 +113,30 @@ def torchrun(environment: Environment, machine: Machine) -> Place:
     )
 
 
-def plain(environment: Environment, machine: Machine) -> Place:
+def plain(environment: Environment, machine: Machine) -> RankPosition:
     return _alone(environment)
 
 
 # In order of detection: torchrun and mpirun run inside Batch, Slurm and SageMaker, and know the rank better.
-PLATFORMS: Mapping[str, Platform] = {
-    "torchrun": Platform(signs=(frozenset({"RANK", "WORLD_SIZE"}),), read=torchrun),
-    "open-mpi": Platform(signs=(frozenset({"OMPI_COMM_WORLD_RANK"}),), read=open_mpi),
-    "hydra": Platform(signs=(frozenset({"PMI_RANK", "MPI_LOCALRANKID"}),), read=hydra),
-    "slurm": Platform(signs=(frozenset({"SLURM_PROCID"}),), read=slurm),
-    "batch": Platform(signs=(frozenset({"AWS_BATCH_JOB_ID"}),), read=batch),
-    "sagemaker": Platform(
+LAUNCHERS: Mapping[str, Launcher] = {
+    "torchrun": Launcher(signs=(frozenset({"RANK", "WORLD_SIZE"}),), read=torchrun),
+    "open-mpi": Launcher(signs=(frozenset({"OMPI_COMM_WORLD_RANK"}),), read=open_mpi),
+    "hydra": Launcher(signs=(frozenset({"PMI_RANK", "MPI_LOCALRANKID"}),), read=hydra),
+    "slurm": Launcher(signs=(frozenset({"SLURM_PROCID"}),), read=slurm),
+    "batch": Launcher(signs=(frozenset({"AWS_BATCH_JOB_ID"}),), read=batch),
+    "sagemaker": Launcher(
         signs=(frozenset({"SM_CURRENT_HOST"}), frozenset({"TRAINING_JOB_NAME"})), read=sagemaker
     ),
-    "plain": Platform(signs=(frozenset(),), read=plain),
+    "plain": Launcher(signs=(frozenset(),), read=plain),
 }
 
 
 def detect(environment: Environment) -> str:
-    return next(name for name, platform in PLATFORMS.items() if platform.recognises(environment))
+    return next(name for name, platform in LAUNCHERS.items() if platform.recognises(environment))
 
 
-def read_place(environment: Environment, machine: Machine | None = None) -> Place:
-    place = PLATFORMS[detect(environment)].read(environment, machine or Machine())
+def read_position(environment: Environment, machine: Machine | None = None) -> RankPosition:
+    place = LAUNCHERS[detect(environment)].read(environment, machine or Machine())
     expected = values.whole(
         environment, "SLIPWAY_NODES", low=1, high=values.LARGEST_WORLD, default=place.nodes
     )
@@ -152,10 +152,10 @@ def read_contract(environment: Environment, machine: Machine | None = None) -> L
     """Of this process, whoever started it: our launcher, torchrun, srun, mpirun, or a person."""
     if environment.keys() >= {"RANK", "SLIPWAY_NODE", "SLIPWAY_RUN"}:
         return LaunchContract.from_environment(environment)
-    return contract_at(read_place(environment, machine), environment)
+    return contract_of(read_position(environment, machine), environment)
 
 
-def contract_at(place: Place, environment: Environment) -> LaunchContract:
+def contract_of(place: RankPosition, environment: Environment) -> LaunchContract:
     """The static half from SLIPWAY_* variables, the dynamic half from the place."""
     static = LaunchContract(
         job=identity.job(environment),
@@ -190,7 +190,7 @@ _STEP = {
 }
 
 
-def _mpi(environment: Environment, names: Mapping[str, str]) -> Place:
+def _mpi(environment: Environment, names: Mapping[str, str]) -> RankPosition:
     """No MPI says which node a rank is on: ranks lie in blocks, or go round the nodes (--map-by node)."""
     world = values.whole(environment, names["size"], low=1, high=values.LARGEST_WORLD)
     rank = values.whole(environment, names["rank"], high=world - 1)
@@ -198,7 +198,7 @@ def _mpi(environment: Environment, names: Mapping[str, str]) -> Place:
     local_rank = values.whole(environment, names["local_rank"], high=local_world - 1)
     nodes = -(-world // local_world)
     in_blocks = rank % local_world == local_rank
-    return Place(
+    return RankPosition(
         node=rank // local_world if in_blocks else rank % nodes,
         nodes=nodes,
         rank=rank,
@@ -211,8 +211,8 @@ def _mpi(environment: Environment, names: Mapping[str, str]) -> Place:
     )
 
 
-def _one_a_node(environment: Environment, node: int, nodes: int, main_address: str) -> Place:
-    return Place(
+def _one_a_node(environment: Environment, node: int, nodes: int, main_address: str) -> RankPosition:
+    return RankPosition(
         node=node,
         nodes=nodes,
         rank=node,
@@ -224,7 +224,7 @@ def _one_a_node(environment: Environment, node: int, nodes: int, main_address: s
     )
 
 
-def _alone(environment: Environment) -> Place:
+def _alone(environment: Environment) -> RankPosition:
     return _one_a_node(environment, 0, 1, LOOPBACK)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RankPosition:
     """Of the process that reads it: a node's launcher where the platform starts one a node, else one rank."""
 
     node: int

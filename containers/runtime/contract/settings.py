@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.containers.runtime import values
-from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.contract.place import RankPosition
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import InvalidContract, shown
 
@@ -48,7 +48,9 @@ class Settings:
     start_seconds: float = 1800.0  # until the first step: graphs are compiled before it
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], place: Place, module: str, arguments: list[str]) -> Settings:
+    def of(
+        cls, environment: Mapping[str, str], place: RankPosition, module: str, arguments: list[str]
+    ) -> Settings:
         if not _MODULE.fullmatch(module):
             raise Refusal(f"--module is {shown(module)}, and must be a Python module such as package.train")
         accelerator = environment.get("SLIPWAY_ACCELERATOR") or None
@@ -95,7 +97,7 @@ def _seconds(environment: Mapping[str, str]) -> dict[str, float]:
     return {f"{name}_seconds": value for name, value in read.items() if value is not None}
 
 
-def _processes(environment: Mapping[str, str], place: Place) -> int:
+def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
     """One a device, unless the platform has started one a device itself."""
     name = "SLIPWAY_PROCESSES_PER_NODE"
     wanted = values.whole(environment, name, low=1, high=_MOST_PROCESSES, default=place.local_world)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from slipway.containers.runtime.contract import identity, launchers, versions
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.contract.place import RankPosition
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch import health
 from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.rendezvous import wire
-from slipway.containers.runtime.rendezvous.peers import Member
+from slipway.containers.runtime.rendezvous.peers import PeerMember
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
 SECRET_VARIABLE = "SLIPWAY_LAUNCH_SECRET"  # known to launchers alone  # noqa: S105
@@ -26,7 +26,7 @@ _MINUTE_SECONDS = 60
 class Node:
     """One launcher among those of its job: one a node, or one a device where the platform started those."""
 
-    place: Place
+    place: RankPosition
     settings: Settings
     machine: Machine
     environment: Mapping[str, str]
@@ -34,9 +34,9 @@ class Node:
     attempt: int
 
     @property
-    def member(self) -> Member:
+    def member(self) -> PeerMember:
         secret = self.environment.get(SECRET_VARIABLE, "")
-        return Member(
+        return PeerMember(
             key=wire.key(self.run, self.attempt, secret),
             node=self.place.rank,
             nodes=self.place.world,
@@ -48,7 +48,7 @@ class Node:
 
 def read_node(environment: Mapping[str, str], module: str, arguments: list[str]) -> Node:
     machine = Machine(root=Path(environment.get(ROOT_VARIABLE, "/")))
-    place = launchers.read_place(environment, machine)
+    place = launchers.read_position(environment, machine)
     return Node(
         place=place,
         settings=Settings.of(environment, place, module, arguments),
@@ -61,7 +61,7 @@ def read_node(environment: Mapping[str, str], module: str, arguments: list[str])
 
 def contracts_of(node: Node, port: int) -> list[LaunchContract]:
     """Of the ranks that this launcher starts, in order."""
-    first = launchers.contract_at(replace(node.place, main_port=port), node.environment)
+    first = launchers.contract_of(replace(node.place, main_port=port), node.environment)
     if node.place.local_world > 1:
         return [first]  # the platform has started one launcher a device
     count = node.settings.processes

@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 1024
 def write_failure(environment: Mapping[str, str], root: Path, reason: str) -> None:
     """Nothing where the platform asks for none; what cannot be written is in the log all the same."""
     for platform, name in _FILES.items():
-        if not launchers.PLATFORMS[platform].recognises(environment):
+        if not launchers.LAUNCHERS[platform].recognises(environment):
             continue
         with suppress(OSError):
             (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from slipway.containers.runtime import endings
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.endings import Ending
+from slipway.containers.runtime.endings import ExitReport
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.launch import last_word, notices
 from slipway.containers.runtime.launch.assignment import (
@@ -37,7 +37,7 @@ from slipway.containers.runtime.observe.log_pump import LogPump
 from slipway.containers.runtime.observe.progress import Progress
 from slipway.containers.runtime.rendezvous.hub import Hub
 from slipway.containers.runtime.rendezvous.peers import Alone, Peers
-from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
+from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
 from slipway.containers.runtime.rendezvous.spoke import Spoke
 
 _LOG_SECONDS = 5.0
@@ -63,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return ending.code
 
 
-def _run(node: Node, guard: Guard, pump: LogPump) -> Ending:
-    doorbell = Doorbell()
+def _run(node: Node, guard: Guard, pump: LogPump) -> ExitReport:
+    doorbell = SignalPipe()
     folder = Path(tempfile.mkdtemp(prefix="slipway-"))
     peers: Peers | None = None
     try:
@@ -82,7 +82,7 @@ def _run(node: Node, guard: Guard, pump: LogPump) -> Ending:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _peers(node: Node, doorbell: Doorbell, pump: LogPump) -> Peers:
+def _peers(node: Node, doorbell: SignalPipe, pump: LogPump) -> Peers:
     member, port, silence = node.member, node.place.main_port, node.settings.heartbeat_seconds
     if member.nodes == 1:
         return Alone(member, doorbell, port)
@@ -91,7 +91,7 @@ def _peers(node: Node, doorbell: Doorbell, pump: LogPump) -> Peers:
     return Spoke(member, doorbell, node.place.main_address, port, silence)
 
 
-def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Ending:
+def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> ExitReport:
     progress = Progress(folder, node.settings)
     contracts = contracts_of(node, port)
     for line in _opening(node, contracts):
@@ -139,7 +139,7 @@ def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
     return lines
 
 
-def _say_ending(ending: Ending, pump: LogPump) -> None:
+def _say_ending(ending: ExitReport, pump: LogPump) -> None:
     """The last lines of a job's log are what a person reads first."""
     if ending.tail and ending.code != 0:
         pump.say(f"the last words of rank {ending.rank}:")

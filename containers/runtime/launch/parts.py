@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from slipway.containers.runtime import endings
 from slipway.containers.runtime.collective import Json
-from slipway.containers.runtime.endings import SUCCESS, Ending
+from slipway.containers.runtime.endings import SUCCESS, ExitReport
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
 from slipway.containers.runtime.launch import stopping
 from slipway.containers.runtime.launch.supervise import FAREWELL_SECONDS, Supervisor, Watch
-from slipway.containers.runtime.observe.pace import Place, Stragglers
+from slipway.containers.runtime.observe.pace import RankNode, Stragglers
 from slipway.containers.runtime.rendezvous.peers import PeerEvent
 
 _SETTLE_SECONDS = 1.0  # in which the cause of a failure may still arrive from another node
@@ -23,11 +23,11 @@ class MainSupervisor(Supervisor):
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
         self._awaited = set(watch.peers.links)  # nodes whose ranks still run
-        self._failures: list[Ending] = []
+        self._failures: list[ExitReport] = []
         self._stragglers = Stragglers(watch.say)
         self._decides_at = float("inf")
 
-    def fail(self, ending: Ending) -> None:
+    def fail(self, ending: ExitReport) -> None:
         if not self._failures:
             self.watch.say(f"{ending.reason}; the job ends")
         self._failures.append(ending)
@@ -50,7 +50,7 @@ class MainSupervisor(Supervisor):
 
     def tell_paces(self, paces: Mapping[int, float]) -> None:
         own = self.watch.peers.member
-        self._stragglers.hear(Place(node=own.node, host=own.host), paces)
+        self._stragglers.hear(RankNode(node=own.node, host=own.host), paces)
         self._stragglers.compare()
 
     def conclude(self) -> None:
@@ -65,7 +65,7 @@ class MainSupervisor(Supervisor):
         if self.verdict is not None:
             self.watch.peers.tell({"end": self.verdict.to_json()})
 
-    def say_farewell(self, verdict: Ending) -> None:
+    def say_farewell(self, verdict: ExitReport) -> None:
         """Batch ends the other nodes with us: their ranks may still save, and have a last word to log."""
         for line in self._stragglers.report():
             self.watch.say(line)
@@ -75,13 +75,13 @@ class MainSupervisor(Supervisor):
         link = self.watch.peers.links.get(node)
         if link is not None and isinstance(paces, dict):
             read = {int(rank): float(each) for rank, each in paces.items() if isinstance(each, (int, float))}
-            self._stragglers.hear(Place(node=node, host=link.host), read)
+            self._stragglers.hear(RankNode(node=node, host=link.host), read)
 
     def _lose(self, node: int, why: str) -> None:
         if node not in self._awaited:
             return
         self._awaited.discard(node)
-        ending = Ending(code=RESUMABLE_EXIT_CODE, reason=f"lost {why}; the next attempt resumes")
+        ending = ExitReport(code=RESUMABLE_EXIT_CODE, reason=f"lost {why}; the next attempt resumes")
         if self.kills_at is None:
             self.fail(ending)
         else:
@@ -93,16 +93,16 @@ class ChildSupervisor(Supervisor):
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
-        self._reported: Ending | None = None
+        self._reported: ExitReport | None = None
         self._told_paces: Mapping[int, float] = {}
 
-    def fail(self, ending: Ending) -> None:
+    def fail(self, ending: ExitReport) -> None:
         if self._reported is None:
             self._report("failed", ending)
 
     def hear(self, event: PeerEvent) -> None:
         if event.lost is not None:
-            lost = Ending(code=RESUMABLE_EXIT_CODE, reason=f"lost the main node: {event.lost}")
+            lost = ExitReport(code=RESUMABLE_EXIT_CODE, reason=f"lost the main node: {event.lost}")
             self.verdict = self.verdict or self._failure() or lost
         elif event.message is not None:
             if "end" in event.message:
@@ -119,9 +119,9 @@ class ChildSupervisor(Supervisor):
         if self._reported is None and not self.watch.team.running():
             self._report("done", endings.after_stop(self.stopped))
 
-    def _report(self, how: str, ending: Ending) -> None:
+    def _report(self, how: str, ending: ExitReport) -> None:
         self._reported = ending
         self.watch.peers.tell({how: ending.to_json()})
 
-    def _failure(self) -> Ending | None:
+    def _failure(self) -> ExitReport | None:
         return self._reported if self._reported not in (None, SUCCESS) else None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slipway.containers.runtime import linux
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.endings import Ending
+from slipway.containers.runtime.endings import ExitReport
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
 from slipway.containers.runtime.launch.stopping import Stop
 from slipway.containers.runtime.launch.team import Team
@@ -50,14 +50,14 @@ class Watch:
 class Supervisor:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self.stopped: list[Ending] = []  # of ranks that ended well, or after they were asked to stop
-        self.verdict: Ending | None = None  # how the job ended
+        self.stopped: list[ExitReport] = []  # of ranks that ended well, or after they were asked to stop
+        self.verdict: ExitReport | None = None  # how the job ended
         self.asked: Stop | None = None
         self.kills_at: float | None = None  # asked to stop; what still runs then is killed
         self._has_failed = False
         self._compared = 0.0
 
-    def run(self) -> Ending:
+    def run(self) -> ExitReport:
         """Until it is known how the job ended; then no rank of this node is left."""
         while self.verdict is None:
             self._turn()
@@ -65,7 +65,7 @@ class Supervisor:
         self.say_farewell(self.verdict)
         return self.verdict
 
-    def fail(self, ending: Ending) -> None:
+    def fail(self, ending: ExitReport) -> None:
         raise NotImplementedError
 
     def hear(self, event: PeerEvent) -> None:
@@ -79,7 +79,7 @@ class Supervisor:
         """Seconds a step of each rank of this node."""
         raise NotImplementedError
 
-    def say_farewell(self, verdict: Ending) -> None:
+    def say_farewell(self, verdict: ExitReport) -> None:
         """The ranks of this node are gone."""
 
     def stop(self, asked: Stop) -> None:
@@ -125,7 +125,7 @@ class Supervisor:
                 self.kills_at = 0.0  # a second Ctrl-C
             self._stop_here(f"{signal.Signals(number).name} received")
 
-    def _rank_ended(self, ending: Ending) -> None:
+    def _rank_ended(self, ending: ExitReport) -> None:
         if self.kills_at is None and ending.code != 0:
             self.fail(self._resumable_or_not(ending))
         elif self.kills_at is not None and ending.code == 128 + signal.SIGKILL and ending.by_signal:
@@ -134,7 +134,7 @@ class Supervisor:
         else:
             self.stopped.append(ending)
 
-    def _resumable_or_not(self, ending: Ending) -> Ending:
+    def _resumable_or_not(self, ending: ExitReport) -> ExitReport:
         if not (ending.by_signal and self.watch.settings.resume_after_signals):
             return ending
         return replace(ending, code=RESUMABLE_EXIT_CODE, reason=f"{ending.reason}; the next attempt resumes")
@@ -165,7 +165,7 @@ class Supervisor:
             self._compared = time.monotonic()
             self.tell_paces(self.watch.progress.paces())
 
-    def _end_ranks(self, verdict: Ending) -> None:
+    def _end_ranks(self, verdict: ExitReport) -> None:
         team = self.watch.team
         if verdict.dump:
             team.signal(signal.SIGUSR1)
@@ -187,7 +187,7 @@ class Supervisor:
                 ends = self.kills_at = 0.0
 
 
-def _hang(stuck: Mapping[int, str], states: Mapping[int, str], watch: Watch) -> Ending:
+def _hang(stuck: Mapping[int, str], states: Mapping[int, str], watch: Watch) -> ExitReport:
     named = [f"{rank} ({where}, process state {states[rank]})" for rank, where in stuck.items()]
     reason = (
         f"no progress for too long on {watch.peers.member.host} by rank {', '.join(named)}; stacks are above"
@@ -196,4 +196,4 @@ def _hang(stuck: Mapping[int, str], states: Mapping[int, str], watch: Watch) -> 
         reason += (
             "; its file system does not answer, and the next attempt resumes from the last good checkpoint"
         )
-    return Ending(code=RESUMABLE_EXIT_CODE, reason=reason, rank=min(stuck), dump=True)
+    return ExitReport(code=RESUMABLE_EXIT_CODE, reason=reason, rank=min(stuck), dump=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from slipway.containers.runtime import endings, linux
-from slipway.containers.runtime.endings import Ending
+from slipway.containers.runtime.endings import ExitReport
 from slipway.containers.runtime.launch.guard import MARK_VARIABLE, Guard
 from slipway.containers.runtime.launch.rank import LAUNCHER_VARIABLE
 from slipway.containers.runtime.machine import Machine
@@ -72,7 +72,7 @@ class Team:
         """Rank to process id."""
         return {self._ranks[pid]: pid for pid in self._processes}
 
-    def reap(self) -> list[Ending]:
+    def reap(self) -> list[ExitReport]:
         """How ranks ended since the last call, in order; strangers are reaped too, as process 1 must."""
         found = []
         with suppress(ChildProcessError):
@@ -113,7 +113,7 @@ class Team:
     def _strays(self) -> list[int]:
         return [pid for pid in linux.children(self._machine.root) if pid != self._guard.pid]
 
-    def _ending(self, rank: int, status: int) -> Ending:
+    def _ending(self, rank: int, status: int) -> ExitReport:
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         out_of_memory = killed and linux.memory_kills(self._machine.root) > self._memory_kills
         words = self._pump.last_words(rank, _LAST_WORDS_SECONDS)

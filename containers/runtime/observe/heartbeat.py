@@ -18,7 +18,7 @@ _MOST_CHARACTERS = 1000
 _LEAST_SECONDS = 1.0  # between two beats from one place
 
 
-class Beat:
+class Heartbeat:
     """Of no file, it does nothing: nobody watches this process."""
 
     def __init__(self, path: Path | None) -> None:
@@ -28,7 +28,7 @@ class Beat:
         self._last = 0.0
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Beat:
+    def of(cls, environment: Mapping[str, str]) -> Heartbeat:
         given = environment.get(PROGRESS_VARIABLE)
         return cls(Path(given) if given else None)
 

@@ -41,7 +41,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RankNode:
     node: int
     host: str
 
@@ -52,10 +52,10 @@ class Stragglers:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._paces: dict[int, float] = {}
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, RankNode] = {}
         self._named: dict[int, str] = {}
 
-    def hear(self, place: Place, paces: Mapping[int, float]) -> None:
+    def hear(self, place: RankNode, paces: Mapping[int, float]) -> None:
         self._paces |= paces
         self._places |= dict.fromkeys(paces, place)
 

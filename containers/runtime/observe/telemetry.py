@@ -18,7 +18,7 @@ from types import TracebackType
 
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe import tensorboard_file
-from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE, STARTING, Beat
+from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE, STARTING, Heartbeat
 
 STEPS_NAME = "steps.jsonl"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -26,7 +26,7 @@ _MOST_LINE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepRecord:
     """None is what this training does not measure."""
 
     step: int
@@ -53,9 +53,9 @@ class Telemetry:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._attempt = attempt
-        self._beat = Beat(progress)
+        self._beat = Heartbeat(progress)
         self._clock = clock
-        self._sinks: list[tuple[_Sink, Callable[[Step, float], bytes]]] = []
+        self._sinks: list[tuple[_Sink, Callable[[StepRecord, float], bytes]]] = []
         if folder is not None:
             self._sinks.append((_Sink(folder / STEPS_NAME, ends_lines=True), self._line))
         if folder is not None and tensorboard:
@@ -82,7 +82,7 @@ class Telemetry:
         for sink, _ in self._sinks:
             sink.close()
 
-    def record(self, step: Step) -> None:
+    def record(self, step: StepRecord) -> None:
         self._beat.at(str(step.step), step.own_seconds)
         now = self._clock()
         for sink, encode in self._sinks:
@@ -92,7 +92,7 @@ class Telemetry:
         """The launcher ends a rank whose file stays the same too long; call it also in long work between."""
         self._beat.at(where)
 
-    def _line(self, step: Step, now: float) -> bytes:
+    def _line(self, step: StepRecord, now: float) -> bytes:
         record: dict[str, object] = {"time": round(now, 3), "attempt": self._attempt}
         known = _known(step)
         odd = {name: str(value) for name, value in known.items() if not math.isfinite(value)}
@@ -176,12 +176,12 @@ def _drop_torn_line(path: Path) -> None:
             file.truncate(start + tail.rfind(b"\n") + 1)
 
 
-def _event(step: Step, now: float) -> bytes:
+def _event(step: StepRecord, now: float) -> bytes:
     scalars = {f"train/{name}": float(value) for name, value in _known(step).items() if name != "step"}
     return tensorboard_file.scalars_record(now, max(0, step.step), scalars)
 
 
-def _known(step: Step) -> dict[str, float]:
+def _known(step: StepRecord) -> dict[str, float]:
     fields: Mapping[str, float | None] = asdict(step)
     return {name: value for name, value in fields.items() if value is not None}
 

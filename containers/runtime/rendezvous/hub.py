@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.runtime.rendezvous import ports, wire
-from slipway.containers.runtime.rendezvous.peers import Member, Peers, unhealthy
-from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
-from slipway.containers.runtime.rendezvous.wire import Link, Message
+from slipway.containers.runtime.rendezvous.peers import PeerMember, Peers, unhealthy
+from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
+from slipway.containers.runtime.rendezvous.wire import Message, PeerLink
 
 _POLL_SECONDS = 0.2
 _PROOF_SECONDS = 10.0  # within which a connection must say who it is
@@ -20,15 +20,15 @@ _MOST_NAMED = 20
 class Hub(Peers):
     def __init__(
         self,
-        member: Member,
-        doorbell: Doorbell,
+        member: PeerMember,
+        doorbell: SignalPipe,
         port: int,
         heartbeat_seconds: float,
         say: Callable[[str], None],
     ) -> None:
         super().__init__(member, doorbell, heartbeat_seconds)
         self._say = say
-        self._strangers: set[Link] = set()
+        self._strangers: set[PeerLink] = set()
         self._listener = ports.listen(port)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
@@ -53,7 +53,7 @@ class Hub(Peers):
         return port
 
     def ready(self, who: object) -> None:
-        if isinstance(who, Link) and who in self._strangers:
+        if isinstance(who, PeerLink) and who in self._strangers:
             self._hear(who)
         elif who is None and self._listener.fileno() >= 0:
             self._accept()
@@ -69,19 +69,19 @@ class Hub(Peers):
             connection, address = self._listener.accept()
         except OSError:
             return  # it was the doorbell, or the caller has hung up again
-        link = Link(connection, str(address[0]))
+        link = PeerLink(connection, str(address[0]))
         self._strangers.add(link)
         self.watch(link)
         link.send({"slipway": 1, "nonce": link.nonce})
 
-    def _hear(self, link: Link) -> None:
+    def _hear(self, link: PeerLink) -> None:
         hello = link.receive_one()
         if hello is not None:
             self._admit(link, hello)
         elif link.lost is not None:
             self._turn_away(link)
 
-    def _admit(self, link: Link, hello: Message) -> None:
+    def _admit(self, link: PeerLink, hello: Message) -> None:
         node, nonce = hello.get("node"), hello.get("nonce")
         speaker = f"node {node} of {self.member.nodes}"
         if not isinstance(nonce, str) or not wire.is_proof(
@@ -98,7 +98,7 @@ class Hub(Peers):
         self._strangers.discard(link)
         self.links[node] = link
 
-    def _check(self, link: Link, hello: Message) -> None:
+    def _check(self, link: PeerLink, hello: Message) -> None:
         assert link.node is not None
         who = f"node {link.node} ({link.host})"
         if link.node in self.links or not 0 < link.node < self.member.nodes:
@@ -129,7 +129,7 @@ class Hub(Peers):
             if now - link.born > _PROOF_SECONDS:
                 self._turn_away(link)
 
-    def _turn_away(self, link: Link) -> None:
+    def _turn_away(self, link: PeerLink) -> None:
         self._strangers.discard(link)
         self.drop(link)
 

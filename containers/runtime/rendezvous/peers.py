@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 from slipway.containers.runtime.errors import Interruption
 from slipway.containers.runtime.rendezvous import ports
-from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
-from slipway.containers.runtime.rendezvous.wire import Link, Message
+from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
+from slipway.containers.runtime.rendezvous.wire import Message, PeerLink
 
 _BEATS = 5  # within one timeout
 _LONGEST_BEAT_SECONDS = 1.0
 
 
-class Stopped(Interruption):
+class StoppedBeforeStart(Interruption):
     """Asked to end before the training had begun."""
 
     exit_code = 143
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class PeerMember:
     """What every launcher tells of itself when it joins."""
 
     key: bytes
@@ -46,10 +46,10 @@ class PeerEvent:
 
 
 class Peers:
-    def __init__(self, member: Member, doorbell: Doorbell, heartbeat_seconds: float) -> None:
+    def __init__(self, member: PeerMember, doorbell: SignalPipe, heartbeat_seconds: float) -> None:
         self.member = member
         self.doorbell = doorbell
-        self.links: dict[int, Link] = {}  # by node
+        self.links: dict[int, PeerLink] = {}  # by node
         self.selector = selectors.DefaultSelector()
         self.selector.register(doorbell.fileno(), selectors.EVENT_READ)
         self._heartbeat_seconds = heartbeat_seconds
@@ -85,16 +85,16 @@ class Peers:
     def ready(self, who: object) -> None:
         """Something to read that is no link of a member: the hub's door."""
 
-    def watch(self, link: Link) -> None:
+    def watch(self, link: PeerLink) -> None:
         self.selector.register(link.connection, selectors.EVENT_READ, link)
 
-    def drop(self, link: Link) -> None:
+    def drop(self, link: PeerLink) -> None:
         self.selector.unregister(link.connection)
         link.close()
 
     def stop_if_asked(self) -> None:
         if self.doorbell.rung():
-            raise Stopped("asked to stop before the training had begun")
+            raise StoppedBeforeStart("asked to stop before the training had begun")
 
     def forget_lost(self) -> None:
         for node, link in list(self.links.items()):
@@ -112,7 +112,7 @@ class Peers:
             for link in self.links.values():
                 link.heard += absent
 
-    def _events(self, link: Link) -> list[PeerEvent]:
+    def _events(self, link: PeerLink) -> list[PeerEvent]:
         assert link.node is not None, "only members are asked"
         link.flush()
         found = [PeerEvent(node=link.node, message=message) for message in link.receive()]
@@ -132,7 +132,7 @@ class Peers:
 class Alone(Peers):
     """A job of one node."""
 
-    def __init__(self, member: Member, doorbell: Doorbell, port: int) -> None:
+    def __init__(self, member: PeerMember, doorbell: SignalPipe, port: int) -> None:
         super().__init__(member, doorbell, heartbeat_seconds=_BEATS * _LONGEST_BEAT_SECONDS)
         self._port = port
 

@@ -10,7 +10,7 @@ from types import FrameType
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
-class Doorbell:
+class SignalPipe:
     def __init__(self) -> None:
         self._read_end, write_end = os.pipe()
         os.set_blocking(self._read_end, False)

@@ -10,9 +10,9 @@ import time
 from slipway.containers.runtime.endings import from_json
 from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.runtime.rendezvous import ports, wire
-from slipway.containers.runtime.rendezvous.peers import Member, Peers
-from slipway.containers.runtime.rendezvous.signal_pipe import Doorbell
-from slipway.containers.runtime.rendezvous.wire import Link, Message
+from slipway.containers.runtime.rendezvous.peers import PeerMember, Peers
+from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
+from slipway.containers.runtime.rendezvous.wire import Message, PeerLink
 
 _ANSWER_SECONDS = 5.0  # of a main node that many join at once; a program of another kind never answers
 _FIRST_ANSWER_SECONDS = 1.0
@@ -23,7 +23,7 @@ _MAIN = 0
 
 class Spoke(Peers):
     def __init__(
-        self, member: Member, doorbell: Doorbell, address: str, port: int, heartbeat_seconds: float
+        self, member: PeerMember, doorbell: SignalPipe, address: str, port: int, heartbeat_seconds: float
     ) -> None:
         super().__init__(member, doorbell, heartbeat_seconds)
         self._address = address
@@ -46,7 +46,7 @@ class Spoke(Peers):
                 _raise_if_ended(event.message)
             self.stop_if_asked()
 
-    def _connect(self, deadline: float) -> Link:
+    def _connect(self, deadline: float) -> PeerLink:
         while time.monotonic() < deadline:
             for port in ports.candidates(self._port):
                 try:
@@ -67,9 +67,9 @@ class Spoke(Peers):
             hint="see whether the main node's container runs, and that the security group lets nodes talk",
         )
 
-    def _introduced(self, connection: socket.socket) -> Link | None:
+    def _introduced(self, connection: socket.socket) -> PeerLink | None:
         """A link to the main node of this attempt; None if anyone else listens on that port."""
-        link = Link(connection, self._address)
+        link = PeerLink(connection, self._address)
         nonce = secrets.token_hex(16)
         banner = self._answer(link)
         if banner is None or not isinstance(banner.get("nonce"), str):
@@ -96,7 +96,7 @@ class Spoke(Peers):
             "findings": list(member.findings),
         }
 
-    def _answer(self, link: Link) -> Message | None:
+    def _answer(self, link: PeerLink) -> Message | None:
         ends = time.monotonic() + self._patience
         while link.lost is None and (left := ends - time.monotonic()) > 0:
             select.select([link.connection.fileno(), self.doorbell.fileno()], [], [], left)

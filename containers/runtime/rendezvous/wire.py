@@ -38,7 +38,7 @@ def is_proof(own_key: bytes, nonce: str, speaker: str, given: object) -> bool:
     )
 
 
-class Link:
+class PeerLink:
     """One connection that never blocks: what cannot be sent yet waits, what is half received too."""
 
     def __init__(self, connection: socket.socket, address: str) -> None:

@@ -14,7 +14,7 @@ from slipway.jobs.commands.estimates.formats import band as shown_band
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:
-    from slipway.jobs.estimate.estimates import Estimate, Place
+    from slipway.jobs.estimate.estimates import Estimate, PricedHardware
     from slipway.jobs.estimate.work.workloads import Workload
 
 USUAL_SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -84,7 +84,7 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
 
 def everywhere(
     workload: Workload, only: Sequence[str], *, nodes: tuple[int, ...] | None, region: str | None, term: str
-) -> tuple[list[Place], list[Estimate]]:
+) -> tuple[list[PricedHardware], list[Estimate]]:
     """The places, and every size of theirs that fits; what is left out is told."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate_sizes
@@ -121,7 +121,7 @@ def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, bool]]:
     return sorted(marked, key=key)
 
 
-def _places(only: Sequence[str], *, region: str | None, term: str) -> list[Place]:
+def _places(only: Sequence[str], *, region: str | None, term: str) -> list[PricedHardware]:
     """Those that were named; else all that are declared, and every type of which none is."""
     from slipway.jobs.catalogue.instances import instance_types
     from slipway.jobs.estimate.errors import CannotEstimate

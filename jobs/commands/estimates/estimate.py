@@ -14,7 +14,7 @@ from slipway.jobs.commands.estimates.formats import NO_BAND, band, hours, percen
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:
-    from slipway.jobs.estimate.estimates import Estimate, Place
+    from slipway.jobs.estimate.estimates import Estimate, PricedHardware
     from slipway.jobs.estimate.work.workloads import Workload
 
 USUAL_SIZES = (1, 2, 4, 8)
@@ -123,7 +123,7 @@ def estimates(
     settings: tuple[str, ...],
     region: str | None,
     term: str,
-) -> tuple[Workload, Place, list[Estimate]]:
+) -> tuple[Workload, PricedHardware, list[Estimate]]:
     from slipway.jobs.core.job import parse_settings
     from slipway.jobs.estimate_inputs.own_data import rates
     from slipway.jobs.estimate_inputs.places import find_place
@@ -134,7 +134,7 @@ def estimates(
     return workload, where, _sizes(workload, where, nodes)
 
 
-def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> list[Estimate]:
+def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
     """What was asked for must work; of the usual sizes those that do are shown, and the rest is told."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate
@@ -156,22 +156,22 @@ def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> l
     return found
 
 
-def row(own: Estimate, place: Place) -> Mapping[str, object]:
+def row(own: Estimate, place: PricedHardware) -> Mapping[str, object]:
     return {**asdict(own), "price": asdict(place.rate) if place.rate else None}
 
 
-def heading(workload: Workload, place: Place) -> str:
+def heading(workload: Workload, place: PricedHardware) -> str:
     return f"{workload.name} on {place.name}, {price_words(place)}"
 
 
-def price_words(place: Place) -> str:
+def price_words(place: PricedHardware) -> str:
     rate = place.rate
     if rate is None:
         return f"no price known{f' in {place.region}' if place.region else ''}"
     return f"prices {rate.term} in {rate.region} of {rate.date}"
 
 
-def tell(workload: Workload, place: Place, found: Sequence[Estimate]) -> None:
+def tell(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -> None:
     """What a number in the table rests on, on stderr."""
     from slipway.jobs.catalogue.accelerators import device_of
     from slipway.jobs.estimate.evidence.bands import find_band
@@ -199,7 +199,7 @@ def _derived(workload: Workload) -> str:
     return f"derived from the rate: {workload.until}"
 
 
-def doubts(workload: Workload, place: Place, found: Sequence[Estimate]) -> Iterator[str]:
+def doubts(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -> Iterator[str]:
     """What works, and costs more than it looks."""
     from dataclasses import replace
 

@@ -13,7 +13,7 @@ from slipway.jobs.commands.output import say
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
-    from slipway.jobs.estimate.estimates import Estimate, Place
+    from slipway.jobs.estimate.estimates import Estimate, PricedHardware
     from slipway.jobs.estimate.work.workloads import Workload
     from slipway.jobs.report.contents import Comparison
     from slipway.jobs.report.page import Page
@@ -125,7 +125,9 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
     )
 
 
-def _usual_place(workload: Workload, places: Sequence[Place], found: Sequence[Estimate]) -> Place:
+def _usual_place(
+    workload: Workload, places: Sequence[PricedHardware], found: Sequence[Estimate]
+) -> PricedHardware:
     """Where it was measured, else a declared cluster, else where it costs least."""
     from slipway.jobs.estimate.pareto import scale_of
 
@@ -139,7 +141,7 @@ def _usual_place(workload: Workload, places: Sequence[Place], found: Sequence[Es
     raise AssertionError("the cheapest is one of the places")
 
 
-def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> list[Estimate]:
+def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
     """Of the layout asked for, so that a line is a line; from the smallest that can run it."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate
@@ -156,7 +158,7 @@ def _sizes(workload: Workload, place: Place, nodes: tuple[int, ...] | None) -> l
     return found
 
 
-def _compared(places: Sequence[Place], found: Sequence[Estimate]) -> Comparison:
+def _compared(places: Sequence[PricedHardware], found: Sequence[Estimate]) -> Comparison:
     from slipway.jobs.estimate.pareto import pareto_front
     from slipway.jobs.report.contents import Comparison
 

@@ -14,7 +14,7 @@ from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.work.models import shape_of
 from slipway.jobs.estimate.work.rate import fit_network_efficiency, fit_utilisation, throughput
-from slipway.jobs.estimate.work.shapes import Calibration, Cluster, Layout, Model, accumulation, replicas
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
 
 # measured: this configuration was; calibrated: the same model, length and family; predicted: neither.
 WORDS = ("measured", "calibrated", "predicted")
@@ -28,7 +28,7 @@ class Asked:
     instance: str
     model_name: str
     model: Model
-    cluster: Cluster
+    cluster: Hardware
     layout: Layout
     workload: str = ""
 
@@ -163,7 +163,7 @@ def _efficiency(family: Sequence[Measurement]) -> float | None:
     return next((row.network_efficiency for row in family if row.network_efficiency is not None), None)
 
 
-def _rescaled(row: Measurement, cluster: Cluster) -> float:
+def _rescaled(row: Measurement, cluster: Hardware) -> float:
     """A utilisation is a share of the peak that it was divided by, which the catalogue may see otherwise."""
     assert row.utilisation is not None
     return row.utilisation * row.peak_tflops * 1e12 / cluster.peak_flops

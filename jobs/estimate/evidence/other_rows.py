@@ -17,15 +17,15 @@ from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.evidence.calibrations import Asked
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.models import length_name
-from slipway.jobs.estimate.work.shapes import Cluster, Layout, Model
+from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model
 
 _GIB = 2.0**30
 _MOST_ROWS = 10_000
 
 
-def _nvidia(*, tflops: float, memory_gib: float, link: float, network: float, kind: str) -> Cluster:
+def _nvidia(*, tflops: float, memory_gib: float, link: float, network: float, kind: str) -> Hardware:
     """One node of eight: NVLink in one direction and the node's network, in gigabytes a second."""
-    return Cluster(
+    return Hardware(
         nodes=1,
         devices_per_node=8,
         peak_flops=tflops * 1e12,
@@ -38,7 +38,7 @@ def _nvidia(*, tflops: float, memory_gib: float, link: float, network: float, ki
 
 # Peaks are NVIDIA's, dense, 16 bit. Networks are what each table says of its own; llm-foundry names none for
 # its H100 nodes: eight links of 400 Gbit/s are assumed.
-HARDWARE: Mapping[str, Cluster] = {
+HARDWARE: Mapping[str, Hardware] = {
     "a100-40gb-roce": _nvidia(tflops=312, memory_gib=40, link=300, network=200, kind="roce"),
     "a100-80gb-roce": _nvidia(tflops=312, memory_gib=80, link=300, network=200, kind="roce"),
     "dgx-a100": _nvidia(tflops=312, memory_gib=80, link=300, network=200, kind="infiniband"),
@@ -86,7 +86,7 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Published:
     )
 
 
-def _cluster(hardware: str, nodes: int, devices: int) -> Cluster:
+def _cluster(hardware: str, nodes: int, devices: int) -> Hardware:
     """`devices` may be fewer than the nodes have: a run on one device of eight."""
     known = HARDWARE.get(hardware)
     own = replace(known, nodes=nodes) if known else cluster_of(instance_type(hardware), nodes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from slipway.jobs.estimate.duration import job_seconds, steps_of, tokens_per_dollar
 from slipway.jobs.estimate.evidence.calibrations import FITTABLE
-from slipway.jobs.estimate.evidence.tables import TABLES, Job, Row, Table
+from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
 from slipway.jobs.estimate.priors import STARTUP_SECONDS
 from slipway.jobs.estimate.work.rate import Throughput, fit_network_efficiency, fit_utilisation, throughput
 from slipway.jobs.estimate.work.shapes import Calibration

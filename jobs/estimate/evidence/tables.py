@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.models import MODELS
-from slipway.jobs.estimate.work.shapes import Cluster, Layout, Model
+from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PublishedJob:
     """What a table that prints times ran: whole epochs over so many examples."""
 
     examples: int
@@ -41,10 +41,10 @@ class Table:
     layout: Layout
     rows: tuple[Row, ...]
     peer: str  # "": none, efficiency is fitted on the table's own second row
-    job: Job | None = None
+    job: PublishedJob | None = None
     usd_per_node_hour: float | None = None
 
-    def cluster(self, nodes: int) -> Cluster:
+    def cluster(self, nodes: int) -> Hardware:
         return cluster_of(instance_type(self.instance), nodes)
 
     @property
@@ -135,7 +135,7 @@ TABLES: Mapping[str, Table] = {
             layout=_ON_PROCESSORS,
             rows=_times((1, 7 * _MINUTE + 46), (2, 4 * _MINUTE + 39), (4, 2 * _MINUTE + 36)),
             peer="c6i/qqp",
-            job=Job(examples=3668, epochs=3),  # GLUE's own count of training pairs
+            job=PublishedJob(examples=3668, epochs=3),  # GLUE's own count of training pairs
         ),
         Table(
             name="c6i/qqp",
@@ -148,7 +148,7 @@ TABLES: Mapping[str, Table] = {
                 (1, 11 * _HOUR + 22 * _MINUTE), (2, 6 * _HOUR + 38 * _MINUTE), (4, 3 * _HOUR + 51 * _MINUTE)
             ),
             peer="",
-            job=Job(examples=363_846, epochs=3),
+            job=PublishedJob(examples=363_846, epochs=3),
         ),
     )
 }

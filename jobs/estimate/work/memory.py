@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from slipway.jobs.estimate.work.shapes import Cluster, Layout, Model, accumulation, replicas
+from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation, replicas
 from slipway.jobs.estimate.work.work import parameter_count
 
 WEIGHT_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2.0, 2.0, 12.0
@@ -38,7 +38,7 @@ class Memory:
         return max((each.name for each in fields(self)), key=lambda name: float(getattr(self, name)))
 
 
-def memory(model: Model, cluster: Cluster, layout: Layout) -> Memory:
+def memory(model: Model, cluster: Hardware, layout: Layout) -> Memory:
     stage = _SHARDED[layout.sharding]
     ranks = _shard_ranks(model, cluster, layout)
     own = parameter_count(model) / (layout.tensor * layout.pipeline)
@@ -51,11 +51,11 @@ def memory(model: Model, cluster: Cluster, layout: Layout) -> Memory:
     )
 
 
-def usable_bytes(cluster: Cluster) -> float:
+def usable_bytes(cluster: Hardware) -> float:
     return cluster.memory_bytes * USABLE
 
 
-def _shard_ranks(model: Model, cluster: Cluster, layout: Layout) -> int:
+def _shard_ranks(model: Model, cluster: Hardware, layout: Layout) -> int:
     ranks = replicas(model, cluster, layout)
     if layout.sharding != "hybrid":
         return ranks
@@ -63,7 +63,7 @@ def _shard_ranks(model: Model, cluster: Cluster, layout: Layout) -> int:
     return min(ranks, layout.hybrid_group or in_node)
 
 
-def _activations(model: Model, cluster: Cluster, layout: Layout) -> float:
+def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
     """Of the first stage, which keeps most micro-batches, and the logits of the last where it is the same."""
     tokens = layout.micro_batch * model.sequence_length
     own = tokens * model.hidden_size
@@ -85,7 +85,7 @@ def _bytes_within_layer(model: Model, layout: Layout) -> float:
     return 10.0 + (8.0 + 4.0 * width) / layout.tensor
 
 
-def _micro_batches_kept(model: Model, cluster: Cluster, layout: Layout) -> float:
+def _micro_batches_kept(model: Model, cluster: Hardware, layout: Layout) -> float:
     if layout.pipeline == 1:
         return 1.0
     micro_batches = accumulation(model, cluster, layout)

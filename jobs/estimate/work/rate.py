@@ -12,13 +12,13 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import (
     LARGEST_AMOUNT,
     Calibration,
-    Cluster,
+    Hardware,
     Layout,
     Model,
     accumulation,
     replicas,
 )
-from slipway.jobs.estimate.work.step import Step, step
+from slipway.jobs.estimate.work.step import StepTime, step
 from slipway.jobs.estimate.work.work import training_flops
 
 _HALVINGS = 60  # of the interval from 0 to 1: far below what any measurement shows
@@ -31,12 +31,12 @@ class Throughput:
     tokens_per_second: float
     sequences_per_second_per_device: float
     sequences_per_step: int
-    step: Step
+    step: StepTime
     mfu: float  # training FLOPs of the model over the peak of all devices, waiting included
 
 
 def throughput(
-    model: Model, cluster: Cluster, layout: Layout, calibration: Calibration | None = None
+    model: Model, cluster: Hardware, layout: Layout, calibration: Calibration | None = None
 ) -> Throughput:
     """What is left None in `calibration` is the prior of the cluster's class."""
     taken = step(model, cluster, layout, calibration or Calibration())
@@ -54,7 +54,7 @@ def throughput(
 
 def fit_utilisation(
     model: Model,
-    cluster: Cluster,
+    cluster: Hardware,
     layout: Layout,
     *,
     sequences_per_second: float,
@@ -78,7 +78,7 @@ def fit_utilisation(
 
 
 def fit_network_efficiency(
-    model: Model, cluster: Cluster, layout: Layout, *, sequences_per_second: float, utilisation: float
+    model: Model, cluster: Hardware, layout: Layout, *, sequences_per_second: float, utilisation: float
 ) -> Calibration:
     """From a row of more nodes, given the utilisation of a smaller one."""
     _refuse_rate(sequences_per_second)

@@ -58,7 +58,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Hardware:
     """Equal nodes of equal devices. A processor that trains by itself is one device a node."""
 
     nodes: int
@@ -144,7 +144,7 @@ class Calibration:
             _share("network_efficiency", self.network_efficiency)
 
 
-def replicas(model: Model, cluster: Cluster, layout: Layout) -> int:
+def replicas(model: Model, cluster: Hardware, layout: Layout) -> int:
     """How many copies of the model work side by side; refuses what cannot be split so."""
     if layout.pipeline > 1 and layout.sharding in ("zero2", "zero3"):
         raise CannotEstimate(
@@ -173,7 +173,7 @@ def replicas(model: Model, cluster: Cluster, layout: Layout) -> int:
     return cluster.devices // group
 
 
-def accumulation(model: Model, cluster: Cluster, layout: Layout) -> int:
+def accumulation(model: Model, cluster: Hardware, layout: Layout) -> int:
     """Micro-batches of one replica in one step."""
     if layout.global_batch is None:
         return layout.accumulation_steps or 1

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, fields
 
 from slipway.jobs.estimate.priors import IN_NODE_EFFICIENCY, REFERENCE_WIDTH, WAIT, prior
-from slipway.jobs.estimate.work.shapes import Calibration, Cluster, Layout, Model, accumulation, replicas
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
 from slipway.jobs.estimate.work.work import BACKWARD, parameter_count, recomputed_flops, training_flops
 
 _ACTIVATION_BYTES = 2.0
@@ -18,7 +18,7 @@ _BUCKET_BYTES = 25e6  # in which frameworks send gradients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepTime:
     """Seconds of one step, all of them exposed: what travels under computation is in no field."""
 
     compute: float
@@ -42,7 +42,7 @@ class _Split:
     """What all parts of a step ask about."""
 
     model: Model
-    cluster: Cluster
+    cluster: Hardware
     layout: Layout
     replicas: int
     micro_batches: int
@@ -67,13 +67,13 @@ class _Split:
         return self.micro_seconds * (BACKWARD + extra) / (1 + BACKWARD + extra)
 
 
-def step(model: Model, cluster: Cluster, layout: Layout, calibration: Calibration) -> Step:
+def step(model: Model, cluster: Hardware, layout: Layout, calibration: Calibration) -> StepTime:
     split = _split(model, cluster, layout, calibration)
     compute = split.micro_seconds * split.micro_batches
     tensor = _tensor_seconds(split)
     stages = layout.pipeline - 1
     bubble = stages * (split.micro_seconds + tensor) / _chunks(layout)
-    own = Step(
+    own = StepTime(
         compute=compute,
         bubble=bubble,
         tensor=tensor * split.micro_batches,
@@ -82,12 +82,12 @@ def step(model: Model, cluster: Cluster, layout: Layout, calibration: Calibratio
         wait=0.0,
     )
     strays = WAIT * math.sqrt(2 * math.log(cluster.nodes))  # how far the slowest of n lies from the mean
-    return Step(
+    return StepTime(
         **{each.name: getattr(own, each.name) for each in fields(own)} | {"wait": own.seconds * strays}
     )
 
 
-def _split(model: Model, cluster: Cluster, layout: Layout, calibration: Calibration) -> _Split:
+def _split(model: Model, cluster: Hardware, layout: Layout, calibration: Calibration) -> _Split:
     known = prior(cluster)
     utilisation = calibration.utilisation or known.utilisation
     efficiency = calibration.network_efficiency or known.network_efficiency

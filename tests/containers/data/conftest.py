@@ -15,10 +15,10 @@ from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.rows.train_vocabulary import train
 from slipway.containers.data.samples.corpus import write_sample
 from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import Vocabulary, write_vocabulary
 
-MakeSettings = Callable[..., Settings]
+MakeSettings = Callable[..., TokenSettings]
 SAMPLE_BYTES = 300_000
 
 
@@ -50,8 +50,8 @@ def vocabulary_file(vocabulary: Vocabulary, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def make_settings(vocabulary: Vocabulary) -> MakeSettings:
-    def make(phase: int = 1, seed: int = 7, duplicates: int = 2) -> Settings:
-        return Settings(phase=phase, vocabulary=vocabulary, seed=seed, duplicates=duplicates)
+    def make(phase: int = 1, seed: int = 7, duplicates: int = 2) -> TokenSettings:
+        return TokenSettings(phase=phase, vocabulary=vocabulary, seed=seed, duplicates=duplicates)
 
     return make
 

@@ -9,9 +9,9 @@ import random
 import sys
 from pathlib import Path
 
-from slipway.containers.data.tokens.engine import Block
+from slipway.containers.data.tokens.engine import RowBlock
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import read_vocabulary
 
 ROUNDS = 300
@@ -32,14 +32,14 @@ def text(source: random.Random) -> bytes:
 def main(vocabulary: Path, rounds: int) -> None:
     source, rows = random.Random(1), 0  # noqa: S311  # a fuzzer
     for phase in (1, 2):
-        settings = Settings(phase=phase, vocabulary=read_vocabulary(vocabulary), seed=1, duplicates=3)
+        settings = TokenSettings(phase=phase, vocabulary=read_vocabulary(vocabulary), seed=1, duplicates=3)
         engine = NativeEngine(settings)
         for number in range(rounds):
             if number % 3 == 0:
                 engine.clear()
             engine.add(text(source), source.randrange(4))
             count = engine.pair(number)
-            block = Block(count, settings.row_tokens, settings.predictions)
+            block = RowBlock(count, settings.row_tokens, settings.predictions)
             engine.fill(0, count, block, 0)
             rows += count
     print(f"{rows} rows")

@@ -23,7 +23,7 @@ from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Train
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.observe.telemetry import Step, Telemetry
+from slipway.containers.runtime.observe.telemetry import StepRecord, Telemetry
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -127,7 +127,7 @@ def steps(word: str) -> None:
     with Telemetry.of(LaunchContract.from_environment(os.environ)) as telemetry:
         for number in itertools.count(1):
             time.sleep(float(word))
-            telemetry.record(Step(step=number, loss=1.0, learning_rate=0.1, seconds=float(word)))
+            telemetry.record(StepRecord(step=number, loss=1.0, learning_rate=0.1, seconds=float(word)))
 
 
 def checkpoint(word: str) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.training.ending import Ending
+from slipway.containers.training.ending import ShutdownWatch
 
 ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("own_sigterm")
 
 def test_a_step_near_the_deadline_ends_the_training() -> None:
     contract = SimpleNamespace(deadline=1.0)
-    ending = Ending(contract)  # type: ignore[arg-type]  # it reads one field
+    ending = ShutdownWatch(contract)  # type: ignore[arg-type]  # it reads one field
     assert ending.is_near
     assert not ending.has_time_to_save()
-    assert not Ending(ALONE).is_near
-    assert Ending(ALONE).seconds_left() == math.inf
+    assert not ShutdownWatch(ALONE).is_near
+    assert ShutdownWatch(ALONE).seconds_left() == math.inf

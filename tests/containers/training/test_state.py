@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 import torch
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
-from slipway.containers.training.state import ForeignTensors, Piece, encode, read_pieces
+from slipway.containers.training.state import ForeignTensors, TensorPiece, encode, read_pieces
 
 
 @given(
@@ -27,7 +27,7 @@ def test_pieces_cut_one_way_fill_stretches_cut_another(
 ) -> None:
     whole = torch.arange(size, dtype=torch.float32)
     pieces = [
-        Piece(kind="weights", parameter="p", start=low, data=whole[low:high])
+        TensorPiece(kind="weights", parameter="p", start=low, data=whole[low:high])
         for low, high in _cuts(size, saved)
     ]
     for low, high in _cuts(size, wanted):
@@ -39,7 +39,7 @@ def test_pieces_cut_one_way_fill_stretches_cut_another(
 
 def test_a_checkpoint_that_lacks_a_part_of_a_tensor_is_refused(tmp_path: Path) -> None:
     pieces = [
-        Piece(kind=kind, parameter="p", start=0, data=torch.zeros(9 if kind == "exp_avg" else 10))
+        TensorPiece(kind=kind, parameter="p", start=0, data=torch.zeros(9 if kind == "exp_avg" else 10))
         for kind in ("weights", "exp_avg", "exp_avg_sq")
     ]
     with Checkpoints(tmp_path, Training(job="test", run="test", attempt=1)) as checkpoints:

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
-from slipway.jobs.estimate.estimates import Estimate, Place, estimate, estimate_sizes
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate, estimate_sizes
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.pareto import pareto_front
-from slipway.jobs.estimate.prices import Surroundings, find_rate, known_rates
+from slipway.jobs.estimate.prices import Overheads, find_rate, known_rates
 from slipway.jobs.estimate.work.workloads import find_workload, names, with_settings
 
 ROWS = our_measurements()
 
 
-def place(name: str, **changed: object) -> Place:
-    own = Place(
+def place(name: str, **changed: object) -> PricedHardware:
+    own = PricedHardware(
         name=name,
         instance=instance_type(name),
         rate=find_rate(known_rates(), name, None),
@@ -32,7 +32,7 @@ def place(name: str, **changed: object) -> Place:
 DL1 = place("dl1.24xlarge")
 
 
-def ask(name: str, where: Place, nodes: int, **settings: str) -> Estimate:
+def ask(name: str, where: PricedHardware, nodes: int, **settings: str) -> Estimate:
     return estimate(with_settings(find_workload(name), settings), where, nodes, ROWS)
 
 
@@ -72,7 +72,7 @@ def test_an_unknown_price_leaves_dollars_unknown_and_never_nothing() -> None:
 
 
 def test_what_stands_around_the_nodes_is_in_the_price_and_what_has_none_is_named() -> None:
-    around = Surroundings(interface_endpoints=10, file_system="efs", file_system_item="efs")
+    around = Overheads(interface_endpoints=10, file_system="efs", file_system_item="efs")
     alone, cluster = ask("bert-large", DL1, 2), ask("bert-large", replace(DL1, around=around), 2)
     assert alone.usd_per_hour is not None
     assert cluster.usd_per_hour == pytest.approx(alone.usd_per_hour + 0.1)

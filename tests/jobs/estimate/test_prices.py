@@ -9,8 +9,8 @@ import pytest
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
 from slipway.jobs.estimate.prices import (
+    Overheads,
     Rate,
-    Surroundings,
     decode_rates,
     encode_rates,
     find_rate,
@@ -61,7 +61,7 @@ def test_a_region_without_a_price_is_refused_with_those_that_have_one() -> None:
 
 
 def test_what_stands_around_the_nodes_is_paid_by_the_hour() -> None:
-    around = Surroundings(interface_endpoints=12, nat_gateways=1, root_volume_gib=200)
+    around = Overheads(interface_endpoints=12, nat_gateways=1, root_volume_gib=200)
     paid = {item.name: item.usd_per_hour for item in what_is_paid(around, "us-east-1", 4)}
     assert paid["interface endpoints (12)"] == pytest.approx(0.12)
     assert paid["NAT gateway (1)"] == pytest.approx(0.045)
@@ -69,7 +69,7 @@ def test_what_stands_around_the_nodes_is_paid_by_the_hour() -> None:
 
 
 def test_what_nobody_has_written_down_is_unknown_and_named() -> None:
-    around = Surroundings(controllers=1, file_system="efs", file_system_item="efs")
+    around = Overheads(controllers=1, file_system="efs", file_system_item="efs")
     paid = what_is_paid(around, "us-east-1", 1)
     assert [item.usd_per_hour for item in paid] == [None, None]
     assert "no price in us-east-1 is known" in paid[0].note
@@ -77,12 +77,12 @@ def test_what_nobody_has_written_down_is_unknown_and_named() -> None:
 
 
 def test_in_a_region_of_which_nothing_is_known_no_fee_is_free() -> None:
-    paid = what_is_paid(Surroundings(interface_endpoints=3), "eu-west-9", 1)
+    paid = what_is_paid(Overheads(interface_endpoints=3), "eu-west-9", 1)
     assert [item.usd_per_hour for item in paid] == [None]
 
 
 def test_a_file_system_of_declared_size_costs_what_it_holds() -> None:
-    around = Surroundings(file_system="fsx-lustre", file_system_gib=1200, file_system_item="fsx-lustre-125")
+    around = Overheads(file_system="fsx-lustre", file_system_gib=1200, file_system_item="fsx-lustre-125")
     (item,) = what_is_paid(around, "us-east-1", 1)
     assert item.usd_per_hour == pytest.approx(1200 * 0.145 / 730)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.estimate.estimates import Place, estimate
+from slipway.jobs.estimate.estimates import PricedHardware, estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.pareto import pareto_front
 from slipway.jobs.estimate.prices import known_rates
@@ -51,7 +51,7 @@ class Reading(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def place(name: str) -> Place:
+def place(name: str) -> PricedHardware:
     return alone(instance_type(name), known_rates(), region=None, term="on-demand")
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from slipway.containers.runtime.contract.launchers import read_place
+from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.launch import launcher
 
@@ -26,7 +26,7 @@ def main() -> int:
 
 def _is_first() -> bool:
     try:
-        return read_place(os.environ).rank == 0
+        return read_position(os.environ).rank == 0
     except Refusal:
         return False
 

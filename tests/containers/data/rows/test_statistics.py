@@ -12,9 +12,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from slipway.containers.data.tokens.engine import Block
+from slipway.containers.data.tokens.engine import RowBlock
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
 
 WORDS = 1000
@@ -41,11 +41,11 @@ def corpus() -> bytes:
 
 @pytest.fixture(scope="module")
 def engine_and_rows() -> tuple[NativeEngine, Rows]:
-    settings = Settings(phase=1, vocabulary=VOCABULARY, seed=5, duplicates=10)
+    settings = TokenSettings(phase=1, vocabulary=VOCABULARY, seed=5, duplicates=10)
     engine = NativeEngine(settings)
     engine.add(corpus(), 1)
     count = engine.pair(123)
-    block = Block(count, settings.row_tokens, settings.predictions)
+    block = RowBlock(count, settings.row_tokens, settings.predictions)
     engine.fill(0, count, block, 0)
     return engine, {key: array.astype(np.int32) for key, array in block.arrays.items()}
 

@@ -7,12 +7,12 @@ from io import StringIO
 from pathlib import Path
 
 from slipway.containers.data.rows import train_vocabulary
-from slipway.containers.data.rows.progress import Progress, in_words
+from slipway.containers.data.rows.progress import PreparationProgress, in_words
 from slipway.containers.data.samples.__main__ import main
 from slipway.containers.data.sources.sources import local_source
 from slipway.containers.data.text.words import words_of
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import Settings
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, read_vocabulary
 
 
@@ -34,7 +34,7 @@ def test_the_corpus_has_words_as_frequent_as_real_ones(corpus: Path) -> None:
 
 def test_a_trained_vocabulary_spells_its_whole_corpus(corpus: Path, vocabulary: Vocabulary) -> None:
     assert len(vocabulary.entries) == 1500
-    engine = NativeEngine(Settings(phase=1, vocabulary=vocabulary, seed=1, duplicates=1))
+    engine = NativeEngine(TokenSettings(phase=1, vocabulary=vocabulary, seed=1, duplicates=1))
     engine.add(corpus.read_bytes(), 0)
     counts = engine.counts()
     assert counts.unknown == 0
@@ -59,7 +59,7 @@ def test_the_most_frequent_neighbours_are_joined_first(tmp_path: Path) -> None:
 def test_progress_tells_rate_and_time_left_in_plain_lines() -> None:
     clock = iter([0.0, 4.0, 12.0, 12.0, 12.0]).__next__
     stream = StringIO()
-    progress = Progress(total_bytes=200_000_000, shards=4, stream=stream, now=clock)
+    progress = PreparationProgress(total_bytes=200_000_000, shards=4, stream=stream, now=clock)
     progress.made(10_000_000)
     progress.finished(0, 20_000_000, was_kept=True)
     assert stream.getvalue() == "prepare_bert: 15% of 200.0 MB, 1/4 shards, 0.8 MB/s, 3 min 24 s left\n"

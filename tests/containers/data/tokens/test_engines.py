@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipway.containers.data.tokens.engine import TAGGED, Block, Engine
+from slipway.containers.data.tokens.engine import TAGGED, RowBlock, TokenEngine
 from slipway.containers.data.tokens.engine_native import NativeEngine
 from slipway.containers.data.tokens.engine_python import PythonEngine
-from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, Settings
+from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, TokenSettings
 from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz.,!?"
@@ -36,18 +36,18 @@ WORDS = [
 
 
 def rows_of(
-    engine: Engine, options: Settings, text: bytes, style: int
+    engine: TokenEngine, options: TokenSettings, text: bytes, style: int
 ) -> tuple[object, dict[str, list[object]]]:
     engine.clear()
     engine.add(text, style)
     count = engine.pair(99)
-    block = Block(count, options.row_tokens, options.predictions)
+    block = RowBlock(count, options.row_tokens, options.predictions)
     engine.fill(0, count, block, 0)
     return (engine.numbers(), engine.counts()), {key: array.tolist() for key, array in block.arrays.items()}
 
 
 def both(text: bytes, style: int = 0, phase: int = 1) -> dict[str, list[object]]:
-    options = Settings(phase=phase, vocabulary=VOCABULARY, seed=1, duplicates=2)
+    options = TokenSettings(phase=phase, vocabulary=VOCABULARY, seed=1, duplicates=2)
     native, python = (rows_of(make(options), options, text, style) for make in (NativeEngine, PythonEngine))
     assert native == python
     return native[1]
@@ -89,13 +89,13 @@ def test_both_end_sentences_at_the_same_places(text: str) -> None:
     ],
 )
 def test_a_line_falls_into_its_sentences(line: str, sentences: int) -> None:
-    engine = NativeEngine(Settings(phase=1, vocabulary=VOCABULARY, seed=1, duplicates=1))
+    engine = NativeEngine(TokenSettings(phase=1, vocabulary=VOCABULARY, seed=1, duplicates=1))
     engine.add(line.encode(), 0)
     assert engine.counts().sentences == sentences
 
 
 def test_tagged_articles_are_documents_and_their_blank_lines_are_not() -> None:
-    engine = NativeEngine(Settings(phase=1, vocabulary=VOCABULARY, seed=1, duplicates=1))
+    engine = NativeEngine(TokenSettings(phase=1, vocabulary=VOCABULARY, seed=1, duplicates=1))
     engine.add(b'<doc id="1">\nOne.\n\nTwo.\n</doc>\n<doc id="2">\nThree.\n</doc>\n', TAGGED)
     assert engine.numbers()[2] == [2, 3]
 
@@ -103,7 +103,7 @@ def test_tagged_articles_are_documents_and_their_blank_lines_are_not() -> None:
 def test_text_without_a_full_stop_still_makes_rows() -> None:
     rows = both(b"word " * 20_000)
     assert len(rows["input_ids"]) > 10
-    engine = NativeEngine(Settings(phase=1, vocabulary=VOCABULARY, seed=1, duplicates=1))
+    engine = NativeEngine(TokenSettings(phase=1, vocabulary=VOCABULARY, seed=1, duplicates=1))
     engine.add(b"word " * 20_000, 0)
     assert max(np.diff(engine.numbers()[1])) <= LONGEST_SENTENCE_TOKENS
 

@@ -26,12 +26,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from slipway.containers.data.rows.train_vocabulary import train
     from slipway.containers.data.samples.corpus import write_sample
     from slipway.containers.data.sources.sources import local_source
-    from slipway.containers.data.tokens.settings import Settings
+    from slipway.containers.data.tokens.settings import TokenSettings
 
     root = tmp_path_factory.mktemp("data")
     write_sample(root / "corpus.txt", seed=1, size_bytes=200_000)
     source = local_source(root / "corpus.txt")
-    settings = Settings(phase=1, vocabulary=train(source, 800), seed=7, duplicates=1)
+    settings = TokenSettings(phase=1, vocabulary=train(source, 800), seed=7, duplicates=1)
     prepare(source, settings, root / "prepared" / "phase1", Share())
     return root / "prepared"
 

@@ -23,7 +23,7 @@ from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.encoder import BertShape
-from slipway.containers.training.ending import Ending
+from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.numbers import NotFinite
 from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
@@ -76,7 +76,7 @@ def _loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]
     plan, device = plan_batch(config, 1), open_device(ALONE, "cpu", "fp32")
     model = BertForPreTraining(SHAPE)
     engine = build_engine(EngineParts(config=config, model=model, device=device, plan=plan, rank=0))
-    ending = Ending(ALONE)
+    ending = ShutdownWatch(ALONE)
     said: list[str] = []
     reports: list[StepReport] = []
     loop = Loop(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slipway.containers.data.sources.origin import Origin
+from slipway.containers.data.sources.origin import InputOrigin
 from slipway.containers.recipes.prepare_bert import prepare
 
 pytest.importorskip("h5py", reason="the extra 'training' is not installed")
@@ -115,7 +115,7 @@ def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
     shard = sorted((tmp_path / "phase1").glob("*.hdf5"))[3]
     lost = shard.rename(tmp_path / "lost")
     monkeypatch.setattr(time, "sleep", lambda _: lost.rename(shard))
-    prepare.merge_when_all_are_made(tmp_path / "phase1", Origin())
+    prepare.merge_when_all_are_made(tmp_path / "phase1", InputOrigin())
     assert shard.exists()
 
 

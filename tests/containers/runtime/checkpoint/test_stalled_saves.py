@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.observe.heartbeat import SAVING, STARTING, WAITING, Beat
+from slipway.containers.runtime.observe.heartbeat import SAVING, STARTING, WAITING, Heartbeat
 from slipway.containers.runtime.observe.progress import Progress
 from tests.containers.runtime.nodes import Cluster
 
@@ -50,7 +50,7 @@ def settings(**seconds: Any) -> Settings:
 
 def stuck(where: str, folder: Path, **seconds: Any) -> dict[int, str]:
     progress = Progress(folder, settings(**seconds))
-    Beat(progress.file_of(0)).at(where)
+    Heartbeat(progress.file_of(0)).at(where)
     progress.look([0])
     return progress.stuck([0])
 
@@ -83,6 +83,6 @@ def test_a_very_long_path_still_beats(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     progress = Progress(tmp_path, settings(save_seconds=10))
     for clock[0] in (100.0, 108.0, 116.0):
-        Beat(progress.file_of(0)).at(f"{SAVING}/{'x' * 5000}")
+        Heartbeat(progress.file_of(0)).at(f"{SAVING}/{'x' * 5000}")
         progress.look([0])
         assert progress.stuck([0]) == {}

@@ -122,14 +122,16 @@ def test_every_node_of_a_run_derives_the_same_port_and_another_attempt_another()
 
 
 def test_ranks_that_go_round_the_nodes_are_told_from_blocks() -> None:
-    place = launchers.read_place({**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "6", "OMPI_COMM_WORLD_LOCAL_RANK": "1"})
+    place = launchers.read_position(
+        {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "6", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
+    )
     assert place.node == 2
 
 
 def test_a_main_node_other_than_the_first_still_is_node_0() -> None:
     environment = {**BATCH, "AWS_BATCH_JOB_MAIN_NODE_INDEX": "3"}
     assert [
-        launchers.read_place({**environment, "AWS_BATCH_JOB_NODE_INDEX": index}, Elsewhere()).node
+        launchers.read_position({**environment, "AWS_BATCH_JOB_NODE_INDEX": index}, Elsewhere()).node
         for index in "3012"
     ] == [0, 1, 2, 3]
 
@@ -145,7 +147,7 @@ def test_sagemakers_file_serves_where_its_toolkit_does_not_run(tmp_path: Path) -
     file.write_text(
         '{"current_host": "algo-2", "hosts": ["algo-2", "algo-1"], "network_interface_name": "eth0"}'
     )
-    place = launchers.read_place({"TRAINING_JOB_NAME": "gpt"}, Machine(root=tmp_path))
+    place = launchers.read_position({"TRAINING_JOB_NAME": "gpt"}, Machine(root=tmp_path))
     assert (place.node, place.nodes, place.main_address) == (1, 2, "algo-1")
 
 
@@ -197,7 +199,7 @@ def test_what_no_platform_would_say_is_refused_by_name(environment: Mapping[str,
     ],
 )
 def test_the_main_host_of_a_slurm_job_is_the_first_of_its_list(nodes: str, first: str) -> None:
-    assert launchers.read_place({**SLURM, "SLURM_JOB_NODELIST": nodes}).main_address == first
+    assert launchers.read_position({**SLURM, "SLURM_JOB_NODELIST": nodes}).main_address == first
 
 
 @given(

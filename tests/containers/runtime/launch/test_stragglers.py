@@ -8,13 +8,13 @@ import socket
 from pathlib import Path
 
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.observe.heartbeat import Beat
-from slipway.containers.runtime.observe.pace import Place, Stragglers
+from slipway.containers.runtime.observe.heartbeat import Heartbeat
+from slipway.containers.runtime.observe.pace import RankNode, Stragglers
 from slipway.containers.runtime.observe.progress import Progress
 from tests.containers.runtime.nodes import Cluster
 
-HERE = Place(node=0, host="a")
-THERE = Place(node=1, host="b")
+HERE = RankNode(node=0, host="a")
+THERE = RankNode(node=1, host="b")
 
 
 def named(*paces: float, times: int = 1) -> list[str]:
@@ -67,7 +67,7 @@ def test_the_report_says_the_latest_of_every_slow_rank_in_order() -> None:
 
 def paces_of(folder: Path, own_seconds: float | None, steps: int = 11) -> dict[int, float]:
     progress = Progress(folder, Settings(module="m", arguments=(), processes=1))
-    beat = Beat(progress.file_of(0))
+    beat = Heartbeat(progress.file_of(0))
     for step in range(steps):
         beat.at(str(step), own_seconds)
         progress.look([0])

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.runtime.observe import tensorboard_file
-from slipway.containers.runtime.observe.telemetry import STEPS_NAME, Step, Telemetry, read_steps
+from slipway.containers.runtime.observe.telemetry import STEPS_NAME, StepRecord, Telemetry, read_steps
 
 ROOT = Path(__file__).parents[4]
 
 
-def step(number: int, loss: float = 1.0, **more: Any) -> Step:
-    return Step(step=number, loss=loss, learning_rate=0.001, seconds=0.5, **more)
+def step(number: int, loss: float = 1.0, **more: Any) -> StepRecord:
+    return StepRecord(step=number, loss=loss, learning_rate=0.001, seconds=0.5, **more)
 
 
 def lines(folder: Path) -> list[Any]:

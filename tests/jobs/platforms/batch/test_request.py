@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.runtime.contract.place import Place
+from slipway.containers.runtime.contract.place import RankPosition
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.machine import Machine
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
@@ -87,7 +87,7 @@ def test_the_container_reads_what_was_sent() -> None:
 
 def test_the_launcher_starts_a_process_a_device_and_counts_the_devices_first() -> None:
     request = request_for()
-    place = Place(
+    place = RankPosition(
         node=0, nodes=2, rank=0, world=2, local_rank=0, local_world=1, main_address="10.20.0.5", main_port=1
     )
     settings = Settings.of(environment(request), place, MODULE, [])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slipway.containers.runtime.contract.launchers import read_place
+from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import SPOT, Settings
 from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob, decode
@@ -63,7 +63,7 @@ def test_the_main_node_is_told_all_that_is_known_here_and_counts_the_ranks_itsel
 
 def test_ranks_on_spot_machines_listen_for_the_notice_and_others_ask_nobody() -> None:
     job = job_of(request_for(is_spot=True))
-    place = read_place({})
+    place = read_position({})
     assert Settings.of(job.environment, place, job.module, []).market == SPOT
     assert "SLIPWAY_MARKET" not in job_of(request_for()).environment
 
