@@ -21,19 +21,19 @@ from scripts.benchmarks_training import ALONE
 from slipway.containers.data.glue.tokens import Examples
 from slipway.containers.data.samples.glue_sample import write_task
 from slipway.containers.data.samples.model_sample import Size, write_model
-from slipway.containers.recipes.glue_finetune import opening
-from slipway.containers.recipes.glue_finetune.batches import Batches, plan_batch
+from slipway.containers.recipes.glue_finetune import start
+from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
 from slipway.containers.recipes.glue_finetune.config import decode_arguments
+from slipway.containers.recipes.glue_finetune.data import Data, inputs_of, open_data
 from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
-from slipway.containers.recipes.glue_finetune.finished import write_model as write_finished
-from slipway.containers.recipes.glue_finetune.inputs import inputs_of
 from slipway.containers.recipes.glue_finetune.loop import Loop
 from slipway.containers.recipes.glue_finetune.metrics import score
+from slipway.containers.recipes.glue_finetune.pretrained.write import write_model as write_finished
 from slipway.containers.recipes.glue_finetune.session import TRAINER_EPSILON, FinetuneParts
 from slipway.containers.training.data_parallel import DataParallel
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 TRAIN_ROWS = 640
 EPOCHS, BATCH, LENGTH, RATE = 3, 32, 128, 5e-4
@@ -45,7 +45,7 @@ WARM_UP_STEPS = 2
 class Ours:
     loop: Loop
     evaluations: Evaluations
-    data: opening.Data
+    data: Data
     directory: Path  # the same weights, as transformers loads them
     seconds: list[float] = field(default_factory=list)
 
@@ -86,16 +86,16 @@ def _ours(folder: Path) -> Ours:
     )
     contract = replace(ALONE, data=str(folder))
     device, plan = open_device(contract, "cpu", "fp32"), plan_batch(config, contract)
-    pretrained = opening.open_pretrained(config, contract)
-    data = opening.open_data(config, contract, pretrained, _silent)
-    model = opening.build_model(config, device, pretrained, data.task, _silent)
+    pretrained = start.open_pretrained(config, contract)
+    data = open_data(config, contract, pretrained, _silent)
+    model = start.build_model(config, device, pretrained, data.task, _silent)
     parts = FinetuneParts(config=config, model=model, device=device, plan=plan, rank=0)
     batches = Batches(
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
     )
     engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
     directory = write_finished(folder, model, engine.weights(), pretrained, data.task)
-    schedule, ending = opening.build_schedule(config, batches), ShutdownWatch(contract)
+    schedule, ending = start.build_schedule(config, batches), ShutdownWatch(contract)
     loop = Loop(
         config=config,
         rank=0,

@@ -79,7 +79,7 @@ def test_what_clusters_cost_at_most_and_while_idle_is_told() -> None:
         price = instance_type(place.instance.name).price
         assert price is not None
         assert f"{price.usd_per_hour * place.most_nodes:.2f} USD an hour" in WORDS
-        idle = place.around.interface_endpoints * fee * HOURS_A_MONTH
+        idle = place.overheads.interface_endpoints * fee * HOURS_A_MONTH
         assert re.search(rf"\b{idle:.0f}\b(?: USD a month)? \({place.name}\)", WORDS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class DataError(Exception):
-    """A mistake in the data, the arguments or the machine that its owner can mend."""
+    """The data, the arguments or the machine have a mistake that their owner can mend."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(f"{message}; {hint}" if hint else message)

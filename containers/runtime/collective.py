@@ -10,9 +10,10 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """`gather` takes one small value of every rank and gives all of them, in order of rank, to every rank.
+    """`gather` takes one small value from every rank and returns all of them, in order of rank, on every
+    rank.
 
-    It raises when a peer is gone: its wire needs a timeout.
+    It raises when a peer is gone: its transport needs a timeout.
     """
 
     rank: int

@@ -32,13 +32,14 @@ class Digest:
 
 
 def unwatched() -> None:
-    """Nobody asks whether the file grows."""
+    """Do nothing: nobody asks whether the file grows."""
 
 
 def write_new(
     path: Path, parts: Iterable[bytes | memoryview], moved: Callable[[], None] = unwatched
 ) -> Digest:
-    """The digest is of what was meant: if the disk keeps anything else, reading finds out.
+    """Write and sync a new file; return the digest of what was meant, so that reading finds what the disk
+    lost.
 
     `moved` is called whenever the disk has taken a piece.
     """
@@ -61,7 +62,7 @@ def write_new(
 
 
 def replace_file(path: Path, content: bytes, *, token: str) -> None:
-    """Readers find the old content or the new, never a part."""
+    """Replace a file atomically: readers find the old content or the new, never a part."""
     fresh = path.with_name(f"{path.name}.{token}")
     with suppress(FileNotFoundError):
         fresh.unlink()
@@ -71,7 +72,8 @@ def replace_file(path: Path, content: bytes, *, token: str) -> None:
 
 
 def create_whole(path: Path, content: bytes, *, token: str) -> None:
-    """Only one of several creators succeeds, the others get FileExistsError; nobody finds it half written."""
+    """Create a file atomically: one creator succeeds, the others get FileExistsError, and nobody finds
+    half a file."""
     fresh = path.with_name(f"{path.name}.{token}")
     write_new(fresh, [content])
     try:
@@ -84,6 +86,7 @@ def create_whole(path: Path, content: bytes, *, token: str) -> None:
 
 
 def digest(path: Path) -> Digest:
+    """Read a file and return its size and SHA-256."""
     running, total = hashlib.sha256(), 0
     with open_existing(path) as file:
         while part := file.read(CHUNK_BYTES):
@@ -93,12 +96,13 @@ def digest(path: Path) -> Digest:
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
+    """Read a file of at most `most_bytes`, following no link."""
     with open_existing(path) as file:
         return named_files.read_open(file, path, most_bytes)
 
 
 def sync_folder(path: Path) -> None:
-    """A new name is only as durable as the folder that holds it."""
+    """Sync a folder: a new name is only as durable as the folder that holds it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -107,7 +111,7 @@ def sync_folder(path: Path) -> None:
 
 
 def open_existing(path: Path) -> FileIO:
-    """Follows no link: a name in our folder is that file and no other."""
+    """Open a regular file and follow no link: a name in our folder is that file and no other."""
     return named_files.open_regular(path, follow_links=False)
 
 
@@ -116,14 +120,15 @@ def is_real_folder(path: Path) -> bool:
 
 
 def discard_folder(path: Path, trash: Path) -> None:
-    """Out of sight in one step, so that whoever still writes there loses it whole; deleted at leisure."""
+    """Move a folder out of sight in one step, so that late writers cannot damage it in part; then delete
+    it."""
     with suppress(FileNotFoundError):
         path.rename(trash)
     shutil.rmtree(trash, ignore_errors=True)
 
 
 def folder_within(root: str, *names: str) -> Path:
-    """A folder below `root` for names that a user chose; refused if they lead anywhere else."""
+    """Return the folder below `root` that a user named; raise Refusal if it leads anywhere else."""
     base = Path(root).resolve()
     for name in names:
         if not name or "/" in name or "\0" in name or name in (".", ".."):

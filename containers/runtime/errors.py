@@ -10,7 +10,7 @@ MISTAKE_EXIT_CODE = 2
 
 
 class Refusal(Exception):
-    """The user's mistake, or a state that only a person can judge: the same again would end the same."""
+    """The user made a mistake, or only a person can judge: the same again would end the same."""
 
     exit_code = MISTAKE_EXIT_CODE
 
@@ -21,6 +21,6 @@ class Refusal(Exception):
 
 
 class Interruption(Refusal):
-    """The machines failed, not the job: another attempt may well succeed."""
+    """The machines failed, not the job: another attempt may succeed."""
 
     exit_code = RESUMABLE_EXIT_CODE

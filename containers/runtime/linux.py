@@ -14,23 +14,24 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent() -> None:
-    """Even when the parent is killed and can send nothing. Survives exec, not fork."""
+    """Ask the kernel to kill this process when its parent dies, however it dies. Survives exec, not fork."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def flush_c_streams() -> None:
-    """Write what libraries in C and C++ have printed and hold back: os._exit does not."""
+    """Write what C and C++ libraries have printed and still hold back: os._exit does not."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)
 
 
 def adopt_orphans() -> None:
-    """What a rank leaves behind becomes our child, as if we were process 1, and can be found and reaped."""
+    """Become the parent of what ranks leave behind, as process 1 would, so that it can be found and
+    reaped."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def children(root: Path) -> list[int]:
-    """Every process whose parent we are."""
+    """List every process whose parent we are."""
     found = []
     for path in (root / "proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
@@ -41,7 +42,7 @@ def children(root: Path) -> list[int]:
 
 
 def kill_marked(mark: str) -> None:
-    """Every process that has `mark` in its environment; again, until none is new."""
+    """Kill every process that has `mark` in its environment, and repeat until no new one appears."""
     killed: set[str] = set()
     while found := {path.parent.name for path in _marked(mark)} - killed:
         for name in found:
@@ -51,14 +52,14 @@ def kill_marked(mark: str) -> None:
 
 
 def state(pid: int, root: Path) -> str:
-    """R, S, D, T …: proc(5)."""
+    """Return the state of a process: R, S, D, T … as in proc(5)."""
     with suppress(OSError, IndexError):
         return (root / "proc" / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     return "?"
 
 
 def memory_kills(root: Path) -> int:
-    """How many processes of this container the kernel has ended for memory; cgroup v2, else v1."""
+    """Count the processes of this container that the kernel killed for memory; cgroup v2, else v1."""
     for name in ("memory.events", "memory/memory.oom_control"):
         with suppress(OSError, ValueError, KeyError):
             text = (root / "sys/fs/cgroup" / name).read_text()

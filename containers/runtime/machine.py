@@ -15,7 +15,8 @@ class Machine:
     root: Path = Path("/")
 
     def own_address(self) -> str:
-        """The address that peers reach: the one that leads out, else what the host's name resolves to."""
+        """Return the address that peers reach: that of the outgoing route, else what the host's name
+        resolves to."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(_ELSEWHERE)

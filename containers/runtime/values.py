@@ -24,7 +24,7 @@ _PLACE = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
 
 
 class InvalidContract(Refusal):
-    """What the platform or the backend said about this process cannot be true."""
+    """The platform, the launcher or the backend said something about this process that cannot be true."""
 
 
 def whole(environment: Environment, name: str, *, low: int = 0, high: int, default: int | None = None) -> int:
@@ -54,19 +54,19 @@ def identifier(environment: Environment, name: str) -> str:
 
 
 def location(environment: Environment, name: str) -> str | None:
-    """A path or a URL; None where nobody said one."""
+    """Return a path or a URL, or None if the variable is not set."""
     if not environment.get(name):
         return None
     return _matching(environment, name, _PLACE, "a path or URL without control characters")
 
 
 def account(environment: Environment, name: str) -> str | None:
-    """An AWS account; None where nobody said one."""
+    """Return an AWS account, or None if the variable is not set."""
     return _matching(environment, name, _ACCOUNT, "12 digits") if environment.get(name) else None
 
 
 def shown(text: str | None) -> str:
-    """A value in a message: hostile ones can be long, or move the cursor."""
+    """Quote a value for a message, shortened and escaped: hostile ones can be long, or move the cursor."""
     if text is None:
         return "missing"
     cut = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

@@ -10,7 +10,7 @@ from slipway.containers.runtime.errors import Refusal
 
 
 def summed(values: Tensor) -> list[float]:
-    """Over all ranks; over this one where it is alone and no process group was made."""
+    """Sum values over all ranks; return them as they are where no process group was made."""
     if distributed.is_initialized():
         distributed.all_reduce(values)
     found: list[float] = values.tolist()

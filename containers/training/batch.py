@@ -23,9 +23,10 @@ class BatchPlan:
 
     @property
     def micro_batches(self) -> int:
-        """Of one step, on all ranks."""
+        """Return the number of micro-batches in one step, over all ranks."""
         return self.accumulation_steps * self.world
 
     def number(self, step: int, rank: int, position: int) -> int:
-        """Of a micro-batch since training began: rank 0 takes the first of a step, as the loader deals."""
+        """Number a micro-batch since training began: rank 0 takes the first of a step, as the loader
+        deals."""
         return step * self.micro_batches + rank * self.accumulation_steps + position

@@ -20,7 +20,7 @@ _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
 
 
 class Updates(Protocol):
-    """What is asked of a recipe's settings."""
+    """Name the settings that the engine needs from a recipe."""
 
     @property
     def optimizer(self) -> str: ...
@@ -31,7 +31,7 @@ class Updates(Protocol):
 
 
 class TrainingParts(Protocol):
-    """What a training of any recipe is made of."""
+    """Hold what a training of any recipe is made of."""
 
     @property
     def config(self) -> Updates: ...
@@ -75,7 +75,7 @@ class DataParallel:
         return norm
 
     def pieces(self) -> list[TensorPiece]:
-        """Whole tensors, dealt out: every rank has them all."""
+        """Return this rank's share of the whole tensors; every rank has them all."""
         mine = list(self._masters.items())[self._parts.rank :: self._parts.plan.world]
         kinds = [(WEIGHTS, name, master) for name, master in mine]
         kinds += [(kind, name, self._moments(master)[kind]) for name, master in mine for kind in MOMENTS]
@@ -85,7 +85,7 @@ class DataParallel:
         ]
 
     def weights(self) -> Mapping[str, Tensor]:
-        """Whole, in fp32; every rank has them."""
+        """Return the whole weights in fp32; every rank has them."""
         return self._masters
 
     def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
@@ -121,7 +121,7 @@ class DataParallel:
                 torch._foreach_copy_(list(self._named.values()), list(self._masters.values()))
 
     def _moments(self, master: Tensor) -> dict[str, Tensor]:
-        """Made here where no step has: torch makes them at the first one."""
+        """Return the optimizer's moments, and make them if no step has: torch makes them at the first one."""
         state: dict[str, Tensor] = self._optimizer.state[master]
         if not state:
             place = master.device if self._parts.device.has_fused_adam else torch.device("cpu")

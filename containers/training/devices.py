@@ -57,7 +57,7 @@ class Device:
 
     @property
     def peak_tflops(self) -> float | None:
-        """None where nobody wrote it down, or where fp32 runs."""
+        """Return the published peak, or None if it is not known or fp32 runs."""
         if self.precision is not torch.bfloat16:
             return None
         return next((peak for name, peak in _PEAK_TFLOPS.items() if self.name.startswith(name)), None)
@@ -68,19 +68,19 @@ class Device:
             importlib.import_module("habana_frameworks.torch.hpu.random").manual_seed_all(number)
 
     def submit(self) -> None:
-        """Gaudi's lazy mode collects operations until it is told to run them."""
+        """Run what was collected: Gaudi's lazy mode holds operations back until it is told to."""
         if self.kind == "hpu":
             importlib.import_module("habana_frameworks.torch.core").mark_step()
 
     def memory_bytes(self) -> int:
-        """The most that was held at once."""
+        """Return the most memory that was held at once."""
         if self.kind == "cpu":
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return int(getattr(torch, self.kind).max_memory_allocated())
 
 
 def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Device:
-    """This process's own device; `auto` is the first kind that is there."""
+    """Return this process's own device; `auto` takes the first kind that is present."""
     present = [name for name, kind in KINDS.items() if kind.is_present()]
     name = present[0] if kind_name == "auto" else kind_name
     if name not in present:
@@ -102,7 +102,8 @@ def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Dev
 
 
 def join_group(device: Device, contract: LaunchContract) -> None:
-    """With the contract's timeout: torch waits for a lost peer for ten minutes or thirty by itself."""
+    """Join the process group with the contract's timeout: torch by itself waits 10 or 30 minutes for a
+    lost peer."""
     distributed.init_process_group(
         device.backend,
         init_method=f"tcp://{contract.main_address}:{contract.main_port}",
@@ -113,7 +114,8 @@ def join_group(device: Device, contract: LaunchContract) -> None:
 
 
 def is_lost_peer(error: RuntimeError) -> bool:
-    """gloo says it in a plain RuntimeError, and names its own source file in it."""
+    """Return True if the error means a lost rank; gloo raises a plain RuntimeError that names its own
+    source file."""
     return isinstance(error, distributed.DistError) or "/gloo/" in str(error)
 
 

@@ -26,7 +26,7 @@ class BertShape:
 
 
 class EncoderLayer(nn.Module):
-    """Normalised after each sum, as the original."""
+    """Apply one encoder layer that normalises after each sum, as in the original BERT."""
 
     def __init__(self, shape: BertShape) -> None:
         super().__init__()

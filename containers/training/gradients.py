@@ -17,7 +17,10 @@ BUFFER_ELEMENTS = 16 << 20  # 64 MB of fp32: enough to keep a network busy, smal
 
 
 class GradientSum:
-    """`views[p]` is where the gradient of parameter p adds up, in p's shape; `p.grad` stays empty."""
+    """Sum gradients over micro-batches and ranks.
+
+    `views[p]` is where the gradient of parameter p adds up, in p's shape; `p.grad` stays empty.
+    """
 
     def __init__(self, parameters: Iterable[Parameter], world: int) -> None:
         self._world = world
@@ -33,13 +36,13 @@ class GradientSum:
         self._missing: list[int] = []
 
     def begin_last(self) -> None:
-        """Of the next backward the sums are whole, and may go out."""
+        """Announce the last backward of the step: it completes the sums, so they may be all-reduced."""
         self._is_last = True
         members = list(self._buffer_of.values())
         self._missing = [members.count(number) for number in range(len(self.buffers))]
 
     def finish(self) -> None:
-        """The mean over ranks is in the views, the same bits on each."""
+        """Wait until the views hold the mean over ranks, the same bits on each."""
         for parameter in self._stale:  # no micro-batch reached it
             self.views[parameter].zero_()
         self._is_last = False
@@ -61,7 +64,8 @@ class GradientSum:
         return self.buffers or list(self.views.values())
 
     def _add_group(self, number: int, group: Sequence[Parameter]) -> None:
-        """Alone there is nothing to send: autograd's own tensors do, and a copy of each is saved."""
+        """Set up one group of parameters. Alone, autograd's own tensors serve: nothing is sent and no copy
+        is needed."""
         if self._world > 1:
             sizes = [each.numel() for each in group]
             self.buffers.append(torch.zeros(sum(sizes), device=group[0].device))
@@ -89,7 +93,7 @@ class GradientSum:
             self._send(ready)
 
     def _send(self, until: int) -> None:
-        """In order, never as they come: all ranks must send the same one first."""
+        """Send groups in order, not as they complete: all ranks must send the same one first."""
         for buffer in self.buffers[len(self._works) : until]:
             self._works.append(distributed.all_reduce(buffer, async_op=True))
 

@@ -10,7 +10,8 @@ class NotFinite(Refusal):
 
 
 def mixed(seed: int, number: int) -> int:
-    """Neighbours must not share a generator's stream: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    """Derive a seed from a seed and a number (SplitMix64's finaliser, Steele et al. 2014): neighbours must
+    not share a stream."""
     mixed = (seed * 0x9E3779B97F4A7C15 + number + 1) & 0xFFFFFFFFFFFFFFFF
     mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF

@@ -20,7 +20,7 @@ EPSILON = 1e-6  # BERT's own; torch's default is 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Up in a line, then down as a power of what is left."""
+    """Compute the learning rate: up in a line, then down as a power of what is left."""
 
     peak: float
     steps: int
@@ -28,7 +28,7 @@ class Schedule:
     decay_power: float
 
     def rate(self, step: int) -> float:
-        """`step` counts from 0; the first one already moves the weights."""
+        """Return the learning rate of a step, counted from 0; the first one already moves the weights."""
         warmup = int(self.steps * self.warmup_share)
         if step < warmup:
             return self.peak * (step + 1) / (warmup + 1)
@@ -37,7 +37,7 @@ class Schedule:
 
 
 def decay_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay; biases and norms do not (Devlin et al. 2018, A.2)."""
+    """Split parameters into groups: matrices decay; biases and norms do not (Devlin et al. 2018, A.2)."""
     listed = list(parameters)
     groups = [
         {"params": [each for each in listed if each.ndim > 1], "weight_decay": weight_decay},
@@ -47,7 +47,7 @@ def decay_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict
 
 
 class Lamb(Optimizer):
-    """You et al. 2020, algorithm 2, with bias correction; gradients come clipped.
+    """Implement LAMB (You et al. 2020, algorithm 2) with bias correction; gradients come clipped.
 
     A group without decay keeps a trust ratio of 1, as in the published BERT recipes.
     """
@@ -102,7 +102,7 @@ def _adam_updates(
 
 
 def _trust_ratios(parameters: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
-    """‖weights‖ / ‖update‖ per tensor, 1 where either is zero."""
+    """Return ‖weights‖ / ‖update‖ per tensor, and 1 if either is zero."""
     return [
         torch.where((weight > 0) & (update > 0), weight / update, torch.ones_like(weight))
         for weight, update in zip(torch._foreach_norm(parameters), torch._foreach_norm(updates), strict=True)

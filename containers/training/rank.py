@@ -24,7 +24,10 @@ def run_rank(
     arguments: Sequence[str] | None,
     description: str | None,
 ) -> int:
-    """`train` imports torch itself: mistakes in the settings are told in no time, and without it too."""
+    """Run one rank of a recipe and return its exit code.
+
+    `train` imports torch itself, so that mistakes in the settings are reported at once, and without torch.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     options = parser.parse_args(arguments)
@@ -45,7 +48,8 @@ def run_rank(
 
 
 def _end(error: RuntimeError) -> int:
-    """Of torch's errors, the two that come without a mistake in the code."""
+    """Return the exit code for the two torch errors that occur without a mistake in the code; raise all
+    others."""
     import torch
 
     from slipway.containers.training.devices import is_lost_peer

@@ -18,13 +18,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Where lines go: the first rank's to people, the others' nowhere, since they would say the same."""
+    """Print lines on the first rank only: the others would print the same."""
 
     say: Say  # stderr
     show: Say  # stdout
 
     @classmethod
     def of(cls, contract: LaunchContract) -> Words:
+        """Return what prints on rank 0 and nothing elsewhere."""
         if contract.rank:
             return cls(say=_silent, show=_silent)
         return cls(say=lambda line: print(line, file=sys.stderr, flush=True), show=_print)
@@ -96,4 +97,4 @@ def _print(line: str) -> None:
 
 
 def _silent(line: str) -> None:
-    """The first rank says it."""
+    """Print nothing: the first rank prints it."""

@@ -13,13 +13,13 @@ from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveF
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Interruption
 from slipway.containers.training.agreement import summed
-from slipway.containers.training.ending import ShutdownWatch
+from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.state import TensorPiece, encode
 
 
 class Saved(Protocol):
     def pieces(self) -> list[TensorPiece]:
-        """What this rank saves."""
+        """Return what this rank saves."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,14 +34,15 @@ class Saving:
     newest: int = 0  # the step that was saved last, or begun with
 
     def after(self, step: int, *, must_end: bool, cursor: Json = None) -> None:
-        """Raises Interruption where a rank was told to end and steps are left."""
+        """Save if it is time; raise Interruption if a rank was told to end and steps are left."""
         if must_end and step < self.steps:
             self._leave(step, cursor)
         if step % self.every == 0 or step == self.steps:
             self._save(step, cursor)
 
     def _save(self, step: int, cursor: Json) -> None:
-        """A save that fails costs this checkpoint, not the training: the older ones are intact."""
+        """Save one checkpoint. A failure costs this checkpoint, not the training: the older ones are
+        intact."""
         if self.checkpoints is None:
             return
         began = time.perf_counter()

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.kinds import ValueKind
+from slipway.containers.training.value_kinds import ValueKind
 
 Values = dict[str, int | float | str | None]
 Show = Callable[[str], str]  # a value in a message, without what must not be seen
 
 
 class InvalidSettings(Refusal):
-    """Everything that is wrong with the settings, found before a device is touched."""
+    """The settings are wrong: holds every mistake, found before a device is touched."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -25,7 +25,7 @@ class InvalidSettings(Refusal):
 def split_arguments(
     arguments: Sequence[str], kinds: Mapping[str, ValueKind], show: Show = shown
 ) -> tuple[dict[str, str], list[str]]:
-    """What was given for each setting, and what is wrong with the rest."""
+    """Return the text given for each setting, and what is wrong with the rest."""
     given: dict[str, str] = {}
     mistakes = []
     for argument in arguments:
@@ -44,7 +44,7 @@ def split_arguments(
 def read_values(
     texts: Mapping[str, str], kinds: Mapping[str, ValueKind], show: Show = shown
 ) -> tuple[Values, list[str]]:
-    """A value for every setting, None where there is no text, and what is wrong with the texts."""
+    """Return a value for every setting (None if there is no text), and what is wrong with the texts."""
     values: Values = dict.fromkeys(kinds)
     mistakes = []
     for key, text in texts.items():

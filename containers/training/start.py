@@ -23,6 +23,7 @@ class Restored(Protocol):
 
 
 def local_folder(what: str, place: str) -> Path:
+    """Return the folder at `place`; raise Refusal for an address that is not a path."""
     if "://" in place:
         raise Refusal(
             f"{what} are at {shown(place)}, and training reads and writes files",
@@ -35,6 +36,7 @@ def local_folder(what: str, place: str) -> Path:
 def open_checkpoints(
     contract: LaunchContract, keep: int, identity: dict[str, Json], say: Callable[[str], None]
 ) -> Iterator[Checkpoints | None]:
+    """Yield the checkpoints of this training, or None if nobody said where they go."""
     if contract.checkpoints is None:
         say("nobody said where checkpoints go (SLIPWAY_CHECKPOINTS): nothing is saved")
         yield None
@@ -48,7 +50,7 @@ def open_checkpoints(
 def resume(
     engine: Restored, model: torch.nn.Module, checkpoints: Checkpoints | None, mode: str
 ) -> Resumed | None:
-    """The newest that verifies on all ranks, already in the engine."""
+    """Load the newest checkpoint that verifies on all ranks into the engine and return it."""
     found = checkpoints.resume(cast(Mode, mode), reshard=True) if checkpoints else None
     if found is not None:
         engine.restore(read_pieces(found, element_counts(model)), found.step)

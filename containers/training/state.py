@@ -26,7 +26,7 @@ KINDS = (WEIGHTS, *MOMENTS)
 
 
 class ForeignTensors(Refusal):
-    """A sound checkpoint whose tensors are not those of this model."""
+    """The checkpoint is sound, but its tensors are not those of this model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class TensorPiece:
         return self.start + self.data.numel()
 
     def copy_to(self, target: Tensor, start: int) -> None:
-        """What both have of the parameter; `target` is flat and begins at its element `start`."""
+        """Copy what both have of the parameter; `target` is flat and begins at its element `start`."""
         low, high = max(self.start, start), min(self.end, start + target.numel())
         if low < high:
             target[low - start : high - start].copy_(self.data[low - self.start : high - self.start])
@@ -52,13 +52,13 @@ def encode(pieces: Iterable[TensorPiece]) -> dict[str, TensorData]:
 
 
 def load_weights(model: torch.nn.Module, piece: TensorPiece) -> None:
-    """In the model's own precision; the engine's copy in fp32 is loaded apart."""
+    """Load a piece in the model's own precision; the engine's copy in fp32 is loaded separately."""
     parameter = model.get_parameter(piece.parameter)
     piece.copy_to(parameter.detach().view(-1), 0)
 
 
 def read_pieces(found: Resumed, sizes: Mapping[str, int]) -> Iterator[TensorPiece]:
-    """One rank's file in memory at a time. At the end every element of every kind has come exactly once."""
+    """Yield every element of every kind exactly once, with one rank's file in memory at a time."""
     seen: dict[tuple[str, str], int] = defaultdict(int)
     for rank in range(found.manifest.world):
         for name, data in to_torch(found.tensors(rank)).items():

@@ -1,11 +1,11 @@
 """What a step of training takes before anything is paid for. Pure: no SDK, no clock, no randomness.
 
 from dataclasses import replace
-from slipway.jobs.estimate import Cluster, Layout, Model, fit_utilisation, throughput
+from slipway.jobs.estimate import Hardware, Layout, Model, fit_utilisation, throughput
 
 bert = Model(layers=24, hidden_size=1024, heads=16, feed_forward=4096, vocabulary=30522,
              sequence_length=128, causal=False, head_share=20 / 128)
-node = Cluster(nodes=1, devices_per_node=8, peak_flops=116e12, memory_bytes=32 * 2**30,
+node = Hardware(nodes=1, devices_per_node=8, peak_flops=116e12, memory_bytes=32 * 2**30,
                intra_node_bytes_per_second=87.5e9, inter_node_bytes_per_second=50e9, network="dl1")
 split = Layout(micro_batch=64, global_batch=65536, gradient_bytes=4)
 fitted = fit_utilisation(bert, node, split, sequences_per_second=1379.76)
@@ -21,7 +21,7 @@ from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Mod
 __all__ = [
     "Calibration",
     "CannotEstimate",
-    "Cluster",
+    "Hardware",
     "Layout",
     "Model",
     "Throughput",

@@ -20,7 +20,8 @@ def read_rows(
     *,
     most: int,
 ) -> tuple[Row, ...]:
-    """`decode` is given a line's values, and the words that say where it stands."""
+    """Decode every line of a CSV text. `decode` gets a line's values, and the words that say where it
+    stands."""
     reader = csv.DictReader(io.StringIO(text))
     if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
         raise CannotEstimate(

@@ -12,7 +12,7 @@ _SECONDS_PER_HOUR = 3600
 
 
 def steps_of(examples: int, epochs: int, sequences_per_step: int) -> int:
-    """The last step of an epoch may be smaller, and takes as long."""
+    """Return how many steps the epochs take; an epoch's last step may be smaller, and takes as long."""
     return math.ceil(examples / sequences_per_step) * epochs
 
 
@@ -29,7 +29,7 @@ def dollars(seconds: float, nodes: int, usd_per_node_hour: float | None) -> floa
 def tokens_per_dollar(
     sequences_per_second: float, sequence_length: int, usd_per_hour: float | None
 ) -> int | None:
-    """`usd_per_hour` is of the whole cluster."""
+    """Return the tokens that a dollar buys. `usd_per_hour` is the price of the whole cluster."""
     if usd_per_hour is None:
         return None
     if usd_per_hour <= 0:

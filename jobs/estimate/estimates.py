@@ -32,13 +32,13 @@ MOST_NODES = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedHardware:
-    """Where it would run: a declared cluster, or an instance type by itself."""
+    """Describe where a workload would run: a declared cluster, or an instance type by itself."""
 
     name: str
     instance: InstanceType
     rate: Rate | None
     region: str
-    around: Overheads = field(default_factory=Overheads)
+    overheads: Overheads = field(default_factory=Overheads)
     most_nodes: int = MOST_NODES
 
 
@@ -93,7 +93,8 @@ class _End:
 
 
 def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> Estimate:
-    """Refuses what cannot be split so, and what does not fit, each with the nearest that works."""
+    """Estimate one size; refuse a size that cannot be split or does not fit, and name the nearest that
+    works."""
     _refuse_size(place, nodes)
     refuse_device(workload, place.instance)
     made = _make(workload, place, nodes, rows)
@@ -105,7 +106,8 @@ def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequen
 def estimate_sizes(
     workload: Workload, place: PricedHardware, sizes: Iterable[int], rows: Sequence[Measurement]
 ) -> list[Estimate]:
-    """Each size that the place has, with the workload's layout or the nearest that fits, if one does."""
+    """Estimate each size that the place has, with the workload's layout or the nearest one that fits, if
+    any."""
     refuse_device(workload, place.instance)
     found: list[Estimate] = []
     base: dict[Layout, float] = {}
@@ -154,7 +156,7 @@ def _estimate(
     workload: Workload, place: PricedHardware, made: _Made, alone: float, *, changed: str
 ) -> Estimate:
     nodes, rate = made.cluster.nodes, made.rate
-    paid = what_is_paid(place.around, place.region, nodes)
+    paid = what_is_paid(place.overheads, place.region, nodes)
     per_hour = _usd_per_hour(place, nodes, paid)
     end, device = _end(workload, made), device_of(place.instance)
     hours = None if end is None else _hours(end, made)
@@ -190,15 +192,16 @@ def _estimate(
 
 
 def _usd_per_hour(place: PricedHardware, nodes: int, paid: Sequence[Item]) -> float | None:
-    """Without the nodes' price nothing is known; a fee without a price is named and left out."""
+    """Return the hourly price, or None without the nodes' price; a fee without a price is named and left
+    out."""
     if place.rate is None:
         return None
-    around = sum(item.usd_per_hour for item in paid if item.usd_per_hour is not None)
-    return nodes * place.rate.usd_per_hour + around
+    overheads = sum(item.usd_per_hour for item in paid if item.usd_per_hour is not None)
+    return nodes * place.rate.usd_per_hour + overheads
 
 
 def _end(workload: Workload, made: _Made) -> _End | None:
-    """Whole steps: the last one of an epoch may be smaller, and takes as long."""
+    """Count whole steps: the last one of an epoch may be smaller, and takes as long."""
     per_step = made.model_rate.sequences_per_step
     if workload.steps is not None:
         return _End(steps=workload.steps, sequences=workload.steps * per_step)
@@ -221,7 +224,7 @@ def _time_basis(end: _End, made: _Made) -> str:
 
 
 def _base_rate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> float:
-    """A node's rate at the smallest size, in steps of two, that can run the same layout."""
+    """Return a node's rate at the smallest size, doubling from one, that can run the same layout."""
     size = 1
     while size < nodes:
         try:
@@ -235,7 +238,7 @@ def _base_rate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequ
 
 
 def _layouts(workload: Workload, place: PricedHardware, nodes: int) -> Iterator[Layout]:
-    """The one asked for; else one that this place can split; and of that the nearest that fits."""
+    """Yield the layout asked for; else one that this place can split; then the nearest to it that fits."""
     cluster = cluster_of(place.instance, nodes)
     own = workload.layout
     tensor = min(own.tensor, cluster.devices_per_node)

@@ -39,7 +39,7 @@ def fit(model: Model, cluster: Hardware, layout: Layout) -> Fit:
 
 
 def _nearest(model: Model, cluster: Hardware, layout: Layout) -> Layout | None:
-    """One change if one is enough, else two, else three: each on top of the one before."""
+    """Find the layout that fits with fewest changes: one, else two, else three on top of each other."""
     edge = [layout]
     for _ in range(3):
         edge = [tried for each in edge for change in CHANGES.values() for tried in change(each, cluster)]
@@ -63,7 +63,7 @@ def _shard_optimizer(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
 
 
 def _smaller_micro_batch(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
-    """The same global batch in more steps."""
+    """Yield the same global batch in more, smaller micro-batches."""
     smaller, factor = layout.micro_batch, 1
     while smaller % 2 == 0:
         smaller, factor = smaller // 2, factor * 2
@@ -85,7 +85,7 @@ def _shard_more(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
 
 
 def _split_tensors(layout: Layout, cluster: Hardware) -> Iterator[Layout]:
-    """Inside a node only: between nodes it is hardly ever worth it."""
+    """Yield layouts with split tensors, inside a node only: between nodes that is rarely worth it."""
     degree = layout.tensor * 2
     while degree <= cluster.devices_per_node:
         yield replace(layout, tensor=degree)

@@ -1,4 +1,4 @@
-"""An instance type of the catalogue as a Cluster: how many workers train on it, and in which class it falls.
+"""An instance type of the catalogue as Hardware: how many workers train on it, and in which class it falls.
 
 A family with a habit of its own is one row of HABITS.
 """
@@ -18,7 +18,7 @@ _BYTES_PER_GBIT = 1e9 / 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """How a family's datasheet is to be read."""
+    """Say how a family's datasheet is to be read."""
 
     workers_per_device: int = 1
     link_share: float = 1.0  # of the printed link that goes one way
@@ -61,7 +61,7 @@ def cluster_of(instance: InstanceType, nodes: int) -> Hardware:
 
 
 def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
-    """The node is the device: its cores share one memory and one network card."""
+    """Describe nodes of CPUs. The node is the device: its cores share one memory and one network card."""
     if instance.peak_tflops is None:
         raise CannotEstimate(
             f"the peak of {instance.name} is not known ({instance.peak_note or 'nobody wrote it down'})",

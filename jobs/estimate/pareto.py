@@ -13,7 +13,7 @@ _SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """What rows are weighed by: whole jobs where all train as many sequences, else one sequence."""
+    """Weigh rows by whole jobs if all train as many sequences, else by one sequence."""
 
     per_sequence: bool
 
@@ -28,7 +28,7 @@ class Scale:
         return own.hours
 
     def cost(self, own: Estimate) -> float:
-        """Infinite where no price is known: such a row is never the cheapest."""
+        """Return the cost; infinite if no price is known, so that such a row is never the cheapest."""
         if own.usd_per_hour is None:
             return math.inf
         if self.per_sequence:
@@ -38,13 +38,13 @@ class Scale:
 
 
 def scale_of(estimates: Sequence[Estimate]) -> Scale:
-    """Steps of a batch that grows with the nodes train more sequences on more nodes."""
+    """Choose the scale: steps of a batch that grows with the nodes train more sequences on more nodes."""
     trained = {each.sequences for each in estimates}
     return Scale(per_sequence=len(trained) != 1 or None in trained)
 
 
 def pareto_front(estimates: Sequence[Estimate]) -> set[int]:
-    """Return the indices of those that none other beats in time and cost at once."""
+    """Return the indices of the Pareto-optimal rows (time and cost)."""
     scale = scale_of(estimates)
     known = [(scale.time(each), scale.cost(each), index) for index, each in enumerate(estimates)]
     front: set[int] = set()

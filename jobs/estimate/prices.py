@@ -28,7 +28,7 @@ _LARGEST_FILE = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Of one instance for an hour."""
+    """Hold the price of one instance for an hour."""
 
     instance_type: str
     region: str
@@ -55,7 +55,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fee:
-    """Of what stands around the nodes."""
+    """Hold the price of something that a cluster has besides its nodes."""
 
     item: str
     region: str
@@ -67,7 +67,7 @@ class Fee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """What a cluster has besides its nodes. An instance type by itself has none."""
+    """List what a cluster has besides its nodes; an instance type by itself has none."""
 
     interface_endpoints: int = 0
     nat_gateways: int = 0
@@ -75,12 +75,11 @@ class Overheads:
     file_system_gib: int | None = None  # None: as much as is stored
     file_system_item: str = ""  # of fees.csv
     root_volume_gib: int = 0  # of each node
-    controllers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One line of the bill of an hour."""
+    """Hold one line of the hourly bill."""
 
     name: str
     usd_per_hour: float | None
@@ -88,14 +87,14 @@ class Item:
 
 
 def known_rates(overrides: Sequence[Rate] = ()) -> tuple[Rate, ...]:
-    """The first one that fits holds: the user's, then ours."""
+    """Return the user's rates and then ours: the first that fits holds."""
     return (*overrides, *_our_rates())
 
 
 def find_rate(
     rates: Iterable[Rate], instance_type: str, region: str | None, term: str = ON_DEMAND
 ) -> Rate | None:
-    """`region` None: any, since nobody said where."""
+    """Return the first rate that fits, or None. A `region` of None accepts any, since nobody named one."""
     for rate in rates:
         if rate.instance_type == instance_type and rate.term == term and region in (None, rate.region):
             return rate
@@ -103,7 +102,7 @@ def find_rate(
 
 
 def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | None, term: str) -> Rate:
-    """For those who named a region or a term: there an unknown price is a mistake."""
+    """Return the rate for a region or term that was named; an unknown price is a mistake there."""
     rate = find_rate(rates, instance.name, region, term)
     if rate is not None:
         return rate
@@ -115,27 +114,31 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
     )
 
 
-def what_is_paid(around: Overheads, region: str, nodes: int) -> tuple[Item, ...]:
-    """Per hour, besides the nodes; only what there is."""
+def what_is_paid(overheads: Overheads, region: str, nodes: int) -> tuple[Item, ...]:
+    """List what is paid per hour besides the nodes."""
     lines = (
         (
             "interface endpoints",
             "interface-endpoint",
-            around.interface_endpoints,
+            overheads.interface_endpoints,
             "without the data through them",
         ),
-        ("NAT gateway", "nat-gateway", around.nat_gateways, "without the data through it"),
-        ("root volumes", "ebs-gp3", around.root_volume_gib * nodes, f"{around.root_volume_gib} GiB a node"),
-        ("Slurm controller", "pcs-controller", around.controllers, "and a fee for each node"),
+        ("NAT gateway", "nat-gateway", overheads.nat_gateways, "without the data through it"),
+        (
+            "root volumes",
+            "ebs-gp3",
+            overheads.root_volume_gib * nodes,
+            f"{overheads.root_volume_gib} GiB a node",
+        ),
     )
     items = [_item(name, fee, region, amount, note) for name, fee, amount, note in lines if amount]
-    if around.file_system != "none":
-        items.append(_file_system(around, region))
+    if overheads.file_system != "none":
+        items.append(_file_system(overheads, region))
     return tuple(items)
 
 
 def decode_rates(text: str, where: str) -> tuple[Rate, ...]:
-    """Every mistake names the file and the line."""
+    """Decode a CSV of prices; every mistake names the file and the line."""
     return read_rows(text, where, [each.name for each in fields(Rate)], _decode_rate, most=_LARGEST_FILE)
 
 
@@ -188,15 +191,17 @@ def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item
     )
 
 
-def _file_system(around: Overheads, region: str) -> Item:
-    if around.file_system_gib is not None:
-        note = f"{around.file_system_gib} GiB"
-        return _item(around.file_system, around.file_system_item, region, around.file_system_gib, note)
-    fee = _fee(around.file_system_item, region)
+def _file_system(overheads: Overheads, region: str) -> Item:
+    if overheads.file_system_gib is not None:
+        note = f"{overheads.file_system_gib} GiB"
+        return _item(
+            overheads.file_system, overheads.file_system_item, region, overheads.file_system_gib, note
+        )
+    fee = _fee(overheads.file_system_item, region)
     price = (
         f"{fee.usd:g} USD per GiB-month, {fee.date}" if fee and fee.usd is not None else "at no known price"
     )
-    return Item(name=around.file_system, usd_per_hour=None, note=f"as much as is stored, {price}")
+    return Item(name=overheads.file_system, usd_per_hour=None, note=f"as much as is stored, {price}")
 
 
 def _fee(item: str, region: str) -> Fee | None:

@@ -34,7 +34,7 @@ FILES: Mapping[str, OwnFile] = {each.name: each for each in (CALIBRATION, PRICES
 
 
 class Unreadable(SlipwayError):
-    """A file that is there and cannot be used."""
+    """The file exists and cannot be used."""
 
     exit_code = 2
 
@@ -51,7 +51,7 @@ def own_measurements() -> tuple[Measurement, ...]:
 
 
 def measurements() -> tuple[Measurement, ...]:
-    """The user's, and those of ours whose place they do not take."""
+    """Return the user's measurements, and ours that they do not replace."""
     from slipway.jobs.estimate.evidence.calibrations import merged
 
     return merged(our_measurements(), own_measurements())
@@ -63,12 +63,13 @@ def own_rates(file: OwnFile = PRICES) -> tuple[Rate, ...]:
 
 
 def rates() -> tuple[Rate, ...]:
-    """What a person wrote, what the price list last said, and what we ship: the first that fits holds."""
+    """Return what a person wrote, then what the price list last said, then what we ship: the first that
+    fits holds."""
     return known_rates((*own_rates(PRICES), *own_rates(REFRESHED_PRICES)))
 
 
 def update(file: OwnFile, change: Callable[[str], str]) -> Path:
-    """Old text in, new text out: whole or not at all, and one at a time."""
+    """Change a file under a lock, atomically: `change` gets the old text and returns the new."""
     path = own_path(file)
     with _explained(path), _alone(path):
         _replace(path, change(_read(file)))

@@ -17,12 +17,10 @@ from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, 
 
 # How many interface endpoints a kind has; tests/infra holds it to infra/patterns/network/endpoints.py.
 INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9}
-# Kinds whose scheduler AWS runs, at a fee.
-CONTROLLERS: Mapping[str, int] = {"slurm": 1}
 
 
 def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
-    """A region or a term that was asked for by name must have a price."""
+    """Find a cluster or instance type by name; a region or term that was named must have a price."""
     if name in {known.name for known in instance_types()}:
         return alone(instance_type(name), rates, region=region, term=term)
     cluster = _declared(name)
@@ -32,7 +30,7 @@ def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: st
 
 
 def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> list[PricedHardware]:
-    """None where nothing is declared. One without the price that was asked for is left out."""
+    """Return all declared clusters, without those that lack a price for the named region or term."""
     try:
         clusters = declared_clusters()
     except NoCheckout:
@@ -45,7 +43,7 @@ def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> 
 
 
 def alone(instance: InstanceType, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
-    """Nodes and nothing around them."""
+    """Return nodes of this type with nothing around them."""
     rate = _rate(instance, rates, region=region, term=term, asked=region is not None)
     return PricedHardware(
         name=instance.name, instance=instance, rate=rate, region=rate.region if rate else (region or "")
@@ -61,12 +59,12 @@ def place_of(
         instance=instance,
         rate=_rate(instance, rates, region=where, term=term, asked=region is not None),
         region=where,
-        around=surroundings(cluster),
+        overheads=overheads(cluster),
         most_nodes=cluster.max_nodes,
     )
 
 
-def surroundings(cluster: DeclaredCluster) -> Overheads:
+def overheads(cluster: DeclaredCluster) -> Overheads:
     has_nat = cluster.egress == "nat"
     is_lustre = cluster.file_system == "fsx-lustre"
     item = f"fsx-lustre-{cluster.fsx_mbps_per_tib}" if is_lustre else cluster.file_system
@@ -77,7 +75,6 @@ def surroundings(cluster: DeclaredCluster) -> Overheads:
         file_system_gib=cluster.fsx_capacity_gib if is_lustre else None,
         file_system_item=item,
         root_volume_gib=cluster.root_volume_gib,
-        controllers=CONTROLLERS.get(cluster.kind, 0),
     )
 
 
@@ -90,7 +87,7 @@ def _rate(
 
 
 def _declared(name: str) -> DeclaredCluster | None:
-    """None where nothing is declared at all: a laptop that only submits."""
+    """Return the declared cluster, or None if nothing is declared at all: a laptop that only submits."""
     try:
         clusters = declared_clusters()
     except NoCheckout:
@@ -108,7 +105,8 @@ def _declared(name: str) -> DeclaredCluster | None:
 
 
 def _deployed(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
-    """What stands around a target is not in its record."""
+    """Return a deployed target, priced by its nodes alone: its record does not list what a cluster has
+    besides."""
     from slipway.jobs.clusters.deployed import find_target_by_name
 
     target = find_target_by_name(name, region)

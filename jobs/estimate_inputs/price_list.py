@@ -29,7 +29,7 @@ _SAME_FOR_ALL = {
 def ask_rates(
     names: Sequence[str], regions: Sequence[str], now: Callable[[str], None]
 ) -> tuple[list[Rate], list[str]]:
-    """The rates, and in words what no price was found for."""
+    """Ask AWS for the prices; return the rates, and a line about each that was not found."""
     client = reader("pricing", _HOME)
     found: list[Rate] = []
     missing: list[str] = []
@@ -56,7 +56,7 @@ def _products(client: Any, name: str, region: str) -> list[Mapping[str, Any]]:
 
 
 def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Iterator[Rate]:
-    """Of several offers of one term the cheapest: that is what a term can be had for."""
+    """Yield the cheapest of several offers of one term: that is what the term can be had for."""
     best: dict[str, Rate] = {}
     for product in products:
         for term, usd, words in _offers(product.get("terms", {})):
@@ -67,7 +67,7 @@ def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Ite
 
 
 def _rate(name: str, region: str, term: str, usd: float, words: str, date: str) -> Rate | None:
-    """None where the list names no price above nothing: a type that is sold otherwise."""
+    """Return a rate, or None if the list names no price above 0: the type is sold in another way."""
     try:
         return Rate(
             instance_type=name,

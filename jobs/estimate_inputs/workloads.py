@@ -14,7 +14,7 @@ from slipway.jobs.recipes import RECIPES, find_recipe, refuse_settings
 
 
 def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
-    """`name` is a recipe, or what jobs/estimate/work/workloads.py knows."""
+    """Return the workload of a recipe, or of a name that jobs/estimate/work/workloads.py knows."""
     if name in RECIPES:
         return recipe_workload(name, settings)
     try:
@@ -24,7 +24,7 @@ def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
 
 
 def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
-    """As a run with these settings, and no others, trains."""
+    """Describe the workload that a run with exactly these settings trains."""
     recipe = find_recipe(name)
     if name not in TRANSLATIONS:
         raise CannotEstimate(
@@ -37,7 +37,7 @@ def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
 
 
 def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
-    """As many steps as the run takes, each of as many sequences as its ranks make a batch of."""
+    """Count as many steps as the run takes, each of as many sequences as its ranks make a batch of."""
     model_name = f"bert-{config.size}" + ("-512" if config.phase == 2 else "")
     short = f"bert-{config.size}"
     model = MODELS.get(model_name) or replace(MODELS[short], sequence_length=512)
@@ -59,7 +59,7 @@ def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
 
 
 def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
-    """A node is one worker: its processes share the batch."""
+    """Describe fine-tuning, with one worker per node: its processes share the batch."""
     model_name = config.model.rstrip("/").rpartition("/")[2].replace("distilbert-base-uncased", "distilbert")
     if model_name not in _CLASSIFIERS:
         raise CannotEstimate(
@@ -101,7 +101,7 @@ TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
 
 
 def _with_recipes(name: str, error: CannotEstimate) -> CannotEstimate:
-    """A name that is near a recipe's is told so: the estimate itself knows models only."""
+    """Suggest a recipe of a similar name: the estimate itself knows models only."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, TRANSLATIONS, n=1)

@@ -70,11 +70,11 @@ class Chart:
 
 
 class CannotDraw(SlipwayError):
-    """The library is not there: a laptop that only submits has none."""
+    """The drawing library is not installed, as on a laptop that only submits."""
 
 
 def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *, unit: str = RATE) -> Chart:
-    """Each point: nodes, rate; predicted ones have ideal, too, and low and high where a band is known."""
+    """Draw rate against nodes. Predicted points have ideal, too, and low and high if a band is known."""
     x = _axis("nodes", "nodes", values=[each["nodes"] for each in predicted])
     y = _axis("rate", unit)
     lines = [_named(each, "predicted") for each in predicted]
@@ -103,7 +103,7 @@ def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *
 
 
 def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, str], chosen: str) -> Chart:
-    """Each point: time, cost, group (front, chosen or other), label."""
+    """Draw cost against time; each point has time, cost, group (front, chosen or other) and label."""
     shown = {"front": "beaten by none", "chosen": chosen, "other": "other types and sizes"}
     series = {
         "front": Series(colour=_SECOND, shape="diamond"),
@@ -135,7 +135,7 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
 
 
 def over_steps(title: str, curve: Sequence[Point], predicted: float) -> Chart:
-    """Each point: step, rate."""
+    """Draw the rate of each step against the predicted one."""
     x, y = _axis("step", "step"), _axis("rate", RATE)
     ends = [{"step": curve[place]["step"], "rate": predicted, "series": "estimate"} for place in (0, -1)]
     run = [_named(each, "this run") for each in curve]
@@ -157,7 +157,7 @@ def over_steps(title: str, curve: Sequence[Point], predicted: float) -> Chart:
 
 
 def drawn(chart: Chart, number: int) -> str:
-    """For the wide page, print and a phone: the page shows the one that fits."""
+    """Return the SVGs for the wide page, print and a phone: the page shows the one that fits."""
     return "\n".join(
         f'<div class="{kind}">{_svg(chart, size, f"chart-{number}-{kind}")}</div>'
         for kind, size in WIDTHS.items()
@@ -223,7 +223,7 @@ def _with_channels(layer: Mapping[str, Any], series: Mapping[str, Series]) -> Ma
 def _series(
     values: Sequence[Point], mark: Mapping[str, Any], x: Mapping[str, Any], y: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A layer whose colour and shape are those of its series; empty without values."""
+    """Return a layer whose colour and shape are those of its series; empty without values."""
     layer = _layer(values, mark, x, y)
     return {**layer, "has_series": True} if layer else {}
 
@@ -240,7 +240,8 @@ def _layer(
 def _labels(
     front: Sequence[Point], all_points: Sequence[Point], x: Mapping[str, Any], y: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Above and below their point by turns, and towards the middle of the drawing: none leaves it."""
+    """Place labels above and below their point by turns, and towards the middle, so that none leaves the
+    drawing."""
     times = [_number(each["time"]) for each in all_points]
     middle = math.sqrt(min(times) * max(times))
     named = [each for each in front if each["label"]]

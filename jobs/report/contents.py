@@ -12,8 +12,7 @@ from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.pareto import scale_of
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
-from slipway.jobs.report.page import Fact, Page, Section
-from slipway.jobs.report.page import Table as Shown
+from slipway.jobs.report.page import Fact, Page, PageTable, Section
 from slipway.jobs.runs.curve import Point as Step
 
 _HEADINGS = (
@@ -26,7 +25,7 @@ _FRONT_HEADINGS = ("where", "nodes", "seq/s", "time", "USD", "seq/s is", "price 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Every place and size, and which of them none other beats."""
+    """Hold every place and size, and which of them are Pareto-optimal."""
 
     estimates: Sequence[Estimate]
     front: frozenset[int]
@@ -35,7 +34,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """A run and the estimate of the very same thing."""
+    """Compare a run with the estimate of the same thing."""
 
     name: str
     nodes: int
@@ -101,7 +100,7 @@ def _scaling_section(
         title=f"How {place.name} scales",
         text=_shade(sizes) + "The dashed line is the rate of the smallest size for every node.",
         chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
-        table=Shown(caption="by size", headings=_HEADINGS, rows=[_row(each) for each in sizes]),
+        table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(each) for each in sizes]),
     )
 
 
@@ -152,7 +151,7 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
         text="Each point is one type at one size; what lies on the line is beaten by none in both at once."
         + (f" {left_out} that cost over {_DRAWN_TIMES} times the least are not drawn." if left_out else ""),
         chart=cost_against_time("Cost against time", points, units=scale.units, chosen=place.name),
-        table=Shown(
+        table=PageTable(
             caption="what none beats",
             headings=_FRONT_HEADINGS,
             rows=[_front_row(each, compared.priced_at) for each in front],
@@ -173,7 +172,7 @@ def _cost_point(
 
 
 def _label(own: Estimate, front: Sequence[Estimate]) -> str:
-    """The ends of each type's stretch of the line: between them there is no room."""
+    """Label the ends of each type's stretch of the line: between them there is no room."""
     index = front.index(own)
     neighbours = [each.place for each in (*front[max(0, index - 1) : index], *front[index + 1 : index + 2])]
     is_inner = len(neighbours) == 2 and set(neighbours) == {own.place}

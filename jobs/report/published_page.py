@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from slipway.jobs.estimate.evidence.published import TABLES, Checked, Table
 from slipway.jobs.report.charts import RATE, scaling
-from slipway.jobs.report.page import Fact, Page, Section
-from slipway.jobs.report.page import Table as Shown
+from slipway.jobs.report.page import Fact, Page, PageTable, Section
 
 
 def published_page(rows: Sequence[Checked]) -> Page:
@@ -33,7 +32,7 @@ def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
         title=table.name,
         text=f"{table.source}, {table.date}" + ("; jobs an hour, from the printed times" if is_time else ""),
         chart=scaling(f"{table.name}: rate by nodes", predicted, printed, unit=unit),
-        table=Shown(
+        table=PageTable(
             caption=table.name,
             headings=("nodes", "devices", "unit", "published", "predicted", "error", "basis"),
             rows=[_checked_row(each) for each in own],
@@ -47,5 +46,5 @@ def _checked_row(own: Checked) -> tuple[str, ...]:
 
 
 def _rate(value: float, is_time: bool) -> float:
-    """Of a job's seconds: how many such jobs an hour."""
+    """Convert a job's seconds to jobs per hour."""
     return 3600 / value if is_time else value

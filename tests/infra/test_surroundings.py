@@ -7,7 +7,7 @@ import pytest
 from slipway.infra.declare.types import ClusterKind
 from slipway.infra.patterns.network.endpoints import BATCH_SERVICES, MPI_SERVICES
 from slipway.jobs.clusters.declared import declared_cluster
-from slipway.jobs.estimate_inputs.places import INTERFACE_ENDPOINTS, surroundings
+from slipway.jobs.estimate_inputs.places import INTERFACE_ENDPOINTS, overheads
 
 
 @pytest.mark.parametrize(("kind", "services"), [("batch", BATCH_SERVICES), ("mpi", MPI_SERVICES)])
@@ -16,12 +16,12 @@ def test_as_many_interface_endpoints_are_priced_as_are_made(kind: str, services:
 
 
 def test_a_nat_gateway_takes_the_place_of_the_endpoints() -> None:
-    around = surroundings(declared_cluster("dl1", ["dl1.egress=nat"]))
+    around = overheads(declared_cluster("dl1", ["dl1.egress=nat"]))
     assert (around.interface_endpoints, around.nat_gateways) == (0, 1)
 
 
 def test_a_declared_lustre_costs_its_declared_size() -> None:
-    around = surroundings(declared_cluster("dl1", ["dl1.file_system=fsx-lustre"]))
+    around = overheads(declared_cluster("dl1", ["dl1.file_system=fsx-lustre"]))
     assert (around.file_system_item, around.file_system_gib) == ("fsx-lustre-125", 1200)
 
 

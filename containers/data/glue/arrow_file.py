@@ -25,12 +25,12 @@ Values = list[object]
 
 
 class _Damaged(Exception):
-    """What it says cannot be."""
+    """The file contradicts itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A flatbuffer's table: fields by number, absent ones by default."""
+    """Read a flatbuffer table: fields by number, absent ones by default."""
 
     data: bytes
     at: int
@@ -52,7 +52,7 @@ class _Table:
         return None if place is None else _Table(self.data, place + _number("<I", self.data, place))
 
     def vector(self, field: int, item_bytes: int) -> range:
-        """Where its items begin."""
+        """Return the range where its items begin."""
         place = self.place(field)
         if place is None:
             return range(0)
@@ -81,7 +81,7 @@ class _Column:
 
 
 def read_arrow(name: str, data: bytes, wanted: Sequence[str]) -> dict[str, Values]:
-    """Whole columns, None where a value is missing. `name` is for messages."""
+    """Read whole columns, None marking a missing value. `name` is for messages."""
     try:
         return _read(name, data, wanted)
     except (_Damaged, struct.error, UnicodeDecodeError, ValueError, OverflowError):

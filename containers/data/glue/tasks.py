@@ -14,7 +14,7 @@ ARROW_LABEL = "label"  # of every task, in datasets' layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """One evaluated set: the name that people see, and its files without their ending."""
+    """Name one evaluated set as people see it, and its files without their ending."""
 
     name: str
     tsv: str
@@ -132,5 +132,6 @@ TASKS: Mapping[str, Task] = {
 
 
 def find_task(text: str) -> Task | None:
-    """`SST-2` and `sst2` are one; nothing else is taken away, so that a path or shell is no task."""
+    """Return the task of this name. `SST-2` and `sst2` are one; nothing else is taken away, so that no
+    path is a task."""
     return TASKS.get(text.lower().replace("-", "", 1))

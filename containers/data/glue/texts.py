@@ -23,7 +23,8 @@ TRAIN = Split(name="train", tsv="train", arrow="train")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """`second` is empty where a task has one sentence a row. Labels count from 0; of a regression, scores."""
+    """Hold the rows of one split. `second` is empty for single sentences; labels count from 0, or are
+    scores."""
 
     first: Sequence[str]
     second: Sequence[str]
@@ -32,7 +33,7 @@ class Texts:
 
 
 def read_texts(place: str, task: Task, split: Split, *, bucket_owner: str | None = None) -> Texts:
-    """`place` is a folder, or s3://bucket/prefix."""
+    """Read one split of a task from `place`, a folder or s3://bucket/prefix."""
     source = _open(place, bucket_owner)
     for read in LAYOUTS:
         if (texts := read(source, task, split)) is not None:
@@ -76,7 +77,8 @@ def _from_tsv(source: Source, task: Task, split: Split) -> Texts | None:
 
 
 def _from_arrow(source: Source, task: Task, split: Split) -> Texts | None:
-    """save_to_disk writes train/data-00000-of-00001.arrow, the cache glue-train.arrow and its shards."""
+    """Read what save_to_disk wrote (train/data-00000-of-00001.arrow), or the cache (glue-train.arrow and
+    its shards)."""
     names = [file.name for file in source.files if _is_arrow_of(file.name, split)]
     if not names:
         return None

@@ -69,7 +69,7 @@ def tokenise(texts: Texts, vocabulary: Vocabulary, *, cased: bool, longest: int)
 def _row(
     first: Sequence[int], second: Sequence[int] | None, vocabulary: Vocabulary, longest: int
 ) -> tuple[list[int], int]:
-    """Cut as the tokenizers library does with `longest_first`."""
+    """Cut a row to `longest` tokens as the tokenizers library does with `longest_first`."""
     cls, sep = vocabulary.numbers[CLS], vocabulary.numbers[SEP]
     room = longest - (2 if second is None else 3)
     if second is None:
@@ -81,7 +81,7 @@ def _row(
 
 
 def _shares(first: int, second: int, room: int) -> tuple[int, int]:
-    """What each keeps: the shorter all of its tokens where it has less than half of the room."""
+    """Return what each text keeps: the shorter keeps all if it needs less than half of the room."""
     if first + second <= room:
         return first, second
     shorter = min(first, second)

@@ -21,7 +21,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Where in a line the task's columns stand."""
+    """Locate the task's columns in a line."""
 
     columns: int
     texts: tuple[int, ...]
@@ -48,7 +48,7 @@ def parse_tsv(name: str, data: bytes, task: Task) -> Rows:
 
 
 def _lines(name: str, data: bytes) -> Iterator[tuple[int, str]]:
-    """Line feeds alone end a line: other separators of Unicode stand in texts."""
+    """Split at line feeds alone: other Unicode separators occur in texts."""
     if not data.strip():
         raise DataError(f"{name} is empty", hint="download it again")
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=1):

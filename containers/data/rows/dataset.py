@@ -54,7 +54,7 @@ class Dataset:
         return self.manifest.rows
 
     def chunk(self, shard: int, begin: int) -> Rows:
-        """The rows of one chunk, checked; the last ones stay at hand."""
+        """Return the checked rows of one chunk; the last ones are cached."""
         found = self._chunks.get((shard, begin))
         if found is None:
             found = self._chunks[shard, begin] = self._read(shard, begin)
@@ -130,7 +130,7 @@ def check_layout(file: h5py.File, record: ShardRecord, manifest: DatasetManifest
 
 
 def check_rows(rows: Mapping[str, Column], name: str, begin: int, entries: int) -> None:
-    """What a training step would stumble over, or worse, would not."""
+    """Refuse rows that a training step would stumble over or, worse, would train on."""
     ids, mask, segments = rows["input_ids"], rows["input_mask"], rows["segment_ids"]
     positions, labels, label = (
         rows["masked_lm_positions"],

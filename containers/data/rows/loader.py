@@ -26,7 +26,7 @@ AHEAD = 4  # batches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where training stands: kept in the checkpoint. It does not depend on the number of ranks."""
+    """Say where training stands; kept in the checkpoint. It does not depend on the number of ranks."""
 
     dataset: str
     seed: int
@@ -88,7 +88,7 @@ class Loader:
         self.close()
 
     def __iter__(self) -> Iterator[Batch]:
-        """Batch after batch, epoch after epoch, without end."""
+        """Yield batch after batch, epoch after epoch, without end."""
         while not self._is_closed.is_set():
             found = self._batches.get()
             if isinstance(found, Exception):
@@ -96,7 +96,7 @@ class Loader:
             yield found
 
     def epoch(self) -> Iterator[Batch]:
-        """To the end of the epoch that the next batch belongs to."""
+        """Yield batches to the end of the epoch that the next batch belongs to."""
         for batch in self:
             yield batch
             if batch.cursor.rows == 0:
@@ -109,7 +109,7 @@ class Loader:
         self._dataset.close()
 
     def _drop_one(self) -> None:
-        """Room for a thread that waits to hand over its batch, so that it sees the end."""
+        """Make room for a thread that waits to hand over its batch, so that it sees the end."""
         try:
             self._batches.get(timeout=0.01)
         except queue.Empty:
@@ -176,5 +176,5 @@ class Loader:
 
 
 def _joined(arrays: list[Column]) -> Column:
-    """Always a copy: the chunks stay as they were, whatever the caller does to its batch."""
+    """Join the arrays into a copy: the chunks stay as they were, whatever the caller does to its batch."""
     return np.concatenate(arrays)

@@ -23,12 +23,13 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class NewerDataset(DataError):
-    """A newer Slipway prepared it: sound, and not for this one to read, mend or write over."""
+    """A newer Slipway prepared this dataset: it is sound, but must not be read, mended or overwritten
+    here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that decides what the rows are. Two runs into one folder must agree on it."""
+    """Hold everything that decides what the rows are. Two runs into one folder must agree on it."""
 
     format: int
     phase: int
@@ -78,6 +79,8 @@ class ShardRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetManifest:
+    """Describe a finished dataset: its plan, its input and its shards."""
+
     plan: Plan
     origin: InputOrigin
     chunk_rows: int
@@ -89,7 +92,7 @@ class DatasetManifest:
 
     @property
     def digest(self) -> str:
-        """What the dataset is known by: a resumed run refuses another.
+        """Return what identifies the dataset: a resumed run refuses another.
 
         The rows are a function of plan and text alone. The shards' own digests stay out of it: another
         release of HDF5 or ISA-L writes the same rows in other bytes.
@@ -147,7 +150,7 @@ def read_plan(folder: Path) -> Plan:
 
 
 def refuse_newer(plan: object, path: Path) -> None:
-    """Before anything else of it is judged: a later format may have other fields."""
+    """Raise NewerDataset before anything else is judged: a later format may have other fields."""
     found = plan.get("format") if isinstance(plan, dict) else None
     if type(found) is int and found > FORMAT:
         raise NewerDataset(

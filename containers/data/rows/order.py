@@ -18,7 +18,7 @@ OF_CHUNKS, OF_ROWS = 5, 6
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of one chunk: of shard `shard`, from row `begin` on, in this order."""
+    """Select rows of one chunk: of shard `shard`, from row `begin` on, in this order."""
 
     shard: int
     begin: int
@@ -37,7 +37,7 @@ class EpochOrder:
         self._ends = np.cumsum(self._sizes)
 
     def stretches(self, start: int, stop: int) -> Iterator[Stretch]:
-        """The rows from place `start` to place `stop` of the epoch."""
+        """Yield the rows from place `start` to place `stop` of the epoch."""
         place = int(np.searchsorted(self._ends, start, side="right"))
         while start < stop:
             end, size, chunk = int(self._ends[place]), int(self._sizes[place]), int(self._order[place])

@@ -30,7 +30,7 @@ MOST_WORKERS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """How the work is spread. Nothing of it changes the rows."""
+    """Say how the work is spread. Nothing of it changes the rows."""
 
     workers: int = 1
     array_index: int = 0
@@ -49,7 +49,7 @@ class Share:
 def prepare(
     source: Source, settings: TokenSettings, folder: Path, share: Share, shards: int | None = None
 ) -> DatasetManifest | None:
-    """The manifest, or None where other nodes of an array have their share still to make."""
+    """Make this share of the shards; return the manifest, or None if other nodes of an array are not done."""
     shards = shards_for(source) if shards is None else shards
     if not 1 <= shards <= MOST_SHARDS:
         raise DataError(f"--shards is {shards}", hint=f"give a number from 1 to {MOST_SHARDS}")
@@ -95,7 +95,7 @@ def check_output(folder: Path, source: Source) -> None:
 
 
 def claim(folder: Path, plan: Plan) -> None:
-    """A folder holds one dataset: a run with other settings or other input is refused, not mixed in."""
+    """Write the plan into the folder; refuse a folder that holds a dataset of other settings or input."""
     path = folder / "plan.json"
     if path.exists():
         theirs, ours = read_json(path), asdict(plan)
@@ -116,7 +116,8 @@ def claim(folder: Path, plan: Plan) -> None:
 
 @contextmanager
 def lone_writer(folder: Path, array_index: int) -> Iterator[None]:
-    """Two runs with one share would remove each other's unfinished files. A killed one holds nothing."""
+    """Refuse a second run with the same share: they would remove each other's unfinished files. A killed
+    run holds nothing."""
     with (folder / f".lock-{array_index}").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -91,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """SIGTERM: as if interrupted, so that workers stop and unfinished files go."""
+    """End on SIGTERM as if interrupted, so that workers stop and unfinished files are removed."""
     raise KeyboardInterrupt
 
 

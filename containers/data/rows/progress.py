@@ -15,6 +15,8 @@ MB = 1e6
 
 @dataclass(slots=True, kw_only=True)
 class PreparationProgress:
+    """Print how far a preparation has come."""
+
     total_bytes: int
     shards: int
     stream: TextIO = field(default_factory=lambda: sys.stderr)
@@ -61,7 +63,7 @@ class PreparationProgress:
 
     @property
     def rate(self) -> float:
-        """Bytes per second of what is made now: what was kept took no time."""
+        """Return bytes per second of what is made now: what was kept took no time."""
         seconds = self.now() - self.started
         return self.made_bytes / seconds if seconds > 0 else 0.0
 

@@ -37,7 +37,7 @@ def chunk_rows(row_tokens: int) -> int:
 
 
 class ShardFile(io.FileIO):
-    """Keeps the first error of the disk to itself: HDF5 told of one crashes, or hangs when it closes."""
+    """Wrap a file and keep its first disk error to itself: HDF5 crashes on one, or hangs when it closes."""
 
     error: OSError | None = None
 
@@ -60,7 +60,7 @@ class ShardFile(io.FileIO):
 
 
 class ShardWriter:
-    """Takes rows a block at a time; `add` lets the caller fill each block in place."""
+    """Write rows a block at a time; `add` lets the caller fill each block in place."""
 
     def __init__(self, path: Path, row_tokens: int, predictions: int) -> None:
         import h5py

@@ -29,7 +29,7 @@ Pair = tuple[str, str]
 
 
 class Joiner:
-    """The words in pieces, and how often each two pieces stand side by side."""
+    """Count how often each two pieces stand side by side in the words."""
 
     def __init__(self, counts: Counter[str]) -> None:
         self._words = [

@@ -27,7 +27,7 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardWork:
-    """What every worker needs to make any shard."""
+    """Hold what every worker needs to make any shard."""
 
     source: Source
     settings: TokenSettings
@@ -46,7 +46,8 @@ class Made:
 
 
 def finished_record(work: ShardWork, number: int) -> ShardRecord | None:
-    """The record of a shard that needs no more work; None when it is missing, damaged or of another text."""
+    """Return the record of a shard that needs no more work; None if it is missing, damaged or made from
+    another text."""
     path = record_path(work.folder, number)
     if not path.exists():
         return None
@@ -60,7 +61,8 @@ def finished_record(work: ShardWork, number: int) -> ShardRecord | None:
 
 
 def _of_this_text(work: ShardWork, record: ShardRecord) -> ShardRecord | None:
-    """Objects of the same ETags are the same text; anything else is read again, far away as it may be."""
+    """Return the record if it was made from this text. Equal ETags are equal text; anything else is read
+    again."""
     if work.input_version and record.input_version == work.input_version:
         return record
     if text_digest(work, record.number) != record.text_sha256:
@@ -150,7 +152,8 @@ def text_digest(work: ShardWork, number: int) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Not hashlib.file_digest, which Python has from 3.11 on: Gaudi's image has 3.10."""
+    """Return a file's SHA-256. hashlib.file_digest needs Python 3.11, and Gaudi's container image has
+    3.10."""
     digest = hashlib.sha256()
     with BufferedReader(open_regular(path)) as file:
         while block := file.read(READ_BYTES):

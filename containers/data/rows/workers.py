@@ -32,7 +32,7 @@ class WorkCancelled(Exception):
 
 @dataclass(slots=True)
 class Worker:
-    """What a worker process keeps between shards."""
+    """Hold what a worker process keeps between shards."""
 
     work: ShardWork
     engine: TokenEngine
@@ -62,7 +62,7 @@ def make_shards(work: ShardWork, numbers: Sequence[int], workers: int, progress:
 def one_shard(
     work: ShardWork, engine: TokenEngine, number: int, report: Callable[[int], None]
 ) -> tuple[int, bool]:
-    """How many bytes of text the shard holds, and whether it had been made before."""
+    """Make one shard; return how many bytes of text it holds, and True if it had been made before."""
     record = finished_record(work, number)
     if record:
         return record.text_bytes, True
@@ -119,7 +119,7 @@ def start_worker(
 
 
 def end_with_parent() -> None:
-    """A parent killed with SIGKILL cannot tell its workers, and they would wait for it for ever."""
+    """End with the parent: one killed with SIGKILL cannot tell its workers, and they would wait forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])

@@ -21,7 +21,7 @@ FOLLOWED_SHARE = 2 / 3
 
 
 class Author:
-    """Zipf's law for the words, one Markov step for their order."""
+    """Write made-up text: Zipf's law for the words, one Markov step for their order."""
 
     def __init__(self, seed: int, words: int = WORDS) -> None:
         self._random = random.Random(seed)  # noqa: S311  # words, not secrets

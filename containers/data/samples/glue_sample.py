@@ -22,7 +22,7 @@ _MARKERS = 24  # words of each mood
 
 
 def write_task(folder: Path, task: str, *, seed: int = 1, train_rows: int = TRAIN_ROWS) -> None:
-    """train.tsv and dev.tsv; the same for a seed."""
+    """Write train.tsv and dev.tsv, the same for a seed."""
     if task not in ROWS:
         raise DataError(f"there is no sample of {task!r}", hint=f"there are {', '.join(ROWS)}")
     heading, rows = ROWS[task]
@@ -46,7 +46,7 @@ def make_words(source: random.Random) -> list[str]:
 
 
 def _pairs(source: random.Random, words: list[str]) -> Iterator[tuple[str, ...]]:
-    """Where a pair says the same, the second sentence is the first in another order."""
+    """Yield pairs; if both say the same, the second is the first in another order."""
     number = 0
     while True:
         same = source.random() < SAME_SHARE

@@ -28,7 +28,8 @@ class Size:
 
 
 def write_model(folder: Path, kind: str = "bert", *, seed: int = 1, size: Size | None = None) -> None:
-    """config.json, vocab.txt and model.safetensors; the vocabulary is of glue_sample with this seed."""
+    """Write config.json, vocab.txt and model.safetensors; the vocabulary is that of glue_sample with this
+    seed."""
     if kind not in _NAMES:
         raise DataError(f"there is no sample of a {kind!r}", hint=f"there are {', '.join(_NAMES)}")
     vocabulary = sample_vocabulary(seed)
@@ -118,7 +119,7 @@ def _norm(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _drawn(draw: np.random.Generator, name: str, shape: tuple[int, ...]) -> TensorData:
-    """As BERT begins: matrices of normal numbers, norms of ones, biases of zeros."""
+    """Draw initial weights as BERT does: normal numbers for matrices, ones for norms, zeros for biases."""
     if name.endswith(".bias"):
         values = np.zeros(shape)
     else:

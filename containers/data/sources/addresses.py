@@ -61,7 +61,7 @@ def spelled_address(host: str) -> Address | None:
 
 
 def _meant(address: Address) -> tuple[Address, ...]:
-    """The address itself, and the IPv4 address that it may lead to."""
+    """Return the address itself and the IPv4 address that it may lead to."""
     if isinstance(address, IPv4Address):
         return (address,)
     if address.ipv4_mapped:

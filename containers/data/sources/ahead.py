@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 def at_once(source: Source, work: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-    """The answers in the order of the items."""
+    """Return the answers in the order of the items."""
     if source.reads_at_once == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(source.reads_at_once) as pool:
@@ -38,7 +38,7 @@ class Block:
 
 
 class Ahead:
-    """A source whose stretches are read in this order, and mostly once; any other read goes to the source."""
+    """Read stretches ahead in this order, mostly once each; any other read goes to the source."""
 
     def __init__(self, source: Source, stretches: Iterable[Stretch]) -> None:
         self._source = source
@@ -68,7 +68,7 @@ class Ahead:
         return self._held[:length]
 
     def _goes_on(self, name: str, start: int) -> bool:
-        """Behind what was read last, or where the next stretch begins."""
+        """Return True if the read continues the last one, or begins the next stretch."""
         if name == self._name and self._start <= start <= self._start + len(self._held):
             return True
         is_next = bool(self._waiting) and (self._waiting[0].name, self._waiting[0].start) == (name, start)

@@ -19,7 +19,11 @@ OPENERS: Mapping[str, str] = {
 
 
 def open_source(text: str, names: tuple[str, ...] = (), bucket_owner: str | None = None) -> Source:
-    """`names`: only these below it. `bucket_owner`: the account that a bucket must belong to."""
+    """Open text wherever it lies.
+
+    `names` limits it to these files below the place. `bucket_owner` is the account that a bucket must belong
+    to.
+    """
     if not is_remote(text):
         return local_source(Path(text), names)
     check_address(text)

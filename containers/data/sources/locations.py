@@ -24,7 +24,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who answers a URL."""
+    """Identify the server that answers a URL."""
 
     scheme: str
     host: str
@@ -36,7 +36,7 @@ def is_remote(text: str) -> bool:
 
 
 def public(text: str) -> str:
-    """Without user, password, query and fragment; a local path as it is."""
+    """Strip user, password, query and fragment; return a local path as it is."""
     if not is_remote(text):
         return text
     scheme, separator, rest = text.partition("://")
@@ -53,7 +53,7 @@ def has_secrets(text: str) -> bool:
 
 
 def check_address(text: str) -> None:
-    """A remote place that inputs.py may open, as far as its spelling tells."""
+    """Raise DataError unless the spelling is that of a remote place that inputs.py may open."""
     scheme, separator, _ = text.partition("://")
     if scheme not in CHECKS or not separator:
         begins = f"{scheme}://" if separator else text.partition(":")[0] + ":"
@@ -65,7 +65,7 @@ def check_address(text: str) -> None:
 
 
 def bucket_and_key(text: str) -> tuple[str, str]:
-    """The key has no slash at its end; "" is the whole bucket."""
+    """Return bucket and key; the key has no slash at its end, and "" is the whole bucket."""
     bucket, _, key = text.partition("://")[2].partition("/")
     if not BUCKET.fullmatch(bucket):
         raise DataError(

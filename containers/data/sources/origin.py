@@ -17,7 +17,7 @@ NAME = "input.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputOrigin:
-    """What the manifest says of the input; both are empty for local files."""
+    """Record what the manifest says of the input; both fields are empty for local files."""
 
     location: str = ""
     version: str = ""

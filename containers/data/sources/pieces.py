@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class JoinedFiles:
-    """All files laid end to end."""
+    """Address all files as if laid end to end."""
 
     source: Source
     files: Sequence[SourceFile]
@@ -46,7 +46,7 @@ class JoinedFiles:
     style_of: Callable[[SourceFile], int]
 
     def first_cut(self, place: int) -> int:
-        """The first place at or after this one where a shard may begin."""
+        """Return the first place at or after this one where a shard may begin."""
         number = bisect_right(self.begins, place) - 1
         at = place - self.begins[number]
         return self.begins[number] + (self._cut_in_file(self.files[number], at) if at else 0)
@@ -75,7 +75,7 @@ def plan_shards(source: Source, shards: int) -> list[list[Piece]]:
 
 
 def shards_for(source: Source) -> int:
-    """As many as suit the size of the input, whoever works on it."""
+    """Return a number of shards that suits the size of the input, whoever works on it."""
     total = sum(file.size_bytes for file in _with_text(source))
     return min(MOST_SHARDS, -(-total // DEFAULT_SHARD_BYTES))
 

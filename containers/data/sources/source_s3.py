@@ -72,7 +72,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A picklable GetObject; each process opens its own connections."""
+    """Get a stretch of an object. Picklable; each process opens its own connections."""
 
     bucket: Bucket
     prefix: str  # with its last slash; "" is the whole bucket
@@ -90,7 +90,7 @@ class Fetch:
 
 
 def open_source(text: str, names: tuple[str, ...] = (), bucket_owner: str | None = None) -> FetchSource:
-    """All objects below the prefix, or those of these names below it, or the one object that it names."""
+    """Open all objects below the prefix, those of these names below it, or the one object that it names."""
     name, key = bucket_and_key(text)
     bucket = Bucket(name, endpoint_of(os.environ), checked_owner(bucket_owner))
     prefix = f"{key}/" if key else ""
@@ -108,7 +108,8 @@ def open_source(text: str, names: tuple[str, ...] = (), bucket_owner: str | None
 
 
 def below(bucket: Bucket, prefix: str) -> Iterator[SourceFile]:
-    """Like the files of a folder: what begins with a dot is nobody's text."""
+    """Yield the objects below a prefix, like the files of a folder: names that begin with a dot are
+    skipped."""
     # The library does not sign what it always sends when it lists, and S3 refuses such a header unsigned.
     for objects in store(replace(bucket, owner=None)).list(prefix or None):
         for found in objects:
@@ -130,7 +131,7 @@ def tag_of(etag: str | None, name: str) -> str:
 
 
 def endpoint_of(environment: os._Environ[str] | dict[str, str]) -> str | None:
-    """None is AWS itself. Keys and text go unencrypted to this machine only."""
+    """Return the S3 endpoint; None is AWS itself. Keys and text go unencrypted only to this machine."""
     name = next((name for name in ENDPOINT_VARIABLES if environment.get(name)), None)
     if name is None:
         return None
@@ -160,7 +161,8 @@ def store(bucket: Bucket) -> S3Store:
 
 @cache
 def first_process() -> int:
-    """A fork inherits the answer, and not the threads of the library."""
+    """Return the id of the process that asked first: a fork inherits the answer but not the library's
+    threads."""
     return os.getpid()
 
 

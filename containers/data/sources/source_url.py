@@ -54,7 +54,7 @@ STATUSES: Mapping[int, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A URL in the parts that are sent; only `shown` may be told."""
+    """Hold a URL in the parts that are sent; only `shown` may be printed."""
 
     shown: str
     origin: Origin
@@ -69,6 +69,8 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
+    """Hold one answer of a server."""
+
     status: int
     headers: Mapping[str, str]
     content: bytes
@@ -76,7 +78,7 @@ class HttpReply:
 
 @dataclass(frozen=True, slots=True)
 class UrlFetch:
-    """A picklable GET of a stretch; each process opens its own connections."""
+    """Get a stretch of a URL. Picklable; each process opens its own connections."""
 
     address: Address
 
@@ -119,7 +121,8 @@ def address_of(text: str) -> Address:
 
 
 def find(address: Address) -> tuple[Address, HttpReply]:
-    """One byte, asked for as all will be: a signed URL allows no HEAD. Redirects stay with the host."""
+    """Ask for one byte, as all reads will be asked: a signed URL allows no HEAD. Redirects stay with the
+    host."""
     for _ in range(MOST_REDIRECTS):
         found = get(address, 0, 1, {})
         if found.status == 206:
@@ -161,7 +164,7 @@ def get(address: Address, start: int, stop: int, condition: Mapping[str, str]) -
 
 
 def request(address: Address, headers: Mapping[str, str], length: int) -> HttpReply:
-    """Never more than the stretch is held, whatever the server sends."""
+    """Send one request; never hold more than the stretch, whatever the server sends."""
     answer = connections(address.origin, os.getpid()).request(
         "GET", address.path, headers=dict(headers), preload_content=False, redirect=False
     )
@@ -176,7 +179,7 @@ def request(address: Address, headers: Mapping[str, str], length: int) -> HttpRe
 
 @cache
 def connections(origin: Origin, _process: int) -> urllib3.HTTPConnectionPool:
-    """Of this process: a connection that two share belongs to neither."""
+    """Return this process's own connections: one that two processes share belongs to neither."""
     proxy = getproxies().get("https") if origin.scheme == "https" else None  # http is this machine
     settings = {"retries": RETRIES, "timeout": TIMEOUT, "maxsize": READS_AT_ONCE, "block": True}
     if proxy and not proxy_bypass(origin.host):
@@ -222,7 +225,8 @@ def version_of(headers: Mapping[str, str]) -> str:
 
 
 def condition_of(version: str) -> dict[str, str]:
-    """A weak ETag never matches (RFC 9110, 13.1.1): there the answer's own is compared, as it is anyway."""
+    """Return the header that makes a read conditional, if any: a weak ETag never matches (RFC 9110,
+    13.1.1), so the one in the answer is compared instead."""
     if version.startswith('"'):
         return {"If-Match": version}
     return {} if version.startswith("W/") else {"If-Unmodified-Since": version}

@@ -37,14 +37,15 @@ class Source(Protocol):
 
     @property
     def location(self) -> str:
-        """For people and manifests; no secrets. Empty for local files, which may lie elsewhere tomorrow."""
+        """Return the location for people and manifests, without secrets; empty for local files, which may
+        move."""
 
     @property
     def reads_at_once(self) -> int:
-        """Above 1 where an answer takes its time, so that several are asked for together."""
+        """Return how many reads to ask for together; above 1 if answers take their time."""
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """Exactly this stretch; less is an error."""
+        """Read exactly this stretch; less is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class FetchSource:
-    """`fetch(file, start, stop)` returns bytes start..stop of an object; workers need it picklable."""
+    """Read through `fetch(file, start, stop)`, which returns these bytes of an object; workers need it
+    picklable."""
 
     files: tuple[SourceFile, ...]  # sorted
     fetch: Callable[[SourceFile, int, int], bytes]
@@ -90,7 +92,7 @@ class FetchSource:
 
 
 def local_source(path: Path, names: tuple[str, ...] = ()) -> LocalSource:
-    """A file, a folder with all that lies in it, or only the files of these names below it."""
+    """Open a file, a folder with all that lies in it, or only the files of these names below it."""
     if not path.exists():
         raise DataError(f"--input {path} does not exist", hint="give a file or a folder of text")
     path = path.resolve()
@@ -104,7 +106,7 @@ def local_source(path: Path, names: tuple[str, ...] = ()) -> LocalSource:
 
 
 def inside(root: Path, name: str) -> Path:
-    """The file of this name under root; a name that leads out of it, by dots or by links, is refused."""
+    """Return the file of this name under root; refuse a name that leads out of it by dots or links."""
     check_name(name)
     path = root / name
     if not path.resolve().is_relative_to(root.resolve()):
@@ -113,7 +115,7 @@ def inside(root: Path, name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Names go into manifests and messages and come back as paths."""
+    """Refuse odd names: they go into manifests and messages and come back as paths."""
     parts = name.split("/")
     # isprintable() is false for control characters and for the surrogates that stand for broken UTF-8.
     if not name.isprintable() or len(name.encode()) > LONGEST_NAME_BYTES:

@@ -21,7 +21,7 @@ LONE_RETURN = re.compile(rb"\r[^\n]")  # the last one of a unit may have its \n 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Whole documents of a file, or a part of one that is too long for one unit."""
+    """Hold whole documents of a file, or a part of one that is too long for one unit."""
 
     name: str
     start: int
@@ -30,7 +30,7 @@ class Text:
 
 
 def units_of(source: Source, pieces: list[Piece], unit_bytes: int = UNIT_BYTES) -> Iterator[list[Text]]:
-    """Small files come together, large ones are cut between documents."""
+    """Yield units of about equal size: small files together, large ones cut between documents."""
     unit: list[Text] = []
     room = unit_bytes
     for text in _texts(source, pieces, unit_bytes):
@@ -83,6 +83,6 @@ def _check_text(source: Source, name: str, start: int, data: bytes) -> None:
 
 
 def _line_of(source: Source, name: str, place: int) -> int:
-    """Counted only when there is something to tell."""
+    """Count the line of a place; done only when there is something to report."""
     steps = range(0, place, UNIT_BYTES)
     return 1 + sum(source.read(name, at, min(UNIT_BYTES, place - at)).count(b"\n") for at in steps)

@@ -34,7 +34,7 @@ class CasedPieces(WordPieces):
 
 @cache
 def _treated(character: str) -> tuple[bool, bool, bool]:
-    """Whether it is dropped, whether it ends a word, whether it is one by itself."""
+    """Return three answers: is it dropped, does it end a word, is it a word by itself."""
     category = unicodedata.category(character)
     items = unicode_table().expand(ord(character))
     is_space = any(item == SPACE for item in items) and category in ("Zs", "Zl", "Zp", "Cc")
@@ -44,7 +44,8 @@ def _treated(character: str) -> tuple[bool, bool, bool]:
 
 
 def _stands_alone(character: str, items: list[int], category: str) -> bool:
-    """Of what the lower-case rules leave as it is the table knows; else the category says."""
+    """Return True for a character that is a word by itself, by the table if it knows it, else by its
+    category."""
     if items and items[0] & PAD:
         return True
     if len(items) == 1 and items[0] & CODE == ord(character):

@@ -19,7 +19,7 @@ TYPES: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
 
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Whole or not at all: written beside, synced, renamed."""
+    """Write JSON atomically: to a neighbour, synced, then renamed."""
     path.parent.mkdir(exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -42,7 +42,7 @@ def refresh(path: Path) -> None:
 
 
 def rule(normalise: Callable[[str], str], code: int, result: str) -> Rule:
-    """What becomes of one code point: kept, or one of the words of unicode_table.RULES."""
+    """Return what becomes of one code point: kept, or one of the words of unicode_table.RULES."""
     character = chr(code)
     if result == character:
         return "keep", ""
@@ -65,7 +65,8 @@ def spelled(text: str) -> str:
 
 
 def is_ordered(normalise: Callable[[str], str], character: str) -> bool:
-    """Whether the library's canonical ordering moves it: classes newer than its tables do not count."""
+    """Return True if the library's canonical ordering moves it: classes newer than its tables do not
+    count."""
     return unicodedata.combining(character) != 0 and any(
         normalise(pair) != pair
         for other in (HIGH, MIDDLE, LOW)
@@ -78,7 +79,7 @@ def order(character: str) -> str:
 
 
 def ranges(rules: Iterable[tuple[int, Rule]]) -> Iterator[tuple[str, str, str, str]]:
-    """Neighbours with one rule as one row; what is kept needs none."""
+    """Yield one row for neighbours with one rule; what is kept needs none."""
     first, last, current = 0, -2, ("keep", "")
     for code, found in [*rules, (-1, ("keep", ""))]:
         if found == current and code == last + 1:

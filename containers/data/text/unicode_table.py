@@ -41,7 +41,7 @@ class UnicodeTable:
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """The table while it is read: whose entries are plain code points, and which marks outputs carry."""
+    """Hold the table while it is read: entries that are plain code points, and marks that outputs carry."""
 
     entries: Codes = field(default_factory=lambda: np.arange(CODES, dtype=np.uint32))
     items: list[int] = field(default_factory=list)
@@ -74,7 +74,7 @@ def _drop(draft: Draft, span: slice, _: str) -> None:
 
 
 def _break(draft: Draft, span: slice, _: str) -> None:
-    """Nothing is left of it, but marks around it keep their order: code point 0 stands for that."""
+    """Map to code point 0: nothing is left of it, but marks around it keep their order."""
     draft.entries[span] = draft.several((0,))
 
 
@@ -92,7 +92,7 @@ def _become(draft: Draft, span: slice, value: str) -> None:
 
 
 def _hangul(draft: Draft, span: slice, _: str) -> None:
-    """Syllables fall apart into two or three letters by arithmetic (The Unicode Standard, section 3.12)."""
+    """Split syllables into two or three letters by arithmetic (The Unicode Standard, section 3.12)."""
     for code in range(span.start, span.stop):
         leading, rest = divmod(code - 0xAC00, 588)
         vowel, trailing = divmod(rest, 28)

@@ -56,7 +56,7 @@ class WordPieces:
 
 
 def words_of(text: str) -> Iterator[str]:
-    """What the normaliser and the splitter leave of a text, word by word."""
+    """Yield what the normaliser and the splitter leave of a text, word by word."""
     table = unicode_table()
     word: list[int] = []
     waiting: list[int] = []  # marks, until the next character of class 0

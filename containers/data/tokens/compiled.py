@@ -21,11 +21,12 @@ COMPILERS = ("cc", "gcc", "clang")
 
 
 class CannotCompile(Exception):
-    """There is no compiler here, or it does not want our source."""
+    """There is no compiler here, or it does not accept our source."""
 
 
 def library(extra_flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """SLIPWAY_DATA_FLAGS adds compiler flags: the tests look for undefined behaviour with it."""
+    """Return the compiled library. SLIPWAY_DATA_FLAGS adds compiler flags: tests use it to find undefined
+    behaviour."""
     flags = (*FLAGS, *extra_flags, *os.environ.get("SLIPWAY_DATA_FLAGS", "").split())
     kept = cache_folder() / f"core-{source_digest(flags)}.so"
     if kept.exists():
@@ -52,7 +53,8 @@ def build(kept: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
 
 
 def keep(made: Path, kept: Path) -> None:
-    """For the next process. A home that cannot be written to costs one compilation per process, no more."""
+    """Keep the library for the next process. A home that cannot be written to costs one compilation per
+    process."""
     try:
         kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=kept.parent, prefix=".core-", delete=False) as file:

@@ -26,7 +26,7 @@ MAGIC = (
 
 
 def style_of(name: str, head: bytes) -> int:
-    """TAGGED for what WikiExtractor writes, 0 for other text; what is none is refused."""
+    """Return TAGGED for what WikiExtractor writes, 0 for other text; refuse what is no text."""
     for magic, what, hint in MAGIC:
         if head.startswith(magic):
             raise DataError(f"{name} {what}", hint=hint)
@@ -40,7 +40,7 @@ def style_of(name: str, head: bytes) -> int:
 
 
 def next_document(data: bytes, at: int, style: int) -> int:
-    """The first place from `at` on where a document begins, or -1; a mark may begin before `at`."""
+    """Return the first place from `at` on where a document begins, or -1; a mark may begin before `at`."""
     found = [
         begin + length
         for mark, length in MARKS[style]
@@ -50,7 +50,7 @@ def next_document(data: bytes, at: int, style: int) -> int:
 
 
 def next_blank(data: bytes, at: int) -> int:
-    """Behind the next end of line, else the next blank, else at the next character."""
+    """Return the place after the next end of line, else after the next blank, else the next character."""
     for blank in BLANKS:
         end = data.find(blank, at) + 1
         if end:
@@ -62,7 +62,7 @@ def next_blank(data: bytes, at: int) -> int:
 
 
 def last_cut(data: bytes, style: int) -> int:
-    """The last place where a document begins, else behind the last blank, else at the last character."""
+    """Return the last place where a document begins, else after the last blank, else the last character."""
     found = max(
         (begin + length for mark, length in MARKS[style] if (begin := data.rfind(mark)) >= 0), default=0
     )

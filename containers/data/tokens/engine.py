@@ -42,7 +42,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Room for some rows, in the layout of the reference's HDF5 files; the names are its keys."""
+    """Hold room for some rows in the layout of the reference's HDF5 files; the names are its keys."""
 
     rows: int
     row_tokens: int
@@ -69,16 +69,18 @@ def layout_of(
 
 
 class TokenEngine(Protocol):
+    """Turn documents into rows of token ids."""
+
     def add(self, text: bytes, style: int) -> None:
         """Take whole documents, in strict UTF-8."""
 
     def counts(self) -> Counts: ...
 
     def numbers(self) -> tuple[list[int], list[int], list[int]]:
-        """Token ids; where sentences end among them; where documents end among the sentences."""
+        """Return token ids, where sentences end among them, and where documents end among the sentences."""
 
     def pair(self, stream: int) -> int:
-        """Make pairs of all that was added, and say how many; order and masks hang on `stream`."""
+        """Make pairs of all that was added and return how many; order and masks depend on `stream`."""
 
     def fill(self, start: int, count: int, block: RowBlock, at: int) -> None: ...
 
@@ -86,7 +88,7 @@ class TokenEngine(Protocol):
 
 
 def check_text_fits(counts: Counts, vocabulary: str) -> None:
-    """A vocabulary of another language or program splits nothing: say so before hours are spent."""
+    """Refuse text that the vocabulary splits badly (another language, or code) before hours are spent."""
     if counts.tokens >= 1000 and counts.unknown * 2 > counts.tokens:
         raise DataError(
             f"{counts.unknown} of {counts.tokens} tokens are unknown to {vocabulary}",

@@ -63,7 +63,7 @@ class CRows(Structure):
 
 
 class NativeEngine:
-    """Holds the core, and every array that the core only points at."""
+    """Hold the C core, and every array that the core only points at."""
 
     def __init__(self, settings: TokenSettings) -> None:
         assert settings.row_tokens <= LONGEST_ROW_TOKENS
@@ -113,7 +113,7 @@ class NativeEngine:
         self._library.core_clear(self._core)
 
     def _array(self, which: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-        """A look at the core's own memory: gone with its next call."""
+        """View the core's own memory: gone with its next call."""
         count = c_size_t()
         address = self._library.core_numbers(self._core, which, byref(count))
         if not count.value:

@@ -9,7 +9,7 @@ from slipway.containers.data.tokens.settings import TokenSettings
 
 
 def best_engine() -> tuple[Callable[[TokenSettings], TokenEngine], str]:
-    """The fastest that this machine has, and a line about why it is not the compiled one, if so."""
+    """Return the fastest engine of this machine, and a line saying why it is not the compiled one, if so."""
     from slipway.containers.data.tokens.compiled import CannotCompile, library
     from slipway.containers.data.tokens.engine_native import NativeEngine
     from slipway.containers.data.tokens.engine_python import PythonEngine

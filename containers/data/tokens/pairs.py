@@ -34,13 +34,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class CorpusUnit:
-    """A unit of the corpus: sentences end at these tokens, documents at these sentences."""
+    """Hold a unit of the corpus: sentences end at these tokens, documents at these sentences."""
 
     sentences: list[int]
     documents: list[int]
 
     def halved(self) -> CorpusUnit:
-        """With nobody else to draw random sentences from, a document's other half stands in."""
+        """Split a lone document, so that its other half can provide the random sentences."""
         if len(self.documents) != 1 or self.documents[0] < 2:
             return self
         return CorpusUnit(self.sentences, [self.documents[0] // 2, self.documents[0]])
@@ -49,7 +49,7 @@ class CorpusUnit:
         return range(self.documents[number - 1] if number else 0, self.documents[number])
 
     def tokens(self, begin: int, end: int) -> range:
-        """The tokens of sentences begin..end."""
+        """Return the tokens of sentences begin..end."""
         return range(self.sentences[begin - 1] if begin else 0, self.sentences[end - 1])
 
 
@@ -108,7 +108,7 @@ def _random_stretch(stretch: CorpusUnit, document: int, wanted: int, stream: Str
 
 
 def truncated(a: range, b: range, most: int, stream: Stream) -> tuple[range, range]:
-    """The longer stretch loses tokens, from either end alike, until both fit; when they are equal b does."""
+    """Shorten the longer stretch, from either end alike, until both fit; b if they are equal."""
     excess = max(0, len(a) + len(b) - most)
     alone = min(excess, abs(len(a) - len(b)))
     lost_a, lost_b = (excess - alone) // 2, (excess - alone + 1) // 2
@@ -129,7 +129,7 @@ def _shortened(stretch: range, lost: int, stream: Stream) -> range:
 
 
 def mask(ids: list[int], pair: Pair, settings: TokenSettings, stream: int) -> tuple[list[int], list[int]]:
-    """Mask `ids` in place; answer where, and what was there."""
+    """Mask `ids` in place; return where, and what was there."""
     random = Stream(stream, OF_ROW, pair.number)
     candidates = len(pair.first) + len(pair.second)
     places = [
@@ -147,7 +147,8 @@ def mask(ids: list[int], pair: Pair, settings: TokenSettings, stream: int) -> tu
 
 
 def chosen(candidates: int, count: int, random: Stream) -> list[int]:
-    """`count` of `candidates`, each set alike (Floyd, "A sample of brilliance", Comm. ACM 30, 1987)."""
+    """Choose `count` of `candidates`, each set alike (Floyd, "A sample of brilliance", Comm. ACM 30,
+    1987)."""
     found: set[int] = set()
     for last in range(candidates - count, candidates):
         at = random.below(last + 1)

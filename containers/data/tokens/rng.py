@@ -12,7 +12,7 @@ OF_UNIT = 4  # and which numbers that stretch's own stream
 
 
 class Stream:
-    """One sequence of 64-bit numbers, set apart from all others by its four words."""
+    """Generate one sequence of 64-bit numbers, set apart from all others by its four words."""
 
     __slots__ = ("state",)
 
@@ -26,7 +26,7 @@ class Stream:
         return mix(self.state)
 
     def below(self, limit: int) -> int:
-        """Uniform below `limit`; off by less than limit / 2^64."""
+        """Return a number uniform below `limit`; off by less than limit / 2^64."""
         return self.draw() * limit >> 64
 
 
@@ -37,7 +37,7 @@ def mix(value: int) -> int:
 
 
 def permutation(count: int, *words: int) -> NDArray[np.int64]:
-    """0..count-1 in an order that the words decide, the same under every release of numpy."""
+    """Return 0..count-1 in an order that the words decide, the same under every release of numpy."""
     start = Stream(*words).state
     with np.errstate(over="ignore"):
         keys = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN) + np.uint64(start)

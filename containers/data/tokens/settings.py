@@ -56,14 +56,14 @@ class TokenSettings:
         return PHASES[self.phase].predictions
 
     def masked_of_length(self) -> list[int]:
-        """How many tokens are predicted in a row that uses 0, 1, 2 … of its places."""
+        """Return how many tokens are predicted in a row that uses 0, 1, 2 … of its places."""
         return [
             min(self.predictions, max(1, round(used * MASKED_SHARE))) for used in range(self.row_tokens + 1)
         ]
 
 
 def threshold(share: float) -> int:
-    """What a random number of 64 bits is below, in this share of all draws."""
+    """Return the bound that a random 64-bit number is below in this share of all draws."""
     return round(share * 2**64)
 
 

@@ -57,7 +57,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def parse_vocabulary(name: str, content: bytes) -> Vocabulary:
-    """`name` is where it was read, for messages."""
+    """Parse vocab.txt; `name` is where it was read, for messages."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

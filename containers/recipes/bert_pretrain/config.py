@@ -14,8 +14,15 @@ from slipway.containers.recipes.bert_pretrain.defaults import (
     EVERY_SIZE,
     SECOND_PHASE,
 )
-from slipway.containers.training.kinds import LEARNING_RATE, Choice, Number, RelativePath, ValueKind, Whole
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.value_kinds import (
+    LEARNING_RATE,
+    Choice,
+    Number,
+    RelativePath,
+    ValueKind,
+    Whole,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +54,7 @@ class BertConfig:
     log_every: int
 
     def identity(self) -> dict[str, int | float | str | None]:
-        """What must be the same for a resumed training to be the same training."""
+        """Return the settings that a resumed training must share with the saved one."""
         return {name: value for name, value in asdict(self).items() if name not in _FREE_TO_CHANGE}
 
 
@@ -114,7 +121,7 @@ SETTINGS: Mapping[str, ValueKind] = {
 
 
 def decode_arguments(arguments: Sequence[str]) -> BertConfig:
-    """`key=value` each, as `--set` gives them."""
+    """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     given, mistakes = split_arguments(arguments, SETTINGS)
     values, more = read_values({**_defaults(given), **given}, SETTINGS)
     mistakes += [*more, *(reason for is_so, reason in _contradictions(values) if is_so)]
@@ -128,7 +135,7 @@ def decode(given: Mapping[str, str]) -> BertConfig:
 
 
 def _defaults(given: Mapping[str, str]) -> dict[str, str]:
-    """Of the size and phase that were asked for, or of tiny where those are mistaken."""
+    """Return the defaults for the size and phase that were asked for, or for tiny if those are mistaken."""
     size = given.get("size", "tiny") if given.get("size", "tiny") in BY_SIZE else "tiny"
     defaults = {**EVERY_SIZE, "size": size, **BY_SIZE[size]}
     if given.get("phase") == "2":

@@ -61,7 +61,7 @@ ARTICLE_ACCUMULATION_STEPS = "24"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """A learning rate that was published for a global batch, and how it follows another: batch ** power."""
+    """Scale a learning rate published for one global batch to another: batch ** power."""
 
     rate: float
     global_batch: int

@@ -33,19 +33,20 @@ class Engine(Protocol):
     def losses(self, inputs: Mapping[str, Tensor | None]) -> Losses: ...
 
     def backward(self, loss: Tensor, *, is_last: bool) -> None:
-        """Of each micro-batch of a step, in order."""
+        """Run backward for each micro-batch of a step, in order."""
 
     def step(self, rate: float) -> float:
-        """The gradient's norm before clipping. If it is not finite, `torch` leaves the weights alone."""
+        """Update the weights; return the gradient norm before clipping. If it is not finite, `torch`
+        leaves the weights alone."""
 
     def pieces(self) -> list[TensorPiece]:
-        """What this rank saves. All ranks' together are the training, exactly once."""
+        """Return what this rank saves. All ranks' pieces together are the training, exactly once."""
 
     def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
-        """All ranks' pieces, of any number of ranks and of either engine, after so many steps."""
+        """Load all ranks' pieces, saved after `steps` by any number of ranks and either engine."""
 
     def start_from(self, pieces: Iterable[TensorPiece]) -> None:
-        """Of another training's, the weights alone."""
+        """Load only the weights of another training's pieces."""
 
 
 ENGINES: Mapping[str, str] = {

@@ -28,7 +28,7 @@ _SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """A stretch of one parameter within a flat tensor that this rank's optimizer steps."""
+    """Locate a stretch of one parameter within a flat tensor that this rank's optimizer steps."""
 
     parameter: str
     start: int  # within the parameter
@@ -97,7 +97,7 @@ class DeepSpeedEngine:
                     piece.copy_to(mine.of(mine.flat), mine.start)
 
     def _owned(self) -> Iterator[Owned]:
-        """What this rank saves."""
+        """Yield the stretches that this rank saves."""
         every = self._all_owned()
         if self._parts.config.zero:
             yield from every
@@ -134,7 +134,7 @@ class DeepSpeedEngine:
 
 
 def build_config(parts: EngineParts) -> dict[str, object]:
-    """All that DeepSpeed is told; nothing of it comes from a file or the environment."""
+    """Return all that DeepSpeed is told; nothing of it comes from a file or the environment."""
     is_bf16 = parts.device.precision is torch.bfloat16
     return {
         "train_micro_batch_size_per_gpu": parts.plan.micro_batch,
@@ -156,8 +156,10 @@ def build(parts: EngineParts) -> DeepSpeedEngine:
 
 
 def _prepare_deepspeed(kind: str) -> None:
-    """Without the shared-memory operation: it is for inference, yet DeepSpeed compiles it on joining a group
-    on a processor, and a build that was killed leaves a lock that all later ranks wait on for ever.
+    """Disable the shared-memory operation.
+
+    It is for inference, yet DeepSpeed compiles it when a CPU rank joins a group, and a build that was killed
+    leaves a lock that all later ranks wait on forever.
     """
     os.environ["DS_ACCELERATOR"] = kind  # else it guesses, and says so in every rank
     import deepspeed

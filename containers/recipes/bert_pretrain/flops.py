@@ -12,7 +12,7 @@ PUBLISHED_MFU = 0.44
 
 
 def training_flops_per_token(shape: BertShape, row_tokens: int) -> float:
-    """Three times forward: 24LH² + 4LSH for the encoder, 2HV + 2H² for the word head.
+    """Return 3 × forward: 24LH² + 4LSH for the encoder, 2HV + 2H² for the word head.
 
     The head is counted for every token, as in published figures, although ours computes it at masked words.
     """
@@ -29,7 +29,7 @@ class Utilisation:
     row_tokens: int
 
     def in_words(self, tokens_per_second: float) -> str:
-        """Of all ranks; nothing where the device's peak is not known."""
+        """Return the MFU over all ranks in words; empty if the device's peak is not known."""
         if (peak := self.device.peak_tflops) is None:
             return ""
         flops = tokens_per_second / self.world * training_flops_per_token(self.shape, self.row_tokens)

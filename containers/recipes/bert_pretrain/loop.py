@@ -11,16 +11,16 @@ import torch
 
 from slipway.containers.data.rows.loader import Batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.data import micro_batches
 from slipway.containers.recipes.bert_pretrain.engine import Engine
-from slipway.containers.recipes.bert_pretrain.inputs import micro_batches
 from slipway.containers.training.agreement import summed
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
-from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.numbers import NotFinite, mixed
 from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 MOST_SKIPPED = 10  # in a row: by then it is the training that is broken, not a batch
 
@@ -54,7 +54,7 @@ class Loop:
             self.saving.after(step + 1, must_end=must_end, cursor=dict(asdict(batch.cursor)))
 
     def _compute(self, batch: Batch, step: int) -> tuple[list[float], bool]:
-        """The mean losses of all ranks, and whether one of them was told to end."""
+        """Return the mean losses of all ranks, and True if one of them was told to end."""
         sums = torch.zeros(3, dtype=torch.float64 if self.device.kind == "cpu" else torch.float32)
         sums = sums.to(self.device.place)
         for position, inputs in enumerate(micro_batches(batch.arrays, self.plan, self.device)):

@@ -56,9 +56,10 @@ class BertForPreTraining(nn.Module):
         labels: Tensor,
         follows: Tensor,
     ) -> Losses:
-        """`positions` and `labels` are batch × predictions, padded with zeros; `follows` is batch.
+        """Return the losses of one micro-batch.
 
-        `mask` is None where nothing is padded: the fused kernels are faster without one.
+        `positions` and `labels` are batch × predictions, padded with zeros; `follows` is batch. `mask` is
+        None if nothing is padded: the fused kernels are faster without one.
         """
         hidden = self.embeddings(words, segments)
         visible = None if mask is None else mask.bool()[:, None, None, :]
@@ -91,13 +92,14 @@ class Embeddings(nn.Module):
         return dropped
 
     def _look_up(self, words: Tensor) -> Tensor:
-        """Sparse gradients on a processor: a dense one is a second matrix of all words, zeroed and added."""
+        """Look up words with sparse gradients on CPU: a dense one is a second matrix of all words, zeroed
+        and added."""
         weight = self.words.weight
         return F.embedding(words.long(), weight, self.words.padding_idx, sparse=weight.device.type == "cpu")
 
 
 class WordHead(nn.Module):
-    """Scores over the vocabulary; its matrix is the one of the word embeddings."""
+    """Score the vocabulary with the matrix of the word embeddings."""
 
     def __init__(self, shape: BertShape) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slipway.containers.data.rows.loader import Loader, Reading
 from slipway.containers.recipes.bert_pretrain import start
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.data import open_dataset
 from slipway.containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
 from slipway.containers.recipes.bert_pretrain.flops import Utilisation
 from slipway.containers.recipes.bert_pretrain.loop import Loop
@@ -17,9 +18,9 @@ from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.agreement import check_ranks_agree
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.report import Reporter, Words
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.start import open_checkpoints
 
 
@@ -27,7 +28,7 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
     telemetry = stack.enter_context(Telemetry.of(contract))
     ending = ShutdownWatch(contract)
     device = open_device(contract, config.device, config.precision)
-    dataset = start.open_dataset(contract, config)
+    dataset = open_dataset(contract, config)
     stack.enter_context(start.process_group(device, contract, config))
     model = start.build_model(config, device, dataset)
     identity = start.training_identity(config, plan, device, model)
@@ -52,6 +53,8 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
 
 @dataclass(frozen=True, slots=True)
 class PretrainServices:
+    """Hold what saves and reports the training."""
+
     ending: ShutdownWatch
     checkpoints: Checkpoints | None
     reporter: Reporter

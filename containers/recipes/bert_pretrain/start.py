@@ -11,7 +11,6 @@ from torch import distributed
 
 from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.loader import Cursor
-from slipway.containers.data.tokens.settings import PHASES
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.recipes.bert_pretrain.defaults import PEAKS
 from slipway.containers.recipes.bert_pretrain.engine import Engine, engine_name
@@ -33,7 +32,7 @@ from slipway.containers.training.state import read_pieces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """Where the loop begins: at step 0 of a fresh cursor, or where a checkpoint says."""
+    """Say where the loop begins: at step 0 with a fresh cursor, or where a checkpoint says."""
 
     step: int = 0
     cursor: Cursor | None = None
@@ -41,7 +40,7 @@ class Beginning:
 
 @contextmanager
 def process_group(device: Device, contract: LaunchContract, config: BertConfig) -> Iterator[None]:
-    """DeepSpeed wants one even alone."""
+    """Join a process group for the duration, which DeepSpeed needs even with one rank."""
     if contract.world == 1 and engine_name(config) == "torch":
         yield
         return
@@ -52,24 +51,8 @@ def process_group(device: Device, contract: LaunchContract, config: BertConfig) 
         distributed.destroy_process_group()
 
 
-def open_dataset(contract: LaunchContract, config: BertConfig) -> Dataset:
-    if contract.data is None:
-        raise Refusal("nobody said where the data is", hint="set SLIPWAY_DATA, which the cluster's jobs do")
-    root = local_folder("the data", contract.data)
-    itself = config.dataset is None and (root / "manifest.json").exists()
-    below = (config.dataset or f"phase{config.phase}").split("/")
-    dataset = Dataset.open(root if itself else disk.folder_within(str(root), *below))
-    wanted, found = PHASES[config.phase].row_tokens, dataset.manifest.plan.row_tokens
-    if found != wanted:
-        raise Refusal(
-            f"{dataset.folder} has rows of {found} tokens, and phase {config.phase} trains on {wanted}",
-            hint="prepare it with that --phase, or set phase or dataset",
-        )
-    return dataset
-
-
 def build_model(config: BertConfig, device: Device, dataset: Dataset) -> BertForPreTraining:
-    """The same weights on every rank: of the seed alone, drawn in fp32 on the processor."""
+    """Build the same weights on every rank, drawn from the seed alone, in fp32 on CPU."""
     torch.manual_seed(config.seed)
     model = BertForPreTraining(model_shape(config, dataset))
     return model.to(device.place, device.precision).train()
@@ -93,7 +76,7 @@ def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
 def training_identity(
     config: BertConfig, plan: BatchPlan, device: Device, model: BertForPreTraining
 ) -> dict[str, Json]:
-    """What must be the same on all ranks, and for a resumed training to be the same one."""
+    """Return what must be equal on all ranks, and for a resumed training to be the same one."""
     return {
         **config.identity(),
         "global_batch": plan.global_batch,
@@ -109,6 +92,7 @@ def begin(
     config: BertConfig,
     contract: LaunchContract,
 ) -> Beginning:
+    """Resume from a checkpoint, else start from the weights that the config names, else from step 0."""
     found = resume(engine, model, checkpoints, config.resume)
     if found is not None:
         return Beginning(step=found.step, cursor=_cursor(found))
@@ -128,7 +112,8 @@ def _cursor(found: Resumed) -> Cursor:
 
 
 def _newest(contract: LaunchContract, job: str) -> Resumed:
-    """Of another job, whose phase 1 this one goes on from. Its digests are checked as it is read."""
+    """Return the newest checkpoint of another job, whose phase 1 this one continues. Its digests are
+    checked as it is read."""
     if contract.checkpoints is None:
         raise Refusal("start_from needs a place of checkpoints", hint="set SLIPWAY_CHECKPOINTS")
     beside = local_folder("the checkpoints", contract.checkpoints).parent

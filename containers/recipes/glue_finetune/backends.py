@@ -24,7 +24,7 @@ _MISSING: Mapping[str, str] = {
 
 
 def choose_backend(wanted: str, present: Sequence[str]) -> str:
-    """`present` in order of preference."""
+    """Return the wanted backend, or the first of `present` (in order of preference) for `auto`."""
     if wanted == "auto":
         wanted = next((name for name in present if name != "mpi"), "gloo")
     if wanted not in present:
@@ -37,13 +37,14 @@ def present_backends() -> list[str]:
 
 
 def prepare_backend(name: str) -> None:
-    """oneCCL's bindings make themselves known to torch when they are imported."""
+    """Import oneCCL's bindings, which register themselves with torch."""
     if name == "ccl":
         importlib.import_module(next(each for each in CCL_MODULES if find_spec(each)))
 
 
 def refuse_other_world(name: str, contract: LaunchContract) -> None:
-    """MPI counts the processes itself: one that mpirun did not start is alone with itself."""
+    """Raise Refusal if MPI counts other processes than the launcher: one that mpirun did not start is
+    alone."""
     world, rank = distributed.get_world_size(), distributed.get_rank()
     if (world, rank) != (contract.world, contract.rank):
         raise Refusal(

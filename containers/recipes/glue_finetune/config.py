@@ -11,8 +11,15 @@ from dataclasses import asdict, dataclass
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS, find_task
 from slipway.containers.data.sources.locations import check_address, is_remote
-from slipway.containers.training.kinds import LEARNING_RATE, Choice, Number, RelativePath, ValueKind, Whole
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.value_kinds import (
+    LEARNING_RATE,
+    Choice,
+    Number,
+    RelativePath,
+    ValueKind,
+    Whole,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +50,7 @@ class GlueConfig:
     log_every: int
 
     def identity(self) -> dict[str, int | float | str | None]:
-        """What must be the same for a resumed training to be the same training."""
+        """Return the settings that a resumed training must share with the saved one."""
         return {name: value for name, value in asdict(self).items() if name not in _FREE_TO_CHANGE}
 
 
@@ -67,6 +74,8 @@ class TaskName:
 
 @dataclass(frozen=True, slots=True)
 class LocationSetting:
+    """Read a path below the data folder, or an S3 address."""
+
     wanted: str = "a path below the data folder, or s3://bucket/prefix"
 
     def read(self, text: str) -> str | None:
@@ -133,7 +142,7 @@ SETTINGS: Mapping[str, ValueKind] = {
 
 
 def decode_arguments(arguments: Sequence[str]) -> GlueConfig:
-    """`key=value` each, as `--set` gives them."""
+    """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     given, mistakes = split_arguments(arguments, SETTINGS)
     values, more = read_values({**DEFAULTS, **given}, SETTINGS)
     if mistakes or more:

@@ -11,7 +11,7 @@ from torch import distributed
 
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.data.glue.tokens import Examples
-from slipway.containers.recipes.glue_finetune.inputs import inputs_of
+from slipway.containers.recipes.glue_finetune.data import inputs_of
 from slipway.containers.recipes.glue_finetune.metrics import in_words, score
 from slipway.containers.recipes.glue_finetune.model import Classifier
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -29,7 +29,7 @@ class Evaluations:
     say: Callable[[str], None]
 
     def run(self, after: str) -> dict[str, dict[str, float]]:
-        """By set, the same on every rank."""
+        """Return the scores by set, the same on every rank."""
         found = {}
         for name, examples in self.sets.items():
             found[name] = scores = score(self.task, *self._answers(examples))

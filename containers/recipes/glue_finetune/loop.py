@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import torch
 
 from slipway.containers.data.glue.tokens import Examples
-from slipway.containers.recipes.glue_finetune.batches import Batches, Rows, dealt
+from slipway.containers.recipes.glue_finetune.batch import Batches, Rows, dealt
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
-from slipway.containers.recipes.glue_finetune.inputs import inputs_of
+from slipway.containers.recipes.glue_finetune.data import inputs_of
 from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
 from slipway.containers.training.agreement import summed
 from slipway.containers.training.data_parallel import DataParallel
-from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.numbers import NotFinite, mixed
 from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Loop:
                 self.evaluate(epochs)
 
     def step(self, step: int) -> bool:
-        """Whether a rank was told to end."""
+        """Train one step; return True if a rank was told to end."""
         self.began = time.perf_counter()
         micro_batches = self.batches.micro_batches(step)
         loss, must_end = self._compute(step, micro_batches)
@@ -59,7 +59,7 @@ class Loop:
         return must_end
 
     def _compute(self, step: int, micro_batches: list[Rows]) -> tuple[float, bool]:
-        """The mean loss of all rows, and whether a rank was told to end."""
+        """Return the mean loss of all rows, and True if a rank was told to end."""
         plan, count = self.batches.plan, sum(map(len, micro_batches))
         sums = torch.zeros(2, dtype=torch.float64)
         mine = dealt(len(micro_batches), self.rank, plan.world)

@@ -14,7 +14,10 @@ Numbers = NDArray[np.float64]
 
 
 def score(task: Task, outputs: Numbers, labels: Numbers) -> dict[str, float]:
-    """`outputs` has a column a label; of a regression one. NaN where a metric is not defined."""
+    """Return the metrics of a task; NaN marks an undefined one.
+
+    `outputs` has one column per label, and one column for a regression.
+    """
     predicted = outputs[:, 0] if task.is_regression else outputs.argmax(axis=1).astype(np.float64)
     return {name: METRICS[name](predicted, labels) for name in task.metrics}
 
@@ -24,14 +27,14 @@ def accuracy(predicted: Numbers, labels: Numbers) -> float:
 
 
 def f1(predicted: Numbers, labels: Numbers) -> float:
-    """Of label 1; 0 where neither a row is it nor any was called it, as scikit-learn has it."""
+    """Return F1 of label 1; 0 if no row has it and none was predicted, as in scikit-learn."""
     hits = float(((predicted == 1) & (labels == 1)).sum())
     called = float((predicted == 1).sum() + (labels == 1).sum())
     return 2 * hits / called if called else 0.0
 
 
 def matthews(predicted: Numbers, labels: Numbers) -> float:
-    """0 where all rows are called alike, as scikit-learn has it."""
+    """Return Matthews' correlation; 0 if all rows are predicted alike, as in scikit-learn."""
     found = pearson(predicted, labels)
     return 0.0 if math.isnan(found) else found  # of two labels it is their correlation
 
@@ -47,7 +50,7 @@ def spearman(predicted: Numbers, labels: Numbers) -> float:
 
 
 def _ranks(values: Numbers) -> Numbers:
-    """Equal values share the mean of their places."""
+    """Rank the values; equal values share the mean of their ranks."""
     _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     means: Numbers = (ends - (counts - 1) / 2)[group]

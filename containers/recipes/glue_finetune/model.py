@@ -60,7 +60,7 @@ class Classifier(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Dense gradients, unlike pre-training's: AdamW moves every word, and ranks add them up."""
+    """Embed with dense gradients, unlike pre-training: AdamW moves every word, and ranks add them up."""
 
     def __init__(self, shape: ClassifierShape) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Embeddings(nn.Module):
 
 
 class DistilledLayer(EncoderLayer):
-    """DistilBERT drops nothing between attention and its sum."""
+    """Apply DistilBERT's layer, which has no dropout between attention and its sum."""
 
     def forward(self, hidden: Tensor, visible: Tensor | None) -> Tensor:
         hidden = self.attention_norm(hidden + self._attention(hidden, visible))
@@ -89,7 +89,8 @@ class DistilledLayer(EncoderLayer):
 
 
 def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
-    """The mean over rows: squares of a regression, else cross entropy; as transformers has both."""
+    """Return the mean loss over rows: squared error for a regression, else cross entropy, as in
+    transformers."""
     if scores.shape[1] == 1:
         return F.mse_loss(scores[:, 0], labels)
     return F.cross_entropy(scores, labels.long())

@@ -12,7 +12,7 @@ SCORES_NAME = "scores.json"
 
 
 def write_scores(folder: Path, task: Task, scores: Mapping[str, Mapping[str, float]]) -> None:
-    """Of the end, by set; a metric that is not defined is null."""
+    """Write the final scores by set; an undefined metric is null."""
     defined = {
         split: {name: value if value == value else None for name, value in each.items()}
         for split, each in scores.items()

@@ -6,13 +6,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.containers.recipes.glue_finetune import opening
-from slipway.containers.recipes.glue_finetune.batches import Batches, plan_batch
+from slipway.containers.recipes.glue_finetune import start
+from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
+from slipway.containers.recipes.glue_finetune.data import Data, open_data
 from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
-from slipway.containers.recipes.glue_finetune.finished import write_model
 from slipway.containers.recipes.glue_finetune.loop import Loop
 from slipway.containers.recipes.glue_finetune.model import Classifier
+from slipway.containers.recipes.glue_finetune.pretrained.write import write_model
 from slipway.containers.recipes.glue_finetune.report import write_scores
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -21,9 +22,9 @@ from slipway.containers.training.agreement import check_ranks_agree
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.data_parallel import DataParallel
 from slipway.containers.training.devices import Device, open_device
-from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.report import Reporter, Words
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.start import open_checkpoints, resume
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
@@ -31,7 +32,7 @@ TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the articl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneParts:
-    """What the engine is made of."""
+    """Hold what the engine is made of."""
 
     config: GlueConfig
     model: Classifier
@@ -45,14 +46,14 @@ def train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> Non
     telemetry = stack.enter_context(Telemetry.of(contract))
     ending = ShutdownWatch(contract)
     device = open_device(contract, "cpu", config.precision)
-    pretrained = opening.open_pretrained(config, contract)
-    data = opening.open_data(config, contract, pretrained, words.say)
-    backend = stack.enter_context(opening.process_group(config, contract, device))
+    pretrained = start.open_pretrained(config, contract)
+    data = open_data(config, contract, pretrained, words.say)
+    backend = stack.enter_context(start.process_group(config, contract, device))
     ranks = f"{contract.world} rank(s) in {device.precision_name}, over {backend}"
     words.say(f"{data.task.name}: {len(data.train)} rows, {ranks}")
-    identity = opening.training_identity(config, plan, device, pretrained, data)
+    identity = start.training_identity(config, plan, device, pretrained, data)
     check_ranks_agree(identity)
-    model = opening.build_model(config, device, pretrained, data.task, words.say)
+    model = start.build_model(config, device, pretrained, data.task, words.say)
     parts = FinetuneParts(config=config, model=model, device=device, plan=plan, rank=contract.rank)
     engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
     checkpoints = stack.enter_context(open_checkpoints(contract, config.keep, identity, words.say))
@@ -72,6 +73,8 @@ def train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> Non
 
 @dataclass(frozen=True, slots=True)
 class FinetuneServices:
+    """Hold what saves and reports the training."""
+
     ending: ShutdownWatch
     checkpoints: Checkpoints | None
     telemetry: Telemetry
@@ -81,7 +84,7 @@ class FinetuneServices:
 def _loop(
     parts: FinetuneParts,
     engine: DataParallel,
-    data: opening.Data,
+    data: Data,
     evaluations: Evaluations,
     around: FinetuneServices,
 ) -> Loop:
@@ -89,7 +92,7 @@ def _loop(
     batches = Batches(
         lengths=data.train.lengths, plan=parts.plan, pool_batches=config.pool_batches, seed=config.seed
     )
-    schedule = opening.build_schedule(config, batches)
+    schedule = start.build_schedule(config, batches)
     reporter = Reporter(
         steps=schedule.steps,
         log_every=config.log_every,

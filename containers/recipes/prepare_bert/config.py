@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import check_address, has_secrets, is_remote, public
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.kinds import RelativePath, ValueKind, Whole
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.value_kinds import RelativePath, ValueKind, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class PrepareConfig:
 
 @dataclass(frozen=True, slots=True)
 class TextLocation:
-    """Where text lies. What a job was asked for can be read by all who may see the job: no secrets."""
+    """Read where the text lies. Secrets are refused: everybody who may see the job sees its settings."""
 
     wanted: str = (
         "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "
@@ -64,7 +64,7 @@ SETTINGS: Mapping[str, ValueKind] = {
 
 
 def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
-    """`key=value` each, as `--set` gives them."""
+    """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     given, mistakes = split_arguments(arguments, SETTINGS, _show)
     values, more = read_values({**DEFAULTS, **given}, SETTINGS, _show)
     if values["sample_megabytes"] and is_remote(str(values["input"])):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
 
 NAME = "prepare_bert"
-MODULE = "slipway.containers.recipes.prepare_bert.prepare"
+MODULE = "slipway.containers.recipes.prepare_bert.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
 PARALLELISMS = ("data",)
 

@@ -52,7 +52,7 @@ _LEFT_BEHIND = re.compile(r"(step-[0-9]{10}\.(tmp|trash)-|LEASE\.json\.).+", re.
 
 
 class SaveFailed(Refusal):
-    """This checkpoint was not saved; all older ones are as they were, and training may go on."""
+    """This checkpoint was not saved; the older ones are intact and training may go on."""
 
 
 # Raised by rank 0 and so, alike, by all.
@@ -64,7 +64,8 @@ def _say(line: str) -> None:
 
 
 class Checkpoints:
-    """Of one training, on every rank: `with Checkpoints(…) as checkpoints`. All calls are collective."""
+    """Save and resume one training on every rank: `with Checkpoints(…) as checkpoints`. All calls are
+    collective."""
 
     def __init__(
         self,
@@ -100,7 +101,10 @@ class Checkpoints:
             self._lease.release()
 
     def resume(self, mode: Mode = "auto", *, reshard: bool = False) -> Resumed | None:
-        """None: start from the beginning. `reshard` accepts another world and topology, no other config."""
+        """Return the newest checkpoint that verifies on all ranks, or None to start from step 0.
+
+        `reshard` accepts another world and topology, never another config.
+        """
         search = Search(folder=self.folder, collective=self._collective, say=self._say)
         found = search.resume(self._training, mode, reshard=reshard)
         self._known_bad = found.rejected if found else frozenset()
@@ -109,7 +113,10 @@ class Checkpoints:
     def save(
         self, step: int, tensors: Mapping[str, TensorData], *, state: Json = None, cursor: Json = None
     ) -> Path:
-        """`state` is this rank's own, `cursor` rank 0's for all. Raises SaveFailed alike on every rank."""
+        """Save and publish one checkpoint; raise SaveFailed on every rank if any rank fails.
+
+        `state` belongs to this rank; `cursor` is rank 0's and counts for all.
+        """
         if type(step) is not int or not 0 <= step <= LARGEST_STEP:
             raise Refusal(f"step is {step!r}, and must be a whole number from 0 to {LARGEST_STEP}")
         target = step_folder(self.folder, step)
@@ -122,7 +129,7 @@ class Checkpoints:
         return target
 
     def _by_main(self, action: Callable[[], str]) -> str:
-        """Rank 0 does it; all ranks learn how it went, and raise together if it went wrong."""
+        """Run `action` on rank 0; all ranks learn how it went, and raise together if it failed."""
         answer: Json = None
         failure: Refusal | None = None
         if self._collective.rank == 0:
@@ -162,7 +169,8 @@ class Checkpoints:
         return path.with_name(f"{step}.trash-{secrets.token_hex(6)}")
 
     def _write(self, folder: Path, tensors: Mapping[str, TensorData], state: Json) -> Json:
-        """A failure is a report like any other: a rank that raised here would leave the others waiting."""
+        """Return a failure as a report like any other: a rank that raised here would leave the others
+        waiting."""
         path = folder / manifest.file_name(self._collective.rank)
         self._beat.at(f"{SAVING}{path}")
         try:
@@ -226,7 +234,8 @@ class Checkpoints:
         disk.sync_folder(self.folder)
 
     def _is_good(self, target: Path) -> bool:
-        """Raises NewerCheckpoint: what is not understood is not written over."""
+        """Return True if this step is saved and sound; raise NewerCheckpoint rather than overwrite what is
+        not understood."""
         try:
             for file in manifest.read_manifest(target).ranks:
                 manifest.check_content(target, file)
@@ -236,9 +245,10 @@ class Checkpoints:
         return True
 
     def _prune(self) -> None:
-        """Discard all but the newest good ones, and what a newer Slipway saved.
+        """Discard all but the newest good checkpoints and those that a newer Slipway saved.
 
-        Good are those whose manifest and sizes are right: to read all bytes at every save is dear.
+        A good checkpoint has a valid manifest and the right file sizes: reading all bytes at every save would
+        cost too much.
         """
         good = [path for path in published(self.folder).values() if self._looks_good(path)]
         if len(good) <= self._keep:

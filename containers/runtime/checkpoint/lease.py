@@ -27,11 +27,11 @@ _LOOKS = 20
 
 
 class FolderInUse(Refusal):
-    """Another job writes its checkpoints here."""
+    """Another job writes its checkpoints to this folder."""
 
 
 class Fenced(Refusal):
-    """A newer attempt has taken over: whatever this one still wants to publish is out of date."""
+    """A newer attempt has taken over: this one must not publish anything more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,8 @@ def this_process(run: str, attempt: int, seconds: float = DEFAULT_SECONDS) -> Ho
 
 
 class Lease:
-    """Taken on creation; renewed by a thread until it is released or lost."""
+    """Hold a folder for one attempt. It is taken on creation and renewed by a thread until it is released
+    or lost."""
 
     def __init__(self, folder: Path, holder: Holder) -> None:
         self.holder = holder
@@ -72,7 +73,8 @@ class Lease:
         self._renewal.start()
 
     def check(self) -> None:
-        """Right before publishing. Whoever takes over later removes our unpublished folder first."""
+        """Raise Fenced if the lease is lost. Call it right before publishing: a new owner removes our
+        unpublished folder first."""
         found = _read(self._path)
         if found is None or found.nonce != self.holder.nonce:
             by = found or "another, whose lease cannot be read"
@@ -87,7 +89,7 @@ class Lease:
                 self._path.unlink()
 
     def _renew(self) -> None:
-        """Touches, never writes: the lease of an attempt that takes over meanwhile is touched, not undone."""
+        """Touch the file and never write it: a newer attempt's lease must stay as that attempt wrote it."""
         while not self._released.wait(self.holder.seconds / _RENEWALS):
             found = _read(self._path)
             if found is not None and found.nonce != self.holder.nonce:

@@ -30,11 +30,11 @@ _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class DamagedCheckpoint(Refusal):
-    """A folder that looks like a checkpoint and cannot be trusted."""
+    """The folder looks like a checkpoint and cannot be trusted."""
 
 
 class NewerCheckpoint(Refusal):
-    """A newer Slipway saved it: to pass it over loses its steps, and to write over it loses all of it."""
+    """A newer Slipway saved this checkpoint: skipping it loses its steps, overwriting it loses all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,8 @@ def file_name(rank: int) -> str:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """With a digest of itself: a flipped bit in the step or the cursor is found like one in a tensor."""
+    """Return the manifest as JSON with its own digest, so that a flipped bit in the step or cursor is
+    found too."""
     body = {"schema": SCHEMA, **asdict(manifest)}
     return json.dumps({**body, "sha256": digest_of(body)}, indent=1, ensure_ascii=True).encode() + b"\n"
 
@@ -156,9 +157,10 @@ def check_content(folder: Path, file: RankFile) -> None:
 
 
 def _refuse_newer(record: Mapping[str, object], digest: object, where: str) -> None:
-    """Refuse whatever its digest says, as another format may count it in another way.
+    """Raise NewerCheckpoint for a newer format, whatever the digest says: that format may compute it in
+    another way.
 
-    A manifest that is right under our own schema is ours, with a flipped bit in that number.
+    A manifest that is valid under our own schema is ours, with a flipped bit in its format number.
     """
     schema = record.get("schema")
     if type(schema) is not int or schema <= SCHEMA or digest == digest_of({**record, "schema": SCHEMA}):
@@ -170,7 +172,8 @@ def _refuse_newer(record: Mapping[str, object], digest: object, where: str) -> N
 
 
 def _rank_file(rank: int, entry: object) -> RankFile:
-    """Only the name that this rank's file has: a manifest from elsewhere cannot point out of its folder."""
+    """Decode one entry and accept only the name that this rank's file has, so a foreign manifest cannot
+    point out of its folder."""
     if not isinstance(entry, dict) or entry.keys() != {"name", "bytes", "sha256", "state"}:
         raise DamagedCheckpoint(f"{NAME} lacks a field of rank {rank}")
     name, size, sha256 = entry["name"], entry["bytes"], entry["sha256"]

@@ -26,20 +26,21 @@ _NOTHING = -1
 
 
 class NoCheckpoint(Refusal):
-    """None was ever published here."""
+    """No checkpoint was ever published in this folder."""
 
 
 class NoGoodCheckpoint(Refusal):
-    """There are checkpoints and none can be trusted: starting afresh would hide a loss."""
+    """There are checkpoints but none can be trusted: starting from step 0 would hide a loss."""
 
 
 class OtherTraining(Refusal):
-    """The checkpoint is sound, and of another model, configuration or number of ranks."""
+    """The checkpoint is sound but comes from another model, configuration or number of ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Whose checkpoints these are, and what must be the same for a resumed training to be the same one."""
+    """Identify the training that owns the checkpoints, and what a resumed training must have in common
+    with it."""
 
     job: str
     run: str
@@ -58,7 +59,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """A checkpoint that verified on all ranks."""
+    """This checkpoint verified on all ranks."""
 
     folder: Path
     manifest: Manifest
@@ -69,11 +70,11 @@ class Resumed:
         return self.manifest.step
 
     def state(self, rank: int) -> Json:
-        """What this rank of the saving world gave to `save` as its own."""
+        """Return what this rank of the saving world gave to `save` as its own."""
         return self.manifest.ranks[rank].state
 
     def tensors(self, rank: int) -> dict[str, TensorData]:
-        """Of one rank of the saving world; a resharded training reads those of several."""
+        """Return the tensors of one rank of the saving world; a resharded training reads those of several."""
         file = self.manifest.ranks[rank]
         return read_tensors(self.folder / file.name, file.digest)
 
@@ -106,7 +107,7 @@ class Search:
         return found
 
     def _agree(self, *, look: bool) -> tuple[int, dict[str, str], int]:
-        """Ranks may see different damage: down to the least any can read, until all say the same."""
+        """Lower the limit to the newest step that every rank can read, until all ranks say the same."""
         rejected: dict[str, str] = {}
         limit = LARGEST_STEP if look else _NOTHING
         while True:
@@ -119,7 +120,8 @@ class Search:
             limit = min(steps)
 
     def _own_answer(self, limit: int, rejected: dict[str, str]) -> Json:
-        """A refusal is an answer like any other: a rank that raised here would leave the others waiting."""
+        """Return a refusal as an answer like any other: a rank that raised here would leave the others
+        waiting."""
         newer = ""
         try:
             step = self._newest_good(limit, rejected)
@@ -141,7 +143,7 @@ class Search:
         return _NOTHING
 
     def _verify(self, step: int, folder: Path) -> None:
-        """Every rank its share of the files; together they are all."""
+        """Verify this rank's share of the files; the ranks together verify all of them."""
         record = manifest.read_manifest(folder)
         if record.step != step:
             raise DamagedCheckpoint(f"its manifest is of step {record.step}")
@@ -167,7 +169,7 @@ class Search:
 
 
 def published(folder: Path) -> dict[int, Path]:
-    """By step, newest first. Nothing else in the folder counts."""
+    """Return the published checkpoints by step, newest first. Other files in the folder do not count."""
     try:
         found = [(_PUBLISHED.fullmatch(path.name), path) for path in folder.iterdir()]
     except FileNotFoundError:

@@ -43,7 +43,7 @@ _METADATA = "__metadata__"
 
 
 class DamagedTensorFile(Refusal):
-    """The file is not what its header, or its manifest, says."""
+    """The file does not match its header or its manifest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +69,14 @@ def write_tensors(
 
 
 def read_tensors(path: Path, expected: Digest) -> dict[str, TensorData]:
-    """All bytes are read once, and given out only if they are the ones that were saved."""
+    """Read all tensors of a file; raise DamagedTensorFile unless its bytes are exactly those that were
+    saved."""
     return decode_tensors(path, _read_whole(path, expected))
 
 
 def decode_tensors(path: Path, content: bytearray) -> dict[str, TensorData]:
-    """Of a file that somebody else wrote and read; `path` is for messages. They share `content`'s memory."""
+    """Decode the content of a file that the caller has read. The tensors share `content`'s memory; `path`
+    is for messages."""
     header, start = _header(path, content)
     body = memoryview(content)[start:]
     entries = {name: _entry(path, name, entry) for name, entry in header.items() if name != _METADATA}
@@ -159,7 +161,7 @@ def _entry(path: Path, name: str, entry: object) -> _Entry:
 
 
 def _is_sizes(value: object) -> bool:
-    """bool is an int to Python, and not to JSON."""
+    """Return True for a list of sizes. To Python a bool is an int; to JSON it is not."""
     return (
         isinstance(value, list)
         and len(value) <= 64
@@ -168,7 +170,8 @@ def _is_sizes(value: object) -> bool:
 
 
 def _refuse_gaps(path: Path, entries: Mapping[str, _Entry], body_bytes: int) -> None:
-    """Each begins where the one before ended: neither overlaps, nor bytes that belong to none."""
+    """Raise unless each tensor begins where the one before ended: no overlaps and no bytes that belong to
+    none."""
     reached = 0
     for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin != reached:

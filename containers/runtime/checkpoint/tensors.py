@@ -32,22 +32,23 @@ _TORCH_TYPES: Mapping[str, str] = {
 
 
 def from_torch(tensors: Mapping[str, Any]) -> dict[str, TensorData]:
-    """Tensors on a processor that are contiguous are not copied: do not change them before `save` returns."""
+    """Return the tensors as bytes. Contiguous CPU tensors are not copied: do not change them before `save`
+    returns."""
     torch = importlib.import_module("torch")
     names = {getattr(torch, name): code for code, name in _TORCH_TYPES.items()}
     return {name: _one_from_torch(torch, names, name, tensor) for name, tensor in tensors.items()}
 
 
 def to_torch(tensors: Mapping[str, TensorData]) -> dict[str, Any]:
-    """Writable tensors on the processor that share one buffer."""
+    """Return writable CPU tensors that share one buffer."""
     torch = importlib.import_module("torch")
     return {name: _one_to_torch(torch, data) for name, data in tensors.items()}
 
 
 def torch_collective(group: Any = None) -> Collective:
-    """JSON through a process group (torch's own gather of objects would unpickle what peers send).
+    """Send JSON through a process group (torch's own gather of objects would unpickle what peers send).
 
-    The group's timeout is the timeout: give init_process_group the contract's `collective_seconds`.
+    Its timeout is the group's: give init_process_group the contract's `collective_seconds`.
     """
     distributed = importlib.import_module("torch.distributed")
     if not distributed.is_available() or not distributed.is_initialized():
@@ -91,7 +92,8 @@ def _gather(distributed: Any, group: Any, value: Json) -> list[Json]:
 
 
 def _device(torch: Any, distributed: Any, group: Any) -> Any:
-    """Accelerators' own backends move only what lies on the accelerator; gloo and MPI what lies in memory."""
+    """Choose where collectives need their tensors: on the accelerator for its own backend, in memory for
+    gloo and MPI."""
     kinds = {"nccl": "cuda", "hccl": "hpu", "xla": "xla", "neuron": "xla"}
     backend = str(distributed.get_backend(group))
     return torch.device(next((kind for name, kind in kinds.items() if name in backend), "cpu"))

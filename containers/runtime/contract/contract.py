@@ -58,7 +58,7 @@ class LaunchContract:
     collective_seconds: float = DEFAULT_COLLECTIVE_SECONDS  # for init_process_group(timeout=)
 
     def __post_init__(self) -> None:
-        """The same reading that decodes an environment: a contract that cannot travel cannot be made."""
+        """Read the contract back as an environment would be read: one that cannot travel cannot be made."""
         read = _decode(self.to_environment())
         if any(getattr(self, name) != value for name, value in read.items()):
             raise InvalidContract(
@@ -67,13 +67,15 @@ class LaunchContract:
         _check_places(self)
 
     def to_environment(self) -> dict[str, str]:
-        """What torch reads (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …) and the SLIPWAY_* variables."""
+        """Return what torch reads (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …) and the SLIPWAY_*
+        variables."""
         fields = ((variable, getattr(self, name)) for name, variable in _VARIABLES.items())
         return {variable: str(value) for variable, value in fields if value is not None}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> LaunchContract:
-        """Of a process that our launcher started; platforms.read_contract knows other launchers too."""
+        """Read the contract of a process that our launcher started; launchers.read_contract knows other
+        launchers too."""
         return cls(**_decode(environment))  # type: ignore[arg-type]  # _decode has one entry a field, typed there
 
 

@@ -45,7 +45,8 @@ def attempt(environment: Environment) -> int:
 
 
 def port(environment: Environment) -> int:
-    """The same on all nodes with nobody asked; another for another run, as several may share a machine."""
+    """Compute the main port from the run, so that all nodes get the same one and two runs on one machine
+    differ."""
     digest = hashlib.sha256(f"{run(environment)}\0{attempt(environment)}".encode()).digest()
     derived = _FIRST_PORT + int.from_bytes(digest[:4], "big") % _PORTS
     return values.whole(environment, "SLIPWAY_PORT", low=1, high=values.LARGEST_PORT, default=derived)

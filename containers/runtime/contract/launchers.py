@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from slipway.containers.runtime import values
 from slipway.containers.runtime.contract import identity
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.contract.place import RankPosition
-from slipway.containers.runtime.contract.place_lists import (
+from slipway.containers.runtime.contract.node_lists import (
     hosts_of_sagemaker,
     main_host_of_slurm,
     tasks_of_slurm_node,
 )
+from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.values import InvalidContract
 
@@ -30,6 +30,8 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
+    """Recognise one launcher by its variables, and read the position of this process from them."""
+
     signs: tuple[frozenset[str], ...]  # any one set of variables, all present, gives the platform away
     read: Reader
 
@@ -38,7 +40,8 @@ class Launcher:
 
 
 def batch(environment: Environment, machine: Machine) -> RankPosition:
-    """One process a node. Batch tells every node the main node's address, except the main node itself."""
+    """Read the position from AWS Batch, which starts one process per node and tells every node but the
+    main one its address."""
     if "AWS_BATCH_JOB_NODE_INDEX" not in environment:
         return _alone(environment)  # a single-node job, or one of an array
     nodes = values.whole(environment, "AWS_BATCH_JOB_NUM_NODES", low=1, high=values.LARGEST_WORLD)
@@ -52,7 +55,8 @@ def batch(environment: Environment, machine: Machine) -> RankPosition:
 
 
 def slurm(environment: Environment, machine: Machine) -> RankPosition:
-    """srun starts one process a task. A batch script without srun has the same variables and runs once."""
+    """Read the position from srun, which starts one process per task. A batch script without srun runs
+    only once."""
     step = {name: environment[f"SLURM_STEP_{name}"] for name in _STEP if f"SLURM_STEP_{name}" in environment}
     own = {**environment, **{_STEP[name]: value for name, value in step.items()}}
     world = values.whole(own, "SLURM_NTASKS", low=1, high=values.LARGEST_WORLD, default=1)
@@ -76,23 +80,27 @@ def slurm(environment: Environment, machine: Machine) -> RankPosition:
 
 
 def sagemaker(environment: Environment, machine: Machine) -> RankPosition:
-    """SageMaker names the hosts and starts one process on each; its toolkit repeats its file as SM_*."""
+    """Read the position from SageMaker, which starts one process per host; its toolkit repeats its file as
+    SM_*."""
     hosts, current = hosts_of_sagemaker(environment, machine.root)
     return _one_a_node(environment, hosts.index(current), len(hosts), hosts[0])
 
 
 def open_mpi(environment: Environment, machine: Machine) -> RankPosition:
+    """Read the position from Open MPI's mpirun."""
     names = {name: f"OMPI_COMM_WORLD_{name.upper()}" for name in ("rank", "size", "local_rank", "local_size")}
     return _mpi(environment, names)
 
 
 def hydra(environment: Environment, machine: Machine) -> RankPosition:
-    """MPICH and Intel MPI. Slurm's pmi2 sets PMI_* too, without the local rank: that is Slurm's to read."""
+    """Read the position from MPICH or Intel MPI. Slurm's pmi2 sets PMI_* too, but no local rank: `slurm`
+    reads those."""
     names = {"rank": "PMI_RANK", "size": "PMI_SIZE", "local_rank": "MPI_LOCALRANKID"}
     return _mpi(environment, {**names, "local_size": "MPI_LOCALNRANKS"})
 
 
 def torchrun(environment: Environment, machine: Machine) -> RankPosition:
+    """Read the position from torchrun, or from anything that sets the same variables."""
     world = values.whole(environment, "WORLD_SIZE", low=1, high=values.LARGEST_WORLD)
     local_world = values.whole(environment, "LOCAL_WORLD_SIZE", low=1, high=world)
     rank = values.whole(environment, "RANK", high=world - 1)
@@ -114,6 +122,7 @@ def torchrun(environment: Environment, machine: Machine) -> RankPosition:
 
 
 def plain(environment: Environment, machine: Machine) -> RankPosition:
+    """Take this process for the only one of its job."""
     return _alone(environment)
 
 
@@ -132,10 +141,13 @@ LAUNCHERS: Mapping[str, Launcher] = {
 
 
 def detect(environment: Environment) -> str:
+    """Return the name of the launcher that started this process."""
     return next(name for name, platform in LAUNCHERS.items() if platform.recognises(environment))
 
 
 def read_position(environment: Environment, machine: Machine | None = None) -> RankPosition:
+    """Return the position that the launcher gave this process; raise InvalidContract if the number of
+    nodes is wrong."""
     place = LAUNCHERS[detect(environment)].read(environment, machine or Machine())
     expected = values.whole(
         environment, "SLIPWAY_NODES", low=1, high=values.LARGEST_WORLD, default=place.nodes
@@ -149,14 +161,15 @@ def read_position(environment: Environment, machine: Machine | None = None) -> R
 
 
 def read_contract(environment: Environment, machine: Machine | None = None) -> LaunchContract:
-    """Of this process, whoever started it: our launcher, torchrun, srun, mpirun, or a person."""
+    """Return the contract of this process, whoever started it: our launcher, torchrun, srun, mpirun or a
+    person."""
     if environment.keys() >= {"RANK", "SLIPWAY_NODE", "SLIPWAY_RUN"}:
         return LaunchContract.from_environment(environment)
     return contract_of(read_position(environment, machine), environment)
 
 
 def contract_of(place: RankPosition, environment: Environment) -> LaunchContract:
-    """The static half from SLIPWAY_* variables, the dynamic half from the place."""
+    """Combine the static half from SLIPWAY_* variables with the dynamic half from the position."""
     static = LaunchContract(
         job=identity.job(environment),
         run=identity.run(environment),
@@ -191,7 +204,7 @@ _STEP = {
 
 
 def _mpi(environment: Environment, names: Mapping[str, str]) -> RankPosition:
-    """No MPI says which node a rank is on: ranks lie in blocks, or go round the nodes (--map-by node)."""
+    """Derive the node, which no MPI tells: ranks lie in blocks, or go round the nodes (--map-by node)."""
     world = values.whole(environment, names["size"], low=1, high=values.LARGEST_WORLD)
     rank = values.whole(environment, names["rank"], high=world - 1)
     local_world = values.whole(environment, names["local_size"], low=1, high=world)
@@ -229,7 +242,7 @@ def _alone(environment: Environment) -> RankPosition:
 
 
 def _deadline(environment: Environment) -> float | None:
-    """The backend knows how long an attempt may take, and the container when it began."""
+    """Compute the deadline: the backend knows how long an attempt may take, the container when it began."""
     if (given := values.seconds(environment, "SLIPWAY_DEADLINE")) is not None:
         return given
     limit = values.seconds(environment, "SLIPWAY_TIMEOUT_SECONDS")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.containers.runtime import values
-from slipway.containers.runtime.contract.place import RankPosition
+from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import InvalidContract, shown
 
@@ -76,7 +76,7 @@ class Settings:
 
 
 def _one_of(environment: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    """The first where nobody says."""
+    """Return the chosen value, by default the first."""
     given = environment.get(name) or allowed[0]
     if given not in allowed:
         raise InvalidContract(f"{name} is {shown(given)}, and must be {' or '.join(allowed)}")
@@ -98,7 +98,7 @@ def _seconds(environment: Mapping[str, str]) -> dict[str, float]:
 
 
 def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
-    """One a device, unless the platform has started one a device itself."""
+    """Return one process per device, unless the launcher has started one per device itself."""
     name = "SLIPWAY_PROCESSES_PER_NODE"
     wanted = values.whole(environment, name, low=1, high=_MOST_PROCESSES, default=place.local_world)
     if place.local_world == 1:

@@ -15,7 +15,8 @@ _MOST_FILES = 2000
 
 
 def digest(settings: Settings) -> str:
-    """Of the code, the arguments and what the backend adds; the machine's own paths are not in it."""
+    """Return a digest of the code, the arguments and what the backend adds, without the machine's own
+    paths."""
     running = hashlib.sha256()
     shape = [settings.module, settings.arguments, settings.processes, settings.config_digest]
     running.update(json.dumps(shape).encode())
@@ -25,7 +26,7 @@ def digest(settings: Settings) -> str:
 
 
 def _sources(module: str) -> dict[str, Path]:
-    """Our package whole, and the file of a module that is not in it."""
+    """List our whole package, and the file of a module that is not in it."""
     found: dict[str, Path] = {}
     for root in map(Path, containers.__path__):
         files = sorted(root.rglob("*.py"))[:_MOST_FILES]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slipway.containers.runtime.contract import identity, launchers, versions
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.contract.place import RankPosition
+from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch import health
 from slipway.containers.runtime.machine import Machine
@@ -24,7 +24,8 @@ _MINUTE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One launcher among those of its job: one a node, or one a device where the platform started those."""
+    """Describe one launcher of the job: there is one per node, or one per device if the platform started
+    those."""
 
     place: RankPosition
     settings: Settings
@@ -60,7 +61,7 @@ def read_node(environment: Mapping[str, str], module: str, arguments: list[str])
 
 
 def contracts_of(node: Node, port: int) -> list[LaunchContract]:
-    """Of the ranks that this launcher starts, in order."""
+    """Return the contracts of the ranks that this launcher starts, in order."""
     first = launchers.contract_of(replace(node.place, main_port=port), node.environment)
     if node.place.local_world > 1:
         return [first]  # the platform has started one launcher a device
@@ -80,7 +81,7 @@ def contracts_of(node: Node, port: int) -> list[LaunchContract]:
 def rank_environment(
     environment: Mapping[str, str], contract: LaunchContract, folder: Path
 ) -> dict[str, str]:
-    """What the container has, the contract, and defaults for what nobody set."""
+    """Return the container's environment plus the contract, with defaults for variables that nobody set."""
     processors = len(os.sched_getaffinity(0))
     defaults = {
         "OMP_NUM_THREADS": str(max(1, processors // contract.local_world)),  # else each takes all processors

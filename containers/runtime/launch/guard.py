@@ -17,7 +17,8 @@ MARK_VARIABLE = "SLIPWAY_LAUNCHED"
 
 
 class Guard:
-    """Started before any thread. It holds nothing of ours open, and waits for the end of a pipe."""
+    """Kill the process groups of a launcher that died. It starts before any thread, and waits for the end
+    of a pipe."""
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(16)  # in the environment of all that is guarded
@@ -28,12 +29,12 @@ class Guard:
         os.close(read_end)
 
     def add(self, group: int) -> None:
-        """A process group that may not outlive us."""
+        """Add a process group that must not outlive the launcher."""
         with suppress(BrokenPipeError):
             os.write(self._write_end, b"%d\n" % group)
 
     def dismiss(self) -> None:
-        """Nothing is left to guard."""
+        """End the guard: nothing is left to guard."""
         with suppress(OSError):
             os.write(self._write_end, b"done\n")
         os.close(self._write_end)

@@ -14,7 +14,7 @@ _EFA_FILES = r"infiniband/uverbs[0-9]+"
 
 
 def findings(settings: Settings, root: Path) -> list[str]:
-    """Everything that is missing; empty for a healthy node. More than expected is no fault."""
+    """Return everything that is missing; empty for a healthy node. More than expected is no fault."""
     found = []
     if settings.accelerator is not None:
         pattern = ACCELERATOR_FILES[settings.accelerator]
@@ -31,7 +31,7 @@ def _missing(what: str, pattern: str, expected: int, root: Path) -> list[str]:
 
 
 def count_devices(pattern: str, root: Path) -> int:
-    """By name, as drivers number them; a family's new and old names (accel0, hl0) are not added up."""
+    """Count device files by name; a family's new and old names (accel0, hl0) are not added up."""
     dev = root / "dev"
     return max(
         sum(1 for path in _listed(dev / Path(one).parent) if re.fullmatch(one, str(path.relative_to(dev))))

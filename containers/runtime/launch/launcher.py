@@ -15,12 +15,12 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slipway.containers.runtime import endings
+from slipway.containers.runtime import exit_reports
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.endings import ExitReport
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.launch import last_word, notices
+from slipway.containers.runtime.exit_reports import ExitReport
+from slipway.containers.runtime.launch import failure_file, notices
 from slipway.containers.runtime.launch.assignment import (
     ROOT_VARIABLE,
     Node,
@@ -29,7 +29,7 @@ from slipway.containers.runtime.launch.assignment import (
     read_node,
 )
 from slipway.containers.runtime.launch.guard import Guard
-from slipway.containers.runtime.launch.parts import ChildSupervisor, MainSupervisor
+from slipway.containers.runtime.launch.node_roles import ChildSupervisor, MainSupervisor
 from slipway.containers.runtime.launch.supervise import Supervisor, Watch
 from slipway.containers.runtime.launch.team import RankCommand, Team
 from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         node = read_node(os.environ, module, theirs)
     except Refusal as refusal:
         print(f"error: {refusal}", file=sys.stderr, flush=True)
-        last_word.write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
+        failure_file.write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
         return refusal.exit_code
     guard = Guard()  # before any thread
     pump = LogPump(node.place.rank)
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _say_ending(ending, pump)
     if ending.code != 0:
         words = "\n".join([f"{ending.reason}; exit code {ending.code}", *ending.tail])
-        last_word.write_failure(os.environ, node.machine.root, words)
+        failure_file.write_failure(os.environ, node.machine.root, words)
     pump.close(_LOG_SECONDS)
     return ending.code
 
@@ -72,7 +72,7 @@ def _run(node: Node, guard: Guard, pump: LogPump) -> ExitReport:
         port = peers.meet(time.monotonic() + node.settings.rendezvous_seconds)
         return _train(node, peers, port, Team(node.machine, guard, pump), folder)
     except Refusal as refusal:
-        ending = endings.of_refusal(refusal)
+        ending = exit_reports.of_refusal(refusal)
         if peers is not None:
             peers.tell({"end": ending.to_json()})
         return ending
@@ -140,7 +140,7 @@ def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
 
 
 def _say_ending(ending: ExitReport, pump: LogPump) -> None:
-    """The last lines of a job's log are what a person reads first."""
+    """Log how the job ended: people read the last lines of a job's log first."""
     if ending.tail and ending.code != 0:
         pump.say(f"the last words of rank {ending.rank}:")
         for line in ending.tail:
@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is after the first `--` is the module's, whatever it looks like."""
+    """Split our own arguments from the module's: everything after the first `--` belongs to the module."""
     given = list(arguments)
     at = given.index("--") if "--" in given else len(given)
     return given[:at], given[at + 1 :]

@@ -34,7 +34,8 @@ _MOST_BYTES = 4096
 def listening(
     settings: Settings, node: int, say: Callable[[str], None]
 ) -> Iterator[Callable[[], Stop | None]]:
-    """Gives what to ask for the notice. An instance that is not Spot gets none, and is not asked."""
+    """Yield a function that returns the Spot notice, if there is one. An instance that is not Spot is not
+    asked."""
     if settings.market != SPOT:
         yield lambda: None
         return
@@ -82,7 +83,8 @@ class SpotNotices:
             self._say("EC2 says that this Spot instance is more likely to be interrupted soon")
 
     def _get(self, path: str) -> str | None:
-        """None: there is no such notice. A token may run out, or be another's after a stop and start."""
+        """Return the notice, or None if there is none. A token may run out, or be another's after a stop
+        and start."""
         for has_retried in (False, True):
             self._token = self._token or self._ask("PUT", "/latest/api/token", _TOKEN_HEADER)
             try:
@@ -116,7 +118,7 @@ _TOKEN_HEADER = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)}
 
 
 def _interruption(text: str, node: int) -> Stop:
-    """`{"action": "terminate", "time": "2017-09-18T08:22:00Z"}`; a time that cannot be read is none."""
+    """Read `{"action": "terminate", "time": "2017-09-18T08:22:00Z"}`; ignore a time that cannot be read."""
     try:
         record = json.loads(text)
         action, at = str(record["action"]), str(record["time"])

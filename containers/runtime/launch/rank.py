@@ -49,7 +49,8 @@ def _run(module: str) -> int:
 
 
 def _code_of(end: SystemExit) -> int:
-    """As `sys.exit` documents it: None is success, and what is no number is said."""
+    """Return the exit code as `sys.exit` documents it: None is success, and anything but a number is
+    printed."""
     if end.code is None:
         return 0
     if isinstance(end.code, int):

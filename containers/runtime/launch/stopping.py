@@ -9,7 +9,8 @@ from slipway.containers.runtime.collective import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Asked from outside, on one node; every node passes it to its ranks."""
+    """Ask all ranks to stop. The request reaches one node from outside, and every node passes it to its
+    ranks."""
 
     why: str
     node: int  # the one that was asked
@@ -21,7 +22,7 @@ class Stop:
 
 
 def from_json(value: Json) -> Stop:
-    """Of a peer of this attempt; what is damaged all the same still stops."""
+    """Read the request of a peer in this attempt; a damaged one still stops."""
     record = value if isinstance(value, dict) else {}
     node, seconds = record.get("node"), record.get("seconds")
     return Stop(

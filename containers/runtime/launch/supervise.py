@@ -14,8 +14,8 @@ from pathlib import Path
 
 from slipway.containers.runtime import linux
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.endings import ExitReport
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
+from slipway.containers.runtime.exit_reports import ExitReport
 from slipway.containers.runtime.launch.stopping import Stop
 from slipway.containers.runtime.launch.team import Team
 from slipway.containers.runtime.observe.heartbeat import SAVING
@@ -35,7 +35,7 @@ _STOP_CODE = 128 + signal.SIGTERM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What a supervisor works with."""
+    """Hold what a supervisor works with."""
 
     settings: Settings
     team: Team
@@ -48,6 +48,8 @@ class Watch:
 
 
 class Supervisor:
+    """Watch the ranks of this node and its peers until it is known how the job ended."""
+
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.stopped: list[ExitReport] = []  # of ranks that ended well, or after they were asked to stop
@@ -58,7 +60,7 @@ class Supervisor:
         self._compared = 0.0
 
     def run(self) -> ExitReport:
-        """Until it is known how the job ended; then no rank of this node is left."""
+        """Return how the job ended; no rank of this node is left then."""
         while self.verdict is None:
             self._turn()
         self._end_ranks(self.verdict)
@@ -72,18 +74,18 @@ class Supervisor:
         raise NotImplementedError
 
     def conclude(self) -> None:
-        """Called at every turn; sets the verdict, once it is known."""
+        """Set the verdict once it is known. Called at every turn."""
         raise NotImplementedError
 
     def tell_paces(self, paces: Mapping[int, float]) -> None:
-        """Seconds a step of each rank of this node."""
+        """Pass on the seconds per step of each rank of this node."""
         raise NotImplementedError
 
     def say_farewell(self, verdict: ExitReport) -> None:
-        """The ranks of this node are gone."""
+        """Do what is left to do after the ranks of this node are gone."""
 
     def stop(self, asked: Stop) -> None:
-        """All ranks of all nodes may write a checkpoint in the time left, and nothing ends them before."""
+        """Ask all ranks of all nodes to save and end; none is killed before its time is over."""
         if self.kills_at is not None or self.verdict is not None:
             return
         grace = self._grace_seconds(asked)
@@ -95,7 +97,7 @@ class Supervisor:
         self.watch.peers.tell({"stop": asked.to_json()})
 
     def promised_seconds(self) -> float:
-        """What is left of the time that ranks were told they have."""
+        """Return what is left of the time that ranks were promised."""
         return 0.0 if self.kills_at is None else max(0.0, self.kills_at - time.monotonic())
 
     def _grace_seconds(self, asked: Stop) -> float:
@@ -178,7 +180,8 @@ class Supervisor:
         self.wait(_REAP_SECONDS, lambda: not team.running())
 
     def wait(self, seconds: float, is_over: Callable[[], bool]) -> None:
-        """Beats go on meanwhile, or the others would take us for dead. Who presses Ctrl-C does not wait."""
+        """Wait until `is_over` while heartbeats go on, or peers would take this node for dead. Ctrl-C ends
+        the wait."""
         ends = time.monotonic() + seconds
         while not is_over() and time.monotonic() < ends:
             self.watch.peers.poll(_POLL_SECONDS)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from slipway.containers.runtime import endings, linux
-from slipway.containers.runtime.endings import ExitReport
+from slipway.containers.runtime import exit_reports, linux
+from slipway.containers.runtime.exit_reports import ExitReport
 from slipway.containers.runtime.launch.guard import MARK_VARIABLE, Guard
 from slipway.containers.runtime.launch.rank import LAUNCHER_VARIABLE
 from slipway.containers.runtime.machine import Machine
@@ -25,6 +25,8 @@ _PAUSE_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankCommand:
+    """Say what to start for one rank."""
+
     rank: int
     module: str
     arguments: tuple[str, ...]
@@ -32,6 +34,8 @@ class RankCommand:
 
 
 class Team:
+    """Start, signal and reap the ranks of one node."""
+
     def __init__(self, machine: Machine, guard: Guard, pump: LogPump) -> None:
         self._machine = machine
         self._pump = pump
@@ -69,11 +73,11 @@ class Team:
         process.stderr.close()
 
     def running(self) -> dict[int, int]:
-        """Rank to process id."""
+        """Return the process ids of the running ranks, by rank."""
         return {self._ranks[pid]: pid for pid in self._processes}
 
     def reap(self) -> list[ExitReport]:
-        """How ranks ended since the last call, in order; strangers are reaped too, as process 1 must."""
+        """Return how ranks ended since the last call, in order; also reap strangers, as process 1 must."""
         found = []
         with suppress(ChildProcessError):
             while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
@@ -84,20 +88,23 @@ class Team:
         return found
 
     def signal(self, number: int) -> None:
-        """To the ranks alone: a data loader's worker that dies of it would spoil the checkpoint."""
+        """Signal the ranks alone: a data loader's worker that died of it would spoil the checkpoint."""
         for pid in self._processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
     def kill(self) -> None:
-        """Those that still run, and all that they started. The number of one that was reaped may be another's
-        by now; what it left behind is ours to find in `end`."""
+        """Kill the running ranks and their process groups.
+
+        The process id of a reaped rank may belong to another process by now; `end` finds what it left behind.
+        """
         for pid in self._processes:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """After the last rank: whatever they left, also what made a session of its own."""
+        """Kill whatever the ranks left behind, even in sessions of its own. Call it after the last rank
+        has ended."""
         self.kill()
         ends = time.monotonic() + _SWEEP_SECONDS
         while (
@@ -117,4 +124,4 @@ class Team:
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         out_of_memory = killed and linux.memory_kills(self._machine.root) > self._memory_kills
         words = self._pump.last_words(rank, _LAST_WORDS_SECONDS)
-        return endings.of_rank(rank, self._machine.host(), status, words, out_of_memory=out_of_memory)
+        return exit_reports.of_rank(rank, self._machine.host(), status, words, out_of_memory=out_of_memory)

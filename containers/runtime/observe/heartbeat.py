@@ -19,7 +19,7 @@ _LEAST_SECONDS = 1.0  # between two beats from one place
 
 
 class Heartbeat:
-    """Of no file, it does nothing: nobody watches this process."""
+    """Write where this rank is to a file. Without a file this is a no-op: no launcher is watching."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -29,16 +29,18 @@ class Heartbeat:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Heartbeat:
+        """Return the heartbeat that the launcher asked for in the environment."""
         given = environment.get(PROGRESS_VARIABLE)
         return cls(Path(given) if given else None)
 
     def at(self, where: str, own_seconds: float | None = None) -> None:
+        """Say where the rank is now, and how many seconds of its own work it has done since."""
         self._where = " ".join(where.splitlines())[:_MOST_CHARACTERS]
         self._own_seconds += own_seconds or 0.0
         self._write()
 
     def again(self) -> None:
-        """From the same place: something moves. May be called as often as one likes."""
+        """Show that something moves at the same place. May be called as often as one likes."""
         if time.monotonic() - self._last >= _LEAST_SECONDS:
             self._write()
 

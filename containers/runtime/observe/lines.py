@@ -12,7 +12,7 @@ _PLAIN = re.compile(rb"[\t\x20-\x7e]*")
 
 
 class LineCutter:
-    """Bytes in, whole lines out. A carriage return ends a line as well: progress bars redraw with it."""
+    """Cut bytes into whole lines. A carriage return ends a line too: progress bars redraw with it."""
 
     def __init__(self) -> None:
         self._begun = bytearray()
@@ -31,7 +31,7 @@ class LineCutter:
         return found
 
     def rest(self) -> list[str]:
-        """What the rank left without an end."""
+        """Return what the rank printed without a line end."""
         return [self._finish(b"")] if self._begun.strip(b"\r") else []
 
     def _begin(self, part: bytes) -> None:

@@ -46,26 +46,26 @@ class LogPump:
         self._thread.start()
 
     def say(self, line: str) -> None:
-        """A line of the launcher itself; never waits."""
+        """Log a line of the launcher itself; never waits."""
         self._ask(line)
 
     def carry(self, rank: int, stdout: int, stderr: int) -> None:
-        """Takes the two descriptors over."""
+        """Take over the two descriptors of a rank and log what it prints."""
         self._tails[rank] = deque(maxlen=_TAIL_LINES)
         self._ended[rank] = threading.Semaphore(0)
         self._ask(_Stream(rank=rank, descriptor=stdout, target=STDOUT))
         self._ask(_Stream(rank=rank, descriptor=stderr, target=STDERR))
 
     def last_words(self, rank: int, patience_seconds: float) -> Sequence[str]:
-        """Of a rank that has ended: what it said on stderr, from its last traceback on if there is one."""
+        """Return what an ended rank printed last on stderr, from its last traceback on if there is one."""
         self._ended[rank].acquire(timeout=patience_seconds)  # its last lines may still be in the pipe
         lines = list(self._tails[rank])
         begin = max((at for at, line in enumerate(lines) if _TRACEBACK in line), default=0)
         return lines[max(begin, len(lines) - _SHOWN_LINES) :]
 
     def close(self, patience_seconds: float) -> None:
-        """When all ranks are gone: carries what is left in the pipes, and does not wait for a stranger that
-        holds one open."""
+        """Carry what is left in the pipes, once all ranks are gone; do not wait for a stranger that holds
+        one open."""
         self._closing = True
         self._wake()
         self._thread.join(patience_seconds)
@@ -111,7 +111,7 @@ class LogPump:
 
 
 def _write(descriptor: int, text: str) -> None:
-    """Whole lines in one call where the kernel takes them; output that is gone stops nothing."""
+    """Write whole lines in one call where the kernel takes them; an output that is gone stops nothing."""
     rest = memoryview(text.encode("utf-8", errors="backslashreplace"))
     with suppress(OSError):
         while rest:

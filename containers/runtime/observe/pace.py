@@ -20,7 +20,7 @@ _MOST_NAMED = 20
 
 @dataclass(slots=True)
 class Pace:
-    """Of one rank, from what it writes at each step."""
+    """Measure one rank's pace from what it writes at each step."""
 
     _samples: deque[float] = field(default_factory=lambda: deque(maxlen=_STEPS))
     _last: tuple[int, float, float] | None = None  # step, clock, own seconds so far
@@ -42,12 +42,14 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankNode:
+    """Name the node that a rank runs on."""
+
     node: int
     host: str
 
 
 class Stragglers:
-    """On the main node, of all ranks."""
+    """Compare the pace of all ranks. Runs on the main node."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -60,7 +62,7 @@ class Stragglers:
         self._places |= dict.fromkeys(paces, place)
 
     def compare(self) -> None:
-        """Says of each rank once that it is slow; how slow it was at last is in the report."""
+        """Warn about each slow rank once; the report has its last pace."""
         if len(self._paces) < 2:
             return
         usual = statistics.median_low(self._paces.values())
@@ -74,7 +76,7 @@ class Stragglers:
                 self._say(f"warning: {self._named[rank]}")
 
     def report(self) -> list[str]:
-        """Of the whole job, for its end."""
+        """Return one line per slow rank of the whole job, for its end."""
         lines = [self._named[rank] for rank in sorted(self._named)]
         more = len(lines) - _MOST_NAMED
         return lines[:_MOST_NAMED] + ([f"and {more} more ranks were slow"] if more > 0 else [])

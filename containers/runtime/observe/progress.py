@@ -47,9 +47,9 @@ class Progress:
                 seen.pace.note(content)
 
     def stuck(self, ranks: Iterable[int]) -> dict[int, str]:
-        """Of the ranks as `look` found them: who has not moved for too long, and where that was.
+        """Return the ranks that have not moved for too long, and where that was, as `look` found them.
 
-        One that never beats is not judged.
+        A rank that never sent a heartbeat is not judged.
         """
         now = time.monotonic()
         found = {}
@@ -60,7 +60,7 @@ class Progress:
         return found
 
     def paces(self) -> dict[int, float]:
-        """Seconds a step, of the ranks that have done enough of them."""
+        """Return the seconds per step of the ranks that have done enough steps."""
         known = {rank: seen.pace.seconds() for rank, seen in self._seen.items()}
         return {rank: seconds for rank, seconds in known.items() if seconds is not None}
 

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ _MOST_LINE_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """None is what this training does not measure."""
+    """Record the measurements of one step; None is what this training does not measure."""
 
     step: int
     loss: float
@@ -41,7 +41,8 @@ class StepRecord:
 
 
 class Telemetry:
-    """Files are written where `folder` is given (rank 0, commonly); every rank beats."""
+    """Write steps and events to files if `folder` is given (commonly on rank 0); every rank sends
+    heartbeats."""
 
     def __init__(
         self,
@@ -67,7 +68,8 @@ class Telemetry:
 
     @classmethod
     def of(cls, contract: LaunchContract, *, tensorboard: bool = True) -> Telemetry:
-        """Rank 0 writes below the contract's logs, if it says where they are."""
+        """Open the telemetry of this rank. Rank 0 writes below the contract's logs, if it says where they
+        are."""
         given = os.environ.get(PROGRESS_VARIABLE)
         folder = Path(contract.logs) if contract.logs and contract.rank == 0 else None
         progress = Path(given) if given else None
@@ -89,7 +91,8 @@ class Telemetry:
             sink.append(encode(step, now))
 
     def beat(self, where: str) -> None:
-        """The launcher ends a rank whose file stays the same too long; call it also in long work between."""
+        """Send a heartbeat. The launcher ends a rank that sends none for too long: call it in long work
+        between steps."""
         self._beat.at(where)
 
     def _line(self, step: StepRecord, now: float) -> bytes:
@@ -102,22 +105,8 @@ class Telemetry:
         return json.dumps(record, allow_nan=False).encode() + b"\n"
 
 
-def read_steps(path: Path) -> Iterator[dict[str, object]]:
-    """Each step once, in order: what an attempt did again replaces what those before it did."""
-    steps: dict[int, dict[str, object]] = {}
-    with path.open("rb") as file:
-        for line in file:
-            with suppress(ValueError):
-                record = json.loads(line)
-                if isinstance(record, dict) and type(record.get("step")) is int:
-                    steps[record["step"]] = record
-    last = max((_attempt(record) for record in steps.values()), default=0)
-    done = max((step for step, record in steps.items() if _attempt(record) == last), default=0)
-    return iter([steps[step] for step in sorted(steps) if step <= done or _attempt(steps[step]) == last])
-
-
 class _Sink:
-    """Appends whole records; after a failure it goes on with the next one, and says so once."""
+    """Append whole records; after a failure it goes on with the next one, and says so once."""
 
     def __init__(self, path: Path, *, first: bytes = b"", ends_lines: bool = False) -> None:
         self._path = path
@@ -153,7 +142,7 @@ class _Sink:
             self._write(self._first)
 
     def _write(self, record: bytes) -> None:
-        """One call, so that a crash tears at most this record; what a full disk takes of it is taken back."""
+        """Append in one call, so that a crash tears at most this record; undo what a full disk took of it."""
         assert self._descriptor is not None
         before = os.fstat(self._descriptor).st_size
         written = 0
@@ -167,7 +156,7 @@ class _Sink:
 
 
 def _drop_torn_line(path: Path) -> None:
-    """What a crash left of the last line is no line, and would spoil the next."""
+    """Drop the part of a line that a crash left: it would spoil the next one."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         start = file.seek(max(0, size - _MOST_LINE_BYTES))
@@ -184,8 +173,3 @@ def _event(step: StepRecord, now: float) -> bytes:
 def _known(step: StepRecord) -> dict[str, float]:
     fields: Mapping[str, float | None] = asdict(step)
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _attempt(record: Mapping[str, object]) -> int:
-    attempt = record.get("attempt")
-    return attempt if isinstance(attempt, int) else 0

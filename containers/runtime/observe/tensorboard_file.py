@@ -64,7 +64,7 @@ def _scalar(tag: str, value: float) -> bytes:
 
 
 def _as_float32(value: float) -> float:
-    """struct refuses what a float32 cannot hold; a chart shows it as infinite."""
+    """Return infinity for what a float32 cannot hold (struct refuses it); a chart shows it."""
     try:
         struct.pack("<f", value)
     except OverflowError:

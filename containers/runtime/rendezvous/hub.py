@@ -123,7 +123,7 @@ class Hub(Peers):
         return f"{len(absent)} of {self.member.nodes} nodes did not arrive in time: node index {named}"
 
     def _dismiss(self) -> None:
-        """Who connects and says nothing holds a descriptor for no reason."""
+        """Close connections that say nothing: each holds a descriptor for no reason."""
         now = time.monotonic()
         for link in list(self._strangers):
             if now - link.born > _PROOF_SECONDS:

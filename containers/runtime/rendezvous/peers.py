@@ -19,14 +19,14 @@ _LONGEST_BEAT_SECONDS = 1.0
 
 
 class StoppedBeforeStart(Interruption):
-    """Asked to end before the training had begun."""
+    """The job was asked to end before the training had begun."""
 
     exit_code = 143
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerMember:
-    """What every launcher tells of itself when it joins."""
+    """Hold what every launcher tells about itself when it joins."""
 
     key: bytes
     node: int
@@ -38,7 +38,7 @@ class PeerMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerEvent:
-    """A message, or that the node is lost, and why."""
+    """Carry a message of a node, or say that the node is lost and why."""
 
     node: int
     message: Message | None = None
@@ -58,12 +58,15 @@ class Peers:
         self._listened = time.monotonic()
 
     def meet(self, deadline: float) -> int:
-        """Waits until all nodes are there and healthy; gives the port for the training's own rendezvous."""
+        """Wait until all nodes are there and healthy; return the port for the training's own rendezvous."""
         raise NotImplementedError
 
     def poll(self, timeout: float) -> list[PeerEvent]:
-        """What came within `timeout` seconds. Reads before it judges silence: a launcher that was itself
-        stopped for a while finds its peers' beats waiting."""
+        """Return what came within `timeout` seconds.
+
+        It reads before it judges silence: a launcher that was itself stopped finds its peers' heartbeats
+        waiting.
+        """
         self._beat()
         for key, _ in self.selector.select(min(timeout, self._beat_seconds)):
             self.ready(key.data)
@@ -83,7 +86,7 @@ class Peers:
         self.selector.close()
 
     def ready(self, who: object) -> None:
-        """Something to read that is no link of a member: the hub's door."""
+        """Handle something readable that is no link of a member: the listening socket of the hub."""
 
     def watch(self, link: PeerLink) -> None:
         self.selector.register(link.connection, selectors.EVENT_READ, link)
@@ -103,8 +106,11 @@ class Peers:
                 del self.links[node]
 
     def _forgive_own_absence(self) -> None:
-        """Silence counts while we listen. What kept us from it (a paused machine, a starved one) may have
-        kept a peer from speaking: two launchers that wake together must not take each other for dead."""
+        """Count silence only while this launcher listens.
+
+        What paused or starved it may have done the same to a peer: two launchers that wake together must not
+        take each other for dead.
+        """
         now = time.monotonic()
         absent = now - self._listened
         self._listened = now
@@ -130,7 +136,7 @@ class Peers:
 
 
 class Alone(Peers):
-    """A job of one node."""
+    """Stand for the peers of a job with one node: there are none."""
 
     def __init__(self, member: PeerMember, doorbell: SignalPipe, port: int) -> None:
         super().__init__(member, doorbell, heartbeat_seconds=_BEATS * _LONGEST_BEAT_SECONDS)

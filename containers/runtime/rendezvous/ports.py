@@ -16,7 +16,7 @@ def candidates(first: int) -> range:
 
 
 def listen(first: int) -> socket.socket:
-    """Peers try the same ports, and go on until one answers with a proof of this run."""
+    """Listen on the first free port. Peers try the same ports until one answers with a proof of this run."""
     for port in candidates(first):
         if (listener := _bound(port)) is not None:
             listener.listen(_BACKLOG)
@@ -28,7 +28,7 @@ def listen(first: int) -> socket.socket:
 
 
 def free_port(first: int) -> int:
-    """For the training's own rendezvous, which binds it in a moment."""
+    """Find a free port for the training's own rendezvous, which binds it in a moment."""
     with listen(first) as listener:
         return int(listener.getsockname()[1])
 

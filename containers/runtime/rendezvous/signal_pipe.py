@@ -11,6 +11,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 class SignalPipe:
+    """Turn the stop signals of this process into bytes that a selector can wait for."""
+
     def __init__(self) -> None:
         self._read_end, write_end = os.pipe()
         os.set_blocking(self._read_end, False)
@@ -23,7 +25,7 @@ class SignalPipe:
         return self._read_end
 
     def rung(self) -> list[int]:
-        """The signals since the last call, in order; without the deaths of children."""
+        """Return the stop signals received since the last call, in order."""
         try:
             found = os.read(self._read_end, 4096)
         except BlockingIOError:
@@ -32,4 +34,4 @@ class SignalPipe:
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """The wake-up descriptor has it already."""
+    """Do nothing: the wake-up descriptor has the signal already."""

@@ -7,8 +7,8 @@ import select
 import socket
 import time
 
-from slipway.containers.runtime.endings import from_json
 from slipway.containers.runtime.errors import Interruption, Refusal
+from slipway.containers.runtime.exit_reports import from_json
 from slipway.containers.runtime.rendezvous import ports, wire
 from slipway.containers.runtime.rendezvous.peers import PeerMember, Peers
 from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
@@ -68,7 +68,7 @@ class Spoke(Peers):
         )
 
     def _introduced(self, connection: socket.socket) -> PeerLink | None:
-        """A link to the main node of this attempt; None if anyone else listens on that port."""
+        """Return a link to the main node of this attempt, or None if anything else listens on that port."""
         link = PeerLink(connection, self._address)
         nonce = secrets.token_hex(16)
         banner = self._answer(link)

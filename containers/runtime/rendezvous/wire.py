@@ -21,8 +21,10 @@ _READ_BYTES = 64 << 10
 
 
 def key(run: str, attempt: int, secret: str) -> bytes:
-    """Keeps a stale attempt and another job out. Who reads the job's id can compute it, unless the backend
-    gives a secret."""
+    """Derive the key that keeps a stale attempt and other jobs out.
+
+    Whoever reads the job's id can compute it, unless the backend gives a secret.
+    """
     return hashlib.sha256(f"slipway launch\0{run}\0{attempt}\0{secret}".encode()).digest()
 
 
@@ -39,7 +41,7 @@ def is_proof(own_key: bytes, nonce: str, speaker: str, given: object) -> bool:
 
 
 class PeerLink:
-    """One connection that never blocks: what cannot be sent yet waits, what is half received too."""
+    """Wrap one connection that never blocks: unsent and half-received messages wait."""
 
     def __init__(self, connection: socket.socket, address: str) -> None:
         connection.setblocking(False)
@@ -71,14 +73,14 @@ class PeerLink:
             self.lost = self.lost or f"the connection broke ({error.strerror})"
 
     def receive(self) -> list[Message]:
-        """All whole messages; after the last, `lost` says whether the peer is gone."""
+        """Return all whole messages; after the last, `lost` says whether the peer is gone."""
         self._fill()
         found = list(self._inbox)
         self._inbox.clear()
         return found
 
     def receive_one(self) -> Message | None:
-        """The next, and only it: what follows belongs to whoever has the link then."""
+        """Return the next message only: what follows belongs to the next owner of the link."""
         self._fill()
         return self._inbox.popleft() if self._inbox else None
 

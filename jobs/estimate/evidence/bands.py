@@ -38,7 +38,7 @@ _NOTHING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """What published rows say of estimates with this word on this kind of device."""
+    """Hold what published rows say about estimates with this word on this kind of device."""
 
     word: str
     device: str
@@ -67,7 +67,7 @@ class Band:
 
 
 def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:
-    """A row for every word and device, those without a trial too."""
+    """Yield one band per word and device, including those without a trial."""
     for word in WORDS:
         for device in _DEVICES:
             own = [each for each in trials if (each.word, each.device) == (word, device)]
@@ -110,9 +110,10 @@ def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
 
 
 def _within(trials: Sequence[Trial]) -> float | None:
-    """The least band that a further row like these stays in nine times of ten: the split-conformal quantile.
+    """Return the smallest band that a further row like these stays in nine times of ten (split-conformal
+    quantile).
 
-    Rounded up, so that the rows which it is made of lie in what is printed.
+    It is rounded up, so that the rows which it is made of lie in what is printed.
     """
     if len(trials) < LEAST_ROWS or len({trial.table for trial in trials}) < LEAST_TABLES:
         return None

@@ -23,7 +23,7 @@ FITTABLE = 0.03  # of a step that must be communication before a network efficie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """For what a calibration is looked up. `workload` prefers rows of its name among equals."""
+    """Name what a calibration is looked up for. `workload` prefers rows of its name among equals."""
 
     instance: str
     model_name: str
@@ -76,7 +76,7 @@ def find_calibration(rows: Sequence[Measurement], asked: Asked) -> Known:
 
 
 def merged(ours: Iterable[Measurement], own: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """The user's rows take the place of ours for the same model on the same family."""
+    """Return ours and the user's rows; the user's replace ours for the same model on the same family."""
     known = {(row.family, row.model) for row in own}
     return (*own, *(row for row in ours if (row.family, row.model) not in known))
 
@@ -84,10 +84,11 @@ def merged(ours: Iterable[Measurement], own: Sequence[Measurement]) -> tuple[Mea
 def fit_measurement(
     row: Measurement, asked: Asked, own: Sequence[Measurement], ours: Sequence[Measurement]
 ) -> Measurement:
-    """The row with the number that it gives. `own` are the user's others, `ours` what they take the place of.
+    """Return the row with the number that it gives. `own` are the user's other rows, `ours` those that they
+    replace.
 
-    Utilisation, by inverting the whole step; or network efficiency, where a smaller run of the user's gave
-    utilisation and enough of this one's step is communication.
+    The number is the utilisation, by inverting the whole step; or the network efficiency, if a smaller run of
+    the user gave utilisation and enough of this one's step is communication.
     """
     base = _smaller(row, own)
     if base is not None and base.utilisation is not None:
@@ -136,7 +137,7 @@ def _same(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
 
 
 def _smallest(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
-    """Of its model: the run of fewest nodes, in which least is communication."""
+    """Return the run of the same model with fewest nodes, which has least communication."""
     fitted = [row for row in own if row.utilisation is not None]
     return min(fitted, key=lambda row: _preference(row, asked), default=None)
 
@@ -147,7 +148,7 @@ def _preference(row: Measurement, asked: Asked) -> tuple[bool, bool, int]:
 
 
 def _nearest_model(family: Sequence[Measurement], asked: Asked) -> Measurement | None:
-    """Decoders are nearer to decoders, then by the width of their layers."""
+    """Return the nearest model: a decoder for a decoder, then by the width of the layers."""
 
     def distance(row: Measurement) -> tuple[bool, float, int]:
         shape = shape_of(row.model)
@@ -164,6 +165,7 @@ def _efficiency(family: Sequence[Measurement]) -> float | None:
 
 
 def _rescaled(row: Measurement, cluster: Hardware) -> float:
-    """A utilisation is a share of the peak that it was divided by, which the catalogue may see otherwise."""
+    """Scale a utilisation to the peak in the catalogue, which may differ from the one that it was divided
+    by."""
     assert row.utilisation is not None
     return row.utilisation * row.peak_tflops * 1e12 / cluster.peak_flops

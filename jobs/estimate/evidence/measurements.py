@@ -25,7 +25,7 @@ _LARGEST_FILE = 10_000  # rows: beyond it somebody named the wrong file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One row: what ran, how fast it was, and the two numbers that it gives (None: it gave none)."""
+    """Hold one row: what ran, how fast it was, and the two numbers that it gives (None: it gave none)."""
 
     name: str  # of the table or the run it comes from
     instance: str
@@ -67,7 +67,7 @@ def our_measurements() -> tuple[Measurement, ...]:
 
 
 def decode_measurements(text: str, where: str) -> tuple[Measurement, ...]:
-    """Every mistake names the file and the line."""
+    """Decode a CSV of measurements; every mistake names the file and the line."""
     return read_rows(text, where, [each.name for each in fields(Measurement)], _decode, most=_LARGEST_FILE)
 
 

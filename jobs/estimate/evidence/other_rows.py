@@ -24,7 +24,8 @@ _MOST_ROWS = 10_000
 
 
 def _nvidia(*, tflops: float, memory_gib: float, link: float, network: float, kind: str) -> Hardware:
-    """One node of eight: NVLink in one direction and the node's network, in gigabytes a second."""
+    """Describe a node of eight GPUs: NVLink in one direction and the node's network, in gigabytes per
+    second."""
     return Hardware(
         nodes=1,
         devices_per_node=8,
@@ -55,7 +56,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One published row: what ran, how fast it was, and in which table it stands."""
+    """Hold one published row: what ran, how fast it was, and which table printed it."""
 
     table: str
     device: str  # in the words of jobs/catalogue/accelerators.py
@@ -87,7 +88,8 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Published:
 
 
 def _cluster(hardware: str, nodes: int, devices: int) -> Hardware:
-    """`devices` may be fewer than the nodes have: a run on one device of eight."""
+    """Return the hardware of a row. `devices` may be fewer than the nodes have: a run on one device of
+    eight."""
     known = HARDWARE.get(hardware)
     own = replace(known, nodes=nodes) if known else cluster_of(instance_type(hardware), nodes)
     return replace(own, devices_per_node=devices // nodes)

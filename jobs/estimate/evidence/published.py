@@ -16,7 +16,6 @@ __all__ = [
     "LIMIT",
     "TABLES",
     "Checked",
-    "Job",
     "Row",
     "Table",
     "calibrate",
@@ -40,7 +39,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """One row, ours beside the published one."""
+    """Hold one row: our prediction and the published number."""
 
     table: str
     nodes: int
@@ -80,13 +79,14 @@ def calibrate(table: Table) -> Calibration:
 
 
 def stranger(table: Table) -> Calibration:
-    """As if the table had never been printed: what its family's other one gives, and else the prior."""
+    """Calibrate as if the table had never been printed: from its family's other table, else the prior."""
     other = next(each for each in TABLES.values() if each.instance == table.instance and each is not table)
     return replace(calibrate(other), network_efficiency=efficiency_of(other))
 
 
 def efficiency_of(table: Table) -> float | None:
-    """None where too little of the second row is communication: the class's prior is better than that fit."""
+    """Fit the network efficiency; return None if the second row has too little communication for a better
+    value than the prior."""
     first, second = table.rows[:2]
     own = fit_utilisation(
         table.shape,
@@ -110,7 +110,7 @@ def efficiency_of(table: Table) -> float | None:
 
 
 def rate_of(table: Table, row: Row) -> float:
-    """Sequences a second; of a table of times what its steps took without the start-up."""
+    """Return sequences per second; for a table of times, what its steps took without the start-up."""
     if row.sequences_per_second is not None:
         return row.sequences_per_second
     assert table.job is not None, f"table {table.name} prints times and names no job"
@@ -151,7 +151,7 @@ def _compared(table: Table, row: Row, made: Throughput) -> tuple[float, float, s
 
 
 def _check_dollars(table: Table) -> Iterator[Checked]:
-    """Exact: the throughput is given."""
+    """Check tokens per dollar exactly: the throughput is given."""
     for row in table.rows:
         if row.tokens_per_dollar is None or table.usd_per_node_hour is None:
             continue

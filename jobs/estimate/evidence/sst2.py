@@ -31,7 +31,8 @@ class Assumed:
 
 
 def epochs_by_length() -> Iterator[Assumed]:
-    """One epoch, predicted from the class's prior, with the times that such a prediction was off by."""
+    """Yield one epoch per length, predicted from the class's prior, with the range of times that its
+    errors allow."""
     instance = instance_type(_INSTANCE)
     own, cluster = WORKLOADS["gpt-j-6b-sst2"], cluster_of(instance, 1)
     band = find_band("predicted", device_of(instance)).within

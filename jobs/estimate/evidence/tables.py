@@ -17,7 +17,7 @@ from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedJob:
-    """What a table that prints times ran: whole epochs over so many examples."""
+    """Hold what a table of times ran: whole epochs over so many examples."""
 
     examples: int
     epochs: int

@@ -23,7 +23,7 @@ from slipway.jobs.estimate.work.rate import throughput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One published row beside what an estimate would have said of it."""
+    """Compare one published row with what an estimate would have said of it."""
 
     word: str  # of calibrations.WORDS
     device: str
@@ -37,7 +37,7 @@ class Trial:
 
 
 def trials() -> Iterator[Trial]:
-    """Every published row: those of the articles (tables.py) and those of other people (other_rows.csv)."""
+    """Yield every published row: from the articles (tables.py) and from other people (other_rows.csv)."""
     rows = [*(row for table in TABLES.values() for row in _rows(table)), *other_rows()]
     for row in rows:
         yield _trial(row, _without(row.table))
@@ -66,7 +66,7 @@ def _without(table: str) -> tuple[Measurement, ...]:
 
 
 def _others(row: Published) -> tuple[Measurement, ...]:
-    """What is known of the family's other models: network efficiency may come from there."""
+    """Return what is known of the family's other models, which may give a network efficiency."""
     return tuple(each for each in _without(row.table) if each.model != row.asked.model_name)
 
 

@@ -21,7 +21,7 @@ _LOGIT_BYTES = 6.0  # in 16 bit, and once in 32 for the loss
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes on the device that holds most."""
+    """Count the bytes on the device that holds most."""
 
     weights: float
     gradients: float
@@ -64,7 +64,8 @@ def _shard_ranks(model: Model, cluster: Hardware, layout: Layout) -> int:
 
 
 def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
-    """Of the first stage, which keeps most micro-batches, and the logits of the last where it is the same."""
+    """Count the first stage's activations, as it keeps most micro-batches, and the logits if it is also
+    the last."""
     tokens = layout.micro_batch * model.sequence_length
     own = tokens * model.hidden_size
     layers = model.layers / layout.pipeline
@@ -80,7 +81,8 @@ def _bytes_per_value(model: Model, layout: Layout) -> float:
 
 
 def _bytes_within_layer(model: Model, layout: Layout) -> float:
-    """Of each value of a layer's input: ten on every device of a tensor group, and a share of the rest."""
+    """Count bytes per value of a layer's input: ten on every device of a tensor group, and a share of the
+    rest."""
     width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
     return 10.0 + (8.0 + 4.0 * width) / layout.tensor
 

@@ -6,9 +6,7 @@ Parameters are those of the classes that train them, which a test counts on the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
-from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import Model
 
 _MASKED = (
@@ -31,7 +29,7 @@ def _bert(layers: int, hidden: int, heads: int, sequence: int, parameters: float
 
 
 def _classifier(layers: int, vocabulary: int, parameters: float) -> Model:
-    """BERT's base width with a classification head: no position reaches the vocabulary."""
+    """Describe BERT's base width with a classification head: no position reaches the vocabulary."""
     return Model(
         layers=layers,
         hidden_size=768,
@@ -74,7 +72,8 @@ MODELS: Mapping[str, Model] = {
 
 
 def length_name(name: str, sequence_length: int) -> str:
-    """The name under which a model of this sequence length is measured: bert-large at 512 is bert-large-512.
+    """Return the name under which a model of this sequence length is measured: bert-large at 512 is
+    bert-large-512.
 
     A model's rate at one length says little of another, so the two are not the same model to a calibration.
     """
@@ -85,15 +84,5 @@ def length_name(name: str, sequence_length: int) -> str:
 
 
 def shape_of(name: str) -> Model | None:
-    """The model of that name, or the one of which it is another length; None: not ours."""
+    """Return the model of that name, or the one that it is another length of; None if it is not ours."""
     return MODELS.get(name) or MODELS.get(name.rpartition("-")[0])
-
-
-def find_model(name: str) -> Model:
-    if name in MODELS:
-        return MODELS[name]
-    close = get_close_matches(name, MODELS, n=1)
-    raise CannotEstimate(
-        f"unknown model '{name}'",
-        hint=f"did you mean {close[0]}?" if close else f"known are {', '.join(MODELS)}",
-    )

@@ -38,7 +38,7 @@ class Throughput:
 def throughput(
     model: Model, cluster: Hardware, layout: Layout, calibration: Calibration | None = None
 ) -> Throughput:
-    """What is left None in `calibration` is the prior of the cluster's class."""
+    """Estimate the throughput; what is None in `calibration` comes from the prior of the hardware's class."""
     taken = step(model, cluster, layout, calibration or Calibration())
     sequences = replicas(model, cluster, layout) * layout.micro_batch * accumulation(model, cluster, layout)
     rate = sequences / taken.seconds
@@ -60,7 +60,7 @@ def fit_utilisation(
     sequences_per_second: float,
     network_efficiency: float | None = None,
 ) -> Calibration:
-    """The utilisation with which the model gives this measured rate."""
+    """Return the utilisation with which the model gives this measured rate."""
     _refuse_rate(sequences_per_second)
 
     def rate(utilisation: float) -> float:
@@ -80,7 +80,7 @@ def fit_utilisation(
 def fit_network_efficiency(
     model: Model, cluster: Hardware, layout: Layout, *, sequences_per_second: float, utilisation: float
 ) -> Calibration:
-    """From a row of more nodes, given the utilisation of a smaller one."""
+    """Fit the network efficiency to a row of more nodes, given the utilisation of a smaller one."""
     _refuse_rate(sequences_per_second)
     own = Calibration(utilisation=utilisation)
 
@@ -99,7 +99,7 @@ def fit_network_efficiency(
 
 
 def _solve(rate: Callable[[float], float], wanted: float) -> float | None:
-    """Rates grow with both fitted numbers."""
+    """Find the number that gives the wanted rate, by bisection: rates grow with both fitted numbers."""
     if rate(1.0) < wanted:
         return None
     low, high = _LEAST, 1.0

@@ -20,7 +20,7 @@ LARGEST_AMOUNT = 1e21  # of FLOP/s, bytes and parameters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A transformer, as its paper describes it."""
+    """Describe a transformer as its paper does."""
 
     layers: int
     hidden_size: int
@@ -59,7 +59,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """Equal nodes of equal devices. A processor that trains by itself is one device a node."""
+    """Describe equal nodes of equal devices. A CPU that trains by itself is one device per node."""
 
     nodes: int
     devices_per_node: int
@@ -96,7 +96,7 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How the work is split. Say accumulation_steps or global_batch (sequences of a whole step), not both."""
+    """Say how the work is split. Set accumulation_steps or global_batch (sequences per step), not both."""
 
     micro_batch: int  # sequences that one model replica takes at a time
     accumulation_steps: int | None = None
@@ -132,7 +132,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The two fitted numbers; None is the prior of the cluster's class (priors.py)."""
+    """Hold the two fitted numbers; None is the prior of the hardware's class (priors.py)."""
 
     utilisation: float | None = None  # of the peak, while a device computes
     network_efficiency: float | None = None  # of what one node injects
@@ -145,7 +145,7 @@ class Calibration:
 
 
 def replicas(model: Model, cluster: Hardware, layout: Layout) -> int:
-    """How many copies of the model work side by side; refuses what cannot be split so."""
+    """Return how many copies of the model work side by side; refuse a layout that cannot be split so."""
     if layout.pipeline > 1 and layout.sharding in ("zero2", "zero3"):
         raise CannotEstimate(
             f"sharding is {layout.sharding} with {layout.pipeline} pipeline stages, and DeepSpeed runs no "
@@ -174,7 +174,7 @@ def replicas(model: Model, cluster: Hardware, layout: Layout) -> int:
 
 
 def accumulation(model: Model, cluster: Hardware, layout: Layout) -> int:
-    """Micro-batches of one replica in one step."""
+    """Return the number of micro-batches of one replica in one step."""
     if layout.global_batch is None:
         return layout.accumulation_steps or 1
     at_once = replicas(model, cluster, layout) * layout.micro_batch

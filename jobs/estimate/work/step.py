@@ -19,7 +19,7 @@ _BUCKET_BYTES = 25e6  # in which frameworks send gradients
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
-    """Seconds of one step, all of them exposed: what travels under computation is in no field."""
+    """Hold the seconds of one step, all of them exposed: what overlaps with computation is in no field."""
 
     compute: float
     bubble: float
@@ -32,14 +32,10 @@ class StepTime:
     def seconds(self) -> float:
         return sum(float(getattr(self, each.name)) for each in fields(self))
 
-    @property
-    def communication(self) -> float:
-        return self.tensor + self.pipeline + self.data
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Split:
-    """What all parts of a step ask about."""
+    """Hold what all parts of a step ask about."""
 
     model: Model
     cluster: Hardware
@@ -52,7 +48,8 @@ class _Split:
 
     @property
     def replicas_in_node(self) -> int:
-        """Ranks are laid as Megatron lays them: the parts of a tensor first, then replicas, then stages."""
+        """Count the replicas in a node in Megatron's order: the parts of a tensor first, then replicas,
+        then stages."""
         return max(1, min(self.replicas, self.cluster.devices_per_node // self.layout.tensor))
 
     @property
@@ -62,7 +59,7 @@ class _Split:
 
     @property
     def backward_seconds(self) -> float:
-        """Of one micro-batch; recomputed layers run in it too."""
+        """Return the backward seconds of one micro-batch; recomputed layers run in it too."""
         extra = 1.0 if self.layout.checkpointing == "full" else 0.0
         return self.micro_seconds * (BACKWARD + extra) / (1 + BACKWARD + extra)
 
@@ -107,16 +104,17 @@ def _split(model: Model, cluster: Hardware, layout: Layout, calibration: Calibra
 
 
 def uneven(model: Model, layout: Layout) -> float:
-    """Times an even split: all stages wait for the one that holds most layers."""
+    """Return the slowdown against an even split: all stages wait for the one that holds most layers."""
     parts = layout.pipeline * _chunks(layout)
     return math.ceil(model.layers / parts) * parts / model.layers
 
 
 def _between_matrices(narrow_width: float, model: Model) -> float:
-    """Times the utilisation's own layers: norms, dropout and the like take their share of a narrow layer.
+    """Scale the utilisation to a layer of another width: norms, dropout and the like take their share of a
+    narrow layer.
 
     Their time grows with the width and that of the matrices with its square, so a wider model computes nearer
-    to the peak. A table of one model is not touched by it.
+    to the peak. A table of one model is not affected.
     """
     return (1 + narrow_width / model.hidden_size) / (1 + narrow_width / REFERENCE_WIDTH)
 
@@ -126,7 +124,8 @@ def _chunks(layout: Layout) -> int:
 
 
 def _tensor_seconds(split: _Split) -> float:
-    """Of one micro-batch on one stage: each layer adds up its activations twice forward, twice backward."""
+    """Return the tensor-parallel seconds of one micro-batch on one stage: each layer adds up its
+    activations twice forward and twice backward."""
     degree, model, layout = split.layout.tensor, split.model, split.layout
     if degree == 1:
         return 0.0
@@ -145,7 +144,8 @@ def _tensor_seconds(split: _Split) -> float:
 
 
 def _pipeline_seconds(split: _Split) -> float:
-    """Of one micro-batch: activations to the next stage and their gradients back, where a node ends."""
+    """Return the pipeline seconds of one micro-batch: activations go to the next stage and gradients back
+    across nodes."""
     layout, cluster = split.layout, split.cluster
     if layout.pipeline == split.stages_in_node:
         return 0.0
@@ -173,7 +173,8 @@ def _data_seconds(split: _Split) -> float:
 
 
 def _fully_sharded_seconds(split: _Split) -> float:
-    """Every micro-batch gathers the parameters twice and reduces the gradients once."""
+    """Return the seconds of full sharding: every micro-batch gathers the parameters twice and reduces the
+    gradients once."""
     layout = split.layout
     group = min(split.replicas, _shard_group(split))
     gather = 2 * _one_way(split, layout.parameter_bytes, group)
@@ -192,7 +193,7 @@ def _shard_group(split: _Split) -> int:
 
 
 def _between_copies(split: _Split, group: int, copies: int) -> float:
-    """The gradients of each shard, added up over the copies: once a step."""
+    """Return the seconds to add up each shard's gradients over the copies, once a step."""
     share_of_a_node = min(1.0, split.replicas_in_node / group)
     nodes = copies if group >= split.replicas_in_node else split.replicas // split.replicas_in_node
     sent = _held_by_node(split) * share_of_a_node * split.layout.gradient_bytes * _ring(nodes)
@@ -200,7 +201,8 @@ def _between_copies(split: _Split, group: int, copies: int) -> float:
 
 
 def _one_way(split: _Split, bytes_each: float, ranks: int) -> float:
-    """A reduce-scatter or an all-gather of all that a replica holds, among this many replicas."""
+    """Return the seconds of a reduce-scatter or all-gather of all that a replica holds, among this many
+    replicas."""
     in_node = min(ranks, split.replicas_in_node)
     nodes = math.ceil(ranks / in_node)
     seconds = 0.0
@@ -217,7 +219,7 @@ def _one_way(split: _Split, bytes_each: float, ranks: int) -> float:
 
 
 def _held_by_node(split: _Split) -> float:
-    """Parameters of which a node has at least one copy."""
+    """Return the parameters of which a node has at least one copy."""
     stages = split.stages_in_node / split.layout.pipeline
     return (
         parameter_count(split.model) * stages * min(1.0, split.cluster.devices_per_node / split.layout.tensor)
@@ -225,5 +227,5 @@ def _held_by_node(split: _Split) -> float:
 
 
 def _ring(members: int) -> float:
-    """What each member of an all-reduce sends, in units of what is added up."""
+    """Return what each member of an all-reduce sends, in units of what is added up."""
     return 2 * (members - 1) / members

@@ -12,7 +12,8 @@ BACKWARD = 2.0  # times the forward pass: the gradients of the inputs, and those
 
 
 def parameter_count(model: Model) -> float:
-    """As given, else counted: one matrix for the vocabulary, norms and biases of a layer, no positions."""
+    """Return the given count, else count: one vocabulary matrix, norms and biases of each layer, no
+    positions."""
     if model.parameters is not None:
         return float(model.parameters)
     norms_and_biases = 13 * model.hidden_size
@@ -21,17 +22,17 @@ def parameter_count(model: Model) -> float:
 
 
 def forward_flops(model: Model) -> float:
-    """Of one sequence."""
+    """Return the forward FLOPs of one sequence."""
     return _layer_flops(model) * model.layers + _head_flops(model)
 
 
 def training_flops(model: Model) -> float:
-    """Of one sequence, forward and backward; what is computed twice to save memory is not in it."""
+    """Return the FLOPs of one sequence, forward and backward, without what is recomputed to save memory."""
     return forward_flops(model) * (1 + BACKWARD)
 
 
 def recomputed_flops(model: Model, layout: Layout) -> float:
-    """Of one sequence: what checkpointing computes a second time."""
+    """Return the FLOPs of one sequence that checkpointing computes a second time."""
     if layout.checkpointing == "full":
         return _layer_flops(model) * model.layers
     if layout.checkpointing == "selective":  # the attention matrices only (Korthikanti et al. 2022)
@@ -45,7 +46,7 @@ def _layer_flops(model: Model) -> float:
 
 
 def _score_flops(model: Model) -> float:
-    """Queries by keys, and the result by values. A fused kernel passes over what a causal mask hides."""
+    """Count queries by keys, and the result by values. A fused kernel skips what a causal mask hides."""
     computed = 0.5 if model.causal else 1.0
     return 4.0 * model.sequence_length**2 * model.hidden_size * computed
 

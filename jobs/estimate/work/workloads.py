@@ -120,14 +120,14 @@ def names() -> tuple[str, ...]:
 
 
 def with_settings(workload: Workload, settings: Mapping[str, str]) -> Workload:
-    """`--set key=value` of a model: fields of its layout, sequence_length, sequences."""
+    """Apply `--set key=value` to a model: fields of its layout, sequence_length, sequences."""
     for name, text in settings.items():
         workload = _with_setting(workload, name, text)
     return workload
 
 
 def at_length(workload: Workload, sequence_length: int) -> Workload:
-    """The same with sequences of this length, to calibrations another model."""
+    """Return the workload with sequences of this length, which is another model to calibrations."""
     return replace(
         workload,
         model_name=length_name(workload.model_name, sequence_length),

@@ -72,8 +72,8 @@ def test_an_unknown_price_leaves_dollars_unknown_and_never_nothing() -> None:
 
 
 def test_what_stands_around_the_nodes_is_in_the_price_and_what_has_none_is_named() -> None:
-    around = Overheads(interface_endpoints=10, file_system="efs", file_system_item="efs")
-    alone, cluster = ask("bert-large", DL1, 2), ask("bert-large", replace(DL1, around=around), 2)
+    overheads = Overheads(interface_endpoints=10, file_system="efs", file_system_item="efs")
+    alone, cluster = ask("bert-large", DL1, 2), ask("bert-large", replace(DL1, overheads=overheads), 2)
     assert alone.usd_per_hour is not None
     assert cluster.usd_per_hour == pytest.approx(alone.usd_per_hour + 0.1)
     assert [each.partition(":")[0] for each in cluster.unpriced] == ["efs"]

@@ -23,11 +23,11 @@ from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.encoder import BertShape
-from slipway.containers.training.ending import ShutdownWatch
 from slipway.containers.training.numbers import NotFinite
 from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")

@@ -10,7 +10,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from slipway.containers.recipes.glue_finetune.batches import Batches, dealt
+from slipway.containers.recipes.glue_finetune.batch import Batches, dealt
 from slipway.containers.training.batch import BatchPlan
 
 ROWS = 1000

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from slipway.containers.recipes.glue_finetune.batches import plan_batch
+from slipway.containers.recipes.glue_finetune.batch import plan_batch
 from slipway.containers.recipes.glue_finetune.config import decode_arguments
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.batch import IndivisibleBatch

@@ -17,10 +17,14 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.samples.model_sample import sample_vocabulary
 from slipway.containers.data.tokens.vocabulary import write_vocabulary
-from slipway.containers.recipes.glue_finetune.finished import write_model
 from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
-from slipway.containers.recipes.glue_finetune.pretrained import Pretrained, read_pretrained, refuse_long_rows
-from slipway.containers.recipes.glue_finetune.weights import load_weights
+from slipway.containers.recipes.glue_finetune.pretrained.read import (
+    Pretrained,
+    read_pretrained,
+    refuse_long_rows,
+)
+from slipway.containers.recipes.glue_finetune.pretrained.weights import load_weights
+from slipway.containers.recipes.glue_finetune.pretrained.write import write_model
 from slipway.containers.runtime.errors import Refusal
 
 ENTRIES = len(sample_vocabulary().entries)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from slipway.containers.data.sources.origin import InputOrigin
-from slipway.containers.recipes.prepare_bert import prepare
+from slipway.containers.recipes.prepare_bert import session
 
 pytest.importorskip("h5py", reason="the extra 'training' is not installed")
 
@@ -24,7 +24,7 @@ SETTINGS = ("sample_megabytes=1", "shards=4", "duplicates=1")
 def run(data: Path, world: int, *settings: str) -> list[subprocess.CompletedProcess[str]]:
     """All ranks at once, each told its place as a launcher would tell it."""
     arguments = [part for setting in settings for part in ("--set", setting)]
-    command = [sys.executable, "-m", "slipway.containers.recipes.prepare_bert.prepare", *arguments]
+    command = [sys.executable, "-m", "slipway.containers.recipes.prepare_bert.train", *arguments]
     ranks = [subprocess.Popen(command, env=place(data, rank, world), **PIPES) for rank in range(world)]
     ended = []
     for rank in ranks:
@@ -77,7 +77,7 @@ DYING = """
 import os, signal, sys
 os.cpu_count = lambda: 1  # the shards one after the other, in this process
 from slipway.containers.data import workers
-from slipway.containers.recipes.prepare_bert.prepare import main
+from slipway.containers.recipes.prepare_bert.train import main
 make = workers.make_shard
 def make_or_die(work, engine, number, report):
     if number == 3:
@@ -115,7 +115,7 @@ def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
     shard = sorted((tmp_path / "phase1").glob("*.hdf5"))[3]
     lost = shard.rename(tmp_path / "lost")
     monkeypatch.setattr(time, "sleep", lambda _: lost.rename(shard))
-    prepare.merge_when_all_are_made(tmp_path / "phase1", InputOrigin())
+    session.merge_when_all_are_made(tmp_path / "phase1", InputOrigin())
     assert shard.exists()
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.runtime.observe import tensorboard_file
-from slipway.containers.runtime.observe.telemetry import STEPS_NAME, StepRecord, Telemetry, read_steps
+from slipway.containers.runtime.observe.telemetry import STEPS_NAME, StepRecord, Telemetry
 
 ROOT = Path(__file__).parents[4]
 
@@ -100,17 +100,6 @@ def test_what_was_recorded_is_there_after_a_kill(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", program, tmp_path], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert [record["step"] for record in lines(tmp_path)] == [1, 2, 3]
-
-
-def test_the_curve_of_a_resumed_training_has_each_step_once(tmp_path: Path) -> None:
-    with Telemetry(tmp_path, attempt=1) as first:
-        for number in range(1, 8):
-            first.record(step(number, 10.0 + number))
-    with Telemetry(tmp_path, attempt=2) as second:
-        for number in range(5, 7):
-            second.record(step(number, 20.0 + number))
-    curve = [(record["step"], record["loss"]) for record in read_steps(tmp_path / STEPS_NAME)]
-    assert curve == [(1, 11.0), (2, 12.0), (3, 13.0), (4, 14.0), (5, 25.0), (6, 26.0)]
 
 
 def test_a_sink_that_fails_is_said_once_and_the_training_goes_on(

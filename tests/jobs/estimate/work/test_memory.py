@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.estimate import Cluster, Layout
+from slipway.jobs.estimate import Hardware, Layout
 from slipway.jobs.estimate.fitting import fit
 from slipway.jobs.estimate.work.memory import memory, usable_bytes
 from slipway.jobs.estimate.work.models import MODELS
 
 GIB = 2**30
-GAUDI = Cluster(
+GAUDI = Hardware(
     nodes=1,
     devices_per_node=8,
     peak_flops=116e12,

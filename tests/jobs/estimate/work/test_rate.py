@@ -15,7 +15,7 @@ import slipway.jobs.estimate
 from slipway.jobs.estimate import (
     Calibration,
     CannotEstimate,
-    Cluster,
+    Hardware,
     Layout,
     Model,
     fit_network_efficiency,
@@ -27,7 +27,7 @@ from slipway.jobs.estimate.work.shapes import SHARDINGS
 
 ROOT = Path(__file__).parents[4]
 DECODER = MODELS["pythia-6.9b"]
-NODE = Cluster(
+NODE = Hardware(
     nodes=1,
     devices_per_node=8,
     peak_flops=312e12,

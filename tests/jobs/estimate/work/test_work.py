@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.estimate import CannotEstimate, Layout
-from slipway.jobs.estimate.work.models import MODELS, find_model
+from slipway.jobs.estimate import Layout
+from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.work import forward_flops, parameter_count, recomputed_flops, training_flops
 
 REAL = {
@@ -76,9 +76,3 @@ def test_recomputing_a_layer_costs_its_forward_pass_once_more() -> None:
     again = recomputed_flops(model, Layout(micro_batch=1, checkpointing="full"))
     assert 0.95 * forward_flops(model) < again < forward_flops(model)
     assert recomputed_flops(model, Layout(micro_batch=1)) == 0
-
-
-def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(CannotEstimate, match="unknown model 'bert-larg'") as refused:
-        find_model("bert-larg")
-    assert "did you mean bert-large" in refused.value.hint

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.runtime.contract.place import RankPosition
+from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.machine import Machine
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job

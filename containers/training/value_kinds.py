@@ -16,11 +16,13 @@ _PATH = re.compile(rf"{_NAME}(/{_NAME}){{0,8}}", re.ASCII)
 
 
 class ValueKind(Protocol):
+    """Read one kind of value, and say in words what is wanted."""
+
     @property
     def wanted(self) -> str: ...
 
     def read(self, text: str) -> int | float | str | None:
-        """None where the text is not of this kind."""
+        """Return the value, or None if the text is not of this kind."""
 
 
 @dataclass(frozen=True, slots=True)

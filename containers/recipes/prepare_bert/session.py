@@ -7,16 +7,13 @@ the rest.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.manifest import ShardRecord, read_plan, record_path
 from slipway.containers.data.rows.merge import merge
 from slipway.containers.data.rows.prepare import Share, prepare
@@ -30,11 +27,10 @@ from slipway.containers.data.sources.sources import Source, local_source
 from slipway.containers.data.text.documents import decoded, read_json
 from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
-from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
+from slipway.containers.recipes.prepare_bert.config import PrepareConfig
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.disk import folder_within
-from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE, Refusal
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 TRAINED_ENTRIES = 4096
@@ -43,21 +39,8 @@ POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 24 * 3600.0  # the launcher ends the job long before, when another node is gone
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m slipway.containers.recipes.prepare_bert.prepare", description=__doc__
-    )
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
-    options = parser.parse_args(arguments)
-    try:
-        prepare_share(decode_arguments(options.settings), read_contract(os.environ))
-    except (Refusal, DataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return getattr(error, "exit_code", MISTAKE_EXIT_CODE)
-    return 0
-
-
 def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
+    """Make this rank's share of the shards; the first rank then merges them."""
     root = _data_folder(contract)
     if config.sample_megabytes:
         text = folder_within(str(root), *config.input.split("/"))
@@ -111,7 +94,7 @@ def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, sou
 
 
 def _named(text: str) -> str:
-    """A file's name for text from elsewhere: two buckets may have a prefix of one name."""
+    """Return a file name for text from elsewhere: two buckets may have prefixes of one name."""
     if not is_remote(text):
         return text
     last = re.sub(r"[^A-Za-z0-9._-]", "-", text.rstrip("/").rpartition("/")[2])
@@ -119,7 +102,7 @@ def _named(text: str) -> str:
 
 
 def _once(contract: LaunchContract, path: Path, write: Callable[[Path], None]) -> None:
-    """The first rank writes it, whole or not at all; the others wait for it."""
+    """Write a file atomically on the first rank; the others wait for it."""
     if contract.rank == 0 and not path.exists():
         unfinished = path.with_name(f".{path.name}-{contract.attempt}")
         write(unfinished)
@@ -128,7 +111,7 @@ def _once(contract: LaunchContract, path: Path, write: Callable[[Path], None]) -
 
 
 def _wait_for_claim(output: Path, origin: InputOrigin) -> None:
-    """Until the first rank says that it sees the same objects, instead of what an earlier job said."""
+    """Wait until the first rank sees the same objects as this one; an earlier job may have seen others."""
     _wait((output / "plan.json").exists, f"rank 0 has not claimed {output}")
     _wait(
         lambda: read_origin(output) == origin,
@@ -138,6 +121,7 @@ def _wait_for_claim(output: Path, origin: InputOrigin) -> None:
 
 
 def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
+    """Wait until every shard is made, then write the manifest."""
     shards = read_plan(output).shards
     _wait(
         lambda: all(_is_made(output, number, origin) for number in range(shards)),
@@ -148,7 +132,7 @@ def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
 
 
 def _is_made(output: Path, number: int, origin: InputOrigin) -> bool:
-    """The record of a shard that was lost since is still there: the file itself counts."""
+    """Return True if the shard itself is there: its record may outlive it."""
     path = record_path(output, number)
     if not path.exists():
         return False
@@ -162,7 +146,3 @@ def _wait(is_so: Callable[[], bool], complaint: str, seconds: float = PATIENCE_S
         if time.monotonic() > deadline:
             raise Refusal(complaint, hint="look at the other ranks' logs")
         time.sleep(POLL_SECONDS)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

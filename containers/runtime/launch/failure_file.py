@@ -15,7 +15,8 @@ _MOST_CHARACTERS = 1024
 
 
 def write_failure(environment: Mapping[str, str], root: Path, reason: str) -> None:
-    """Nothing where the platform asks for none; what cannot be written is in the log all the same."""
+    """Write the reason where the platform looks for it, if it looks anywhere; the log has the reason in
+    any case."""
     for platform, name in _FILES.items():
         if not launchers.LAUNCHERS[platform].recognises(environment):
             continue

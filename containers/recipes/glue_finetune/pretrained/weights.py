@@ -17,6 +17,8 @@ _OLD_NAMES: Mapping[str, str] = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterNames:
+    """Map our modules to the names in one family's published checkpoints."""
+
     outside: Mapping[str, str]  # our modules to theirs
     layers: str
     in_layer: Mapping[str, str]
@@ -65,7 +67,7 @@ _BESIDE = ("classifier", "pre_classifier")
 
 
 def load_weights(model: Classifier, tensors: Mapping[str, Tensor], place: str) -> list[str]:
-    """Which modules of the head are fresh. `place` is for messages."""
+    """Load the weights; return the modules of the head that stay fresh. `place` is for messages."""
     found = {_plain(model.shape.kind, name): tensor for name, tensor in tensors.items()}
     fresh: set[str] = set()
     with torch.no_grad():
@@ -83,7 +85,7 @@ def load_weights(model: Classifier, tensors: Mapping[str, Tensor], place: str) -
 
 
 def their_tensors(model: Classifier, weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """`weights` by our names, as transformers' class for sequence classification has them."""
+    """Yield `weights` under the names of transformers' class for sequence classification."""
     for name, tensor in weights.items():
         theirs = _theirs(model.shape.kind, name)
         for each, part in zip(theirs, tensor.chunk(len(theirs)), strict=True):
@@ -102,7 +104,7 @@ def _theirs(kind: str, name: str) -> tuple[str, ...]:
 
 
 def _plain(kind: str, name: str) -> str:
-    """Without the name of the model around the encoder, and in today's words."""
+    """Strip the name of the model around the encoder, and translate old names."""
     plain = name.removeprefix(f"{kind}.")
     for old, new in _OLD_NAMES.items():
         plain = plain.replace(old, new)

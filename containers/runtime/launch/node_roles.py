@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from slipway.containers.runtime import endings
+from slipway.containers.runtime import exit_reports
 from slipway.containers.runtime.collective import Json
-from slipway.containers.runtime.endings import SUCCESS, ExitReport
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
+from slipway.containers.runtime.exit_reports import SUCCESS, ExitReport
 from slipway.containers.runtime.launch import stopping
 from slipway.containers.runtime.launch.supervise import FAREWELL_SECONDS, Supervisor, Watch
 from slipway.containers.runtime.observe.pace import RankNode, Stragglers
@@ -18,7 +18,8 @@ _SETTLE_SECONDS = 1.0  # in which the cause of a failure may still arrive from a
 
 
 class MainSupervisor(Supervisor):
-    """Decides. In Batch the job ends when this node ends, and a dead child node ends nothing by itself."""
+    """Decide how the job ended. In Batch it ends when this node ends; a dead child node ends nothing by
+    itself."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
@@ -39,10 +40,10 @@ class MainSupervisor(Supervisor):
             self._lose(event.node, event.lost)
         elif event.message is not None:
             if "failed" in event.message:
-                self.fail(endings.from_json(event.message["failed"]))
+                self.fail(exit_reports.from_json(event.message["failed"]))
             if "done" in event.message:
                 self._awaited.discard(event.node)
-                self.stopped.append(endings.from_json(event.message["done"]))
+                self.stopped.append(exit_reports.from_json(event.message["done"]))
             if "stop" in event.message:
                 self.stop(stopping.from_json(event.message["stop"]))
             if "paces" in event.message:
@@ -58,15 +59,15 @@ class MainSupervisor(Supervisor):
         if self.kills_at is not None and now > self.kills_at + FAREWELL_SECONDS:
             self._awaited.clear()
         if now > self._decides_at:
-            self.verdict = endings.first_cause(self._failures)
+            self.verdict = exit_reports.first_cause(self._failures)
         elif not self._failures and not self.watch.team.running() and not self._awaited:
             resumes = self.asked is not None and self.asked.resumes
-            self.verdict = endings.after_stop(self.stopped, resumes=resumes)
+            self.verdict = exit_reports.after_stop(self.stopped, resumes=resumes)
         if self.verdict is not None:
             self.watch.peers.tell({"end": self.verdict.to_json()})
 
     def say_farewell(self, verdict: ExitReport) -> None:
-        """Batch ends the other nodes with us: their ranks may still save, and have a last word to log."""
+        """Wait for the other nodes, which Batch ends with this one: their ranks may still save and log."""
         for line in self._stragglers.report():
             self.watch.say(line)
         self.wait(FAREWELL_SECONDS + self.promised_seconds(), lambda: not self.watch.peers.links)
@@ -89,7 +90,7 @@ class MainSupervisor(Supervisor):
 
 
 class ChildSupervisor(Supervisor):
-    """Reports, and obeys."""
+    """Report this node's ranks to the main node and obey it."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__(watch)
@@ -106,7 +107,7 @@ class ChildSupervisor(Supervisor):
             self.verdict = self.verdict or self._failure() or lost
         elif event.message is not None:
             if "end" in event.message:
-                self.verdict = endings.from_json(event.message["end"])
+                self.verdict = exit_reports.from_json(event.message["end"])
             if "stop" in event.message:
                 self.stop(stopping.from_json(event.message["stop"]))
 
@@ -117,7 +118,7 @@ class ChildSupervisor(Supervisor):
 
     def conclude(self) -> None:
         if self._reported is None and not self.watch.team.running():
-            self._report("done", endings.after_stop(self.stopped))
+            self._report("done", exit_reports.after_stop(self.stopped))
 
     def _report(self, how: str, ending: ExitReport) -> None:
         self._reported = ending

@@ -13,7 +13,10 @@ _SPARE_SECONDS = 2.0  # to leave after the save
 
 
 class ShutdownWatch:
-    """Asked between steps only: all ranks must leave after the same one."""
+    """Notice when a rank must end: at SIGTERM, or near the deadline.
+
+    It is asked between steps only, as all ranks must leave after the same one.
+    """
 
     def __init__(self, contract: LaunchContract) -> None:
         self._deadline = contract.deadline
@@ -24,7 +27,7 @@ class ShutdownWatch:
 
     @property
     def is_near(self) -> bool:
-        """Another step and a save would not fit any more."""
+        """Return True if another step and a save would no longer fit."""
         needed = self.longest_step_seconds + self.longest_save_seconds + _SPARE_SECONDS
         return self._asked_at is not None or self._left_by_deadline() < 2 * needed
 

@@ -19,7 +19,7 @@ _TASKS = re.compile(r"(?P<tasks>[0-9]{1,6})(\(x(?P<times>[0-9]{1,6})\))?", re.AS
 
 
 def main_host_of_slurm(environment: Mapping[str, str]) -> str:
-    """The first of `node[001-004,7],other` is node001."""
+    """Return the first host: of `node[001-004,7],other` it is node001."""
     name = "SLURM_JOB_NODELIST"
     text = environment.get(name, "")
     if "[" in text.split(",", 1)[0]:
@@ -30,7 +30,7 @@ def main_host_of_slurm(environment: Mapping[str, str]) -> str:
 
 
 def tasks_of_slurm_node(environment: Mapping[str, str], node: int) -> int:
-    """The third of `2(x2),1` is 1."""
+    """Return one node's number of tasks: of `2(x2),1` the third is 1."""
     text = environment.get("SLURM_TASKS_PER_NODE", "")
     remaining = node
     for part in text.split(","):
@@ -47,7 +47,7 @@ def tasks_of_slurm_node(environment: Mapping[str, str], node: int) -> int:
 
 
 def hosts_of_sagemaker(environment: Mapping[str, str], root: Path) -> tuple[list[str], str]:
-    """All hosts, algo-2 before algo-10, and which of them is this one."""
+    """Return all hosts, algo-2 before algo-10, and the name of this one."""
     if "SM_CURRENT_HOST" in environment:
         source, current = "SM_HOSTS", environment["SM_CURRENT_HOST"]
         hosts = _json(environment.get("SM_HOSTS", ""), source)
@@ -67,7 +67,7 @@ def hosts_of_sagemaker(environment: Mapping[str, str], root: Path) -> tuple[list
 
 
 def _end_of_first(text: str) -> int:
-    """Where the first comma outside brackets is."""
+    """Return the index of the first comma outside brackets."""
     inside = False
     for position, character in enumerate(text):
         inside = character == "[" or (inside and character != "]")

@@ -130,7 +130,7 @@ class _Reader:
         return value
 
     def share(self, *keys: str, default: float = DEFAULT_DROPOUT) -> float:
-        """The first that is there."""
+        """Return the first of these keys that is present."""
         for key in keys:
             value = self.config.get(key)
             if value is not None:
@@ -140,7 +140,7 @@ class _Reader:
         return default
 
     def must_be(self, key: str, *allowed: object) -> None:
-        """Absent is the first."""
+        """Refuse any other value of the key; an absent one counts as the first."""
         if self.config.get(key, allowed[0]) not in allowed:
             self.refuse(key, " or ".join(map(str, allowed)))
 
@@ -201,7 +201,7 @@ def _refuse_other_vocabulary(shape: ClassifierShape, vocabulary: Vocabulary, pla
 
 
 def _is_cased(place: str, source: Source, vocabulary: Vocabulary) -> bool:
-    """As the directory says; else by capitals, which no lower-case vocabulary has outside its marks."""
+    """Return what the directory says; else judge by capitals, which only a cased vocabulary has."""
     if any(file.name == TOKENIZER for file in source.files):
         said = _object(place, TOKENIZER, read_whole(source, TOKENIZER)).get("do_lower_case")
         if isinstance(said, bool):

@@ -16,6 +16,8 @@ _MOST_TAIL_LINES = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitReport:
+    """Say how one rank or the whole job ended, and why."""
+
     code: int
     reason: str
     rank: int | None = None
@@ -31,7 +33,7 @@ SUCCESS = ExitReport(code=0, reason="every rank ended well")
 
 
 def from_json(value: Json) -> ExitReport:
-    """Of a peer of this attempt; what is damaged all the same reads as a failure, never as success."""
+    """Read the report of a peer in this attempt; a damaged one reads as a failure, never as success."""
     record = value if isinstance(value, dict) else {}
     code, rank, tail = record.get("code"), record.get("rank"), record.get("tail")
     return ExitReport(
@@ -45,7 +47,8 @@ def from_json(value: Json) -> ExitReport:
 
 
 def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_memory: bool) -> ExitReport:
-    """`status` as waitpid gives it; a signal becomes 128 and its number, as shells and platforms say it."""
+    """Report the end of one rank. `status` comes from waitpid; a signal becomes 128 + its number, as in a
+    shell."""
     code = os.waitstatus_to_exitcode(status)
     who = f"rank {rank} on {host}"
     if code >= 0:
@@ -62,19 +65,24 @@ def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_me
 
 
 def of_refusal(refusal: Refusal) -> ExitReport:
+    """Report a refusal with its own exit code."""
     return ExitReport(code=refusal.exit_code, reason=str(refusal))
 
 
 def first_cause(endings: Sequence[ExitReport]) -> ExitReport:
-    """Of what came within a moment. A lost node explains all else, and a killed rank the exceptions of its
-    peers, whose sockets it closed; among equals the first."""
+    """Choose the cause among failures that came within a moment.
+
+    A lost node explains all others, and a killed rank explains the exceptions of its peers, whose sockets it
+    closed; among equals the first counts.
+    """
     return min(endings, key=lambda ending: (ending.rank is not None, not ending.by_signal))
 
 
 def after_stop(endings: Sequence[ExitReport], *, resumes: bool = False) -> ExitReport:
-    """All were asked to stop: who saved says 85, and outweighs peers whose collectives broke meanwhile.
+    """Choose the report of ranks that were all asked to stop: a rank that saved says 85 and outweighs peers
+    whose collectives broke.
 
-    `resumes`: their machine was taken from them, so that none of them is to blame.
+    `resumes` says that their machine was taken away, so that no rank is to blame.
     """
     saved = [ending for ending in endings if ending.code == RESUMABLE_EXIT_CODE]
     failed = [ending for ending in endings if ending.code != 0]

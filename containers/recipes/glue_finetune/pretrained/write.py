@@ -12,14 +12,14 @@ from torch import Tensor
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.data.tokens.vocabulary import write_vocabulary
 from slipway.containers.recipes.glue_finetune.model import Classifier
-from slipway.containers.recipes.glue_finetune.pretrained import (
+from slipway.containers.recipes.glue_finetune.pretrained.read import (
     CONFIG,
     TOKENIZER,
     VOCABULARY,
     WEIGHTS,
     Pretrained,
 )
-from slipway.containers.recipes.glue_finetune.weights import their_tensors
+from slipway.containers.recipes.glue_finetune.pretrained.weights import their_tensors
 from slipway.containers.runtime.checkpoint.tensor_file import write_tensors
 from slipway.containers.runtime.checkpoint.tensors import from_torch
 
@@ -33,7 +33,7 @@ _CLASSES: Mapping[str, str] = {
 def write_model(
     beside: Path, model: Classifier, weights: Mapping[str, Tensor], pretrained: Pretrained, task: Task
 ) -> Path:
-    """Whole or not at all; one that was there is replaced."""
+    """Write the model atomically; replace one that was there."""
     unfinished, finished = beside / f".{FOLDER}-unfinished", beside / FOLDER
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)

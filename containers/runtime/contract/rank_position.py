@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPosition:
-    """Of the process that reads it: a node's launcher where the platform starts one a node, else one rank."""
+    """Describe where the process that reads it stands: a node's launcher if one was started per node, else
+    one rank."""
 
     node: int
     nodes: int

@@ -27,7 +27,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batches:
-    """Of one training."""
+    """Cut the rows of one training into batches."""
 
     lengths: Rows
     plan: BatchPlan
@@ -39,7 +39,8 @@ class Batches:
         return -(-len(self.lengths) // self.plan.global_batch)
 
     def micro_batches(self, step: int) -> list[Rows]:
-        """Of all ranks: the last of an epoch may be fewer, and the last of those smaller."""
+        """Return the micro-batches of all ranks; the last step of an epoch may have fewer, and a smaller
+        last one."""
         epoch, at = divmod(step, self.per_epoch)
         rows = _epoch(self, epoch)[at]
         return [
@@ -50,7 +51,7 @@ class Batches:
 
 @lru_cache(maxsize=2)
 def _epoch(batches: Batches, epoch: int) -> list[Rows]:
-    """Rows in random order, by length within pools of so many batches; then the batches in random order."""
+    """Shuffle the rows, sort them by length within pools of so many batches, then shuffle the batches."""
     size = batches.plan.global_batch
     order = permutation(len(batches.lengths), batches.seed, OF_EXAMPLES, epoch)
     pools = [
@@ -63,7 +64,8 @@ def _epoch(batches: Batches, epoch: int) -> list[Rows]:
 
 
 def dealt(count: int, rank: int, world: int) -> list[int]:
-    """Which of `count` micro-batches are a rank's: to and fro, so that no rank has all the long ones."""
+    """Return which of `count` micro-batches a rank gets: dealt to and fro, so that no rank has all the
+    long ones."""
     return [number for number in range(count) if _owner(number, world) == rank]
 
 
@@ -73,6 +75,7 @@ def _owner(number: int, world: int) -> int:
 
 
 def plan_batch(config: GlueConfig, contract: LaunchContract) -> BatchPlan:
+    """Return the plan for this many ranks; raise IndivisibleBatch if the batch does not divide."""
     world = contract.world
     total = config.global_batch or config.batch_per_node * contract.nodes
     if total % world:
