@@ -29,7 +29,7 @@ class ExitReport:
         return {**asdict(self), "tail": list(self.tail)[-_MOST_TAIL_LINES:]}
 
 
-SUCCESS = ExitReport(code=0, reason="every rank ended well")
+SUCCESS = ExitReport(code=0, reason="all ranks succeeded")
 
 
 def from_json(value: Json) -> ExitReport:
@@ -38,7 +38,7 @@ def from_json(value: Json) -> ExitReport:
     code, rank, tail = record.get("code"), record.get("rank"), record.get("tail")
     return ExitReport(
         code=code if type(code) is int and 0 <= code <= 255 else 1,
-        reason=str(record.get("reason", "a node said nothing of how it ended")),
+        reason=str(record.get("reason", "a node did not report how it ended")),
         rank=rank if type(rank) is int else None,
         tail=tuple(map(str, tail)) if isinstance(tail, list) else (),
         by_signal=record.get("by_signal") is True,

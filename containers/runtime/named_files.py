@@ -28,7 +28,7 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 class UnusableFile(Refusal):
-    """The named file is missing, too large, no regular file, or not readable as what it should be."""
+    """The named file is missing, too large, not a regular file, or not readable as what it should be."""
 
 
 class MissingFile(UnusableFile):

@@ -24,7 +24,7 @@ _PLACE = re.compile(r"[^\x00-\x1f\x7f]{1,4096}")
 
 
 class InvalidContract(Refusal):
-    """The platform, the launcher or the backend said something about this process that cannot be true."""
+    """The launcher or the backend said something about this process that cannot be true."""
 
 
 def whole(environment: Environment, name: str, *, low: int = 0, high: int, default: int | None = None) -> int:

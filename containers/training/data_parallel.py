@@ -1,4 +1,4 @@
-"""Plain data parallel: all weights, gradients and moments on every rank; fp32 weights beside a bf16 model."""
+"""Plain data parallel: weights, gradients and moments on every rank; fp32 weights next to a bf16 model."""
 
 from __future__ import annotations
 

@@ -67,11 +67,11 @@ class GradientSum:
         """Set up one group of parameters. Alone, autograd's own tensors serve: nothing is sent and no copy
         is needed."""
         if self._world > 1:
-            sizes = [each.numel() for each in group]
+            sizes = [parameter.numel() for parameter in group]
             self.buffers.append(torch.zeros(sum(sizes), device=group[0].device))
             views = list(self.buffers[-1].split(sizes))
         else:
-            views = [torch.zeros_like(each, dtype=torch.float32) for each in group]
+            views = [torch.zeros_like(parameter, dtype=torch.float32) for parameter in group]
         for parameter, view in zip(group, views, strict=True):
             self.views[parameter] = view.view_as(parameter)
             self._buffer_of[parameter] = number

@@ -40,8 +40,8 @@ def decay_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict
     """Split parameters into groups: matrices decay; biases and norms do not (Devlin et al. 2018, A.2)."""
     listed = list(parameters)
     groups = [
-        {"params": [each for each in listed if each.ndim > 1], "weight_decay": weight_decay},
-        {"params": [each for each in listed if each.ndim <= 1], "weight_decay": 0.0},
+        {"params": [parameter for parameter in listed if parameter.ndim > 1], "weight_decay": weight_decay},
+        {"params": [parameter for parameter in listed if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
     return [group for group in groups if group["params"]]
 
@@ -63,10 +63,10 @@ class Lamb(Optimizer):
             self._step_group(group)
 
     def _step_group(self, group: Mapping[str, Any]) -> None:
-        parameters = [each for each in group["params"] if each.grad is not None]
+        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
         if not parameters:
             return
-        states = [self._state(each) for each in parameters]
+        states = [self._state(parameter) for parameter in parameters]
         for state in states:
             state["step"] += 1
         updates = _adam_updates(parameters, states, group)
@@ -87,7 +87,7 @@ class Lamb(Optimizer):
 def _adam_updates(
     parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
 ) -> list[Tensor]:
-    gradients = [each.grad for each in parameters if each.grad is not None]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
     (beta1, beta2), step = group["betas"], float(states[0]["step"])
     torch._foreach_lerp_(means, gradients, 1 - beta1)

@@ -74,10 +74,10 @@ class Reporter:
 
     def _line(self) -> str:
         last = self._since[-1]
-        seconds = sum(each.seconds for each in self._since)
-        rows = sum(each.rows for each in self._since)
-        tokens = sum(each.tokens for each in self._since)
-        loss = sum(each.loss * each.rows for each in self._since) / rows
+        seconds = sum(report.seconds for report in self._since)
+        rows = sum(report.rows for report in self._since)
+        tokens = sum(report.tokens for report in self._since)
+        loss = sum(report.loss * report.rows for report in self._since) / rows
         left = (self.steps - last.step) * seconds / len(self._since)
         return (
             f"step {last.step}/{self.steps}  loss {loss:.4f}  lr {last.learning_rate:.3g}  "

@@ -1,4 +1,4 @@
-"""Saving as a training goes on, and leaving it early: every rank calls the same after the same step."""
+"""Saving as a training continues, and leaving it early: every rank calls the same after the same step."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ class Saving:
             self._save(step, cursor)
         raise Interruption(
             f"asked to end after step {step} of {self.steps}; saved up to step {self.newest}",
-            hint="the next attempt goes on from there",
+            hint="the next attempt continues from there",
         )

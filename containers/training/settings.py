@@ -31,7 +31,7 @@ def split_arguments(
     for argument in arguments:
         key, equals, text = argument.partition("=")
         if not equals:
-            mistakes.append(f"{show(argument)} is no key=value, such as seed=1")
+            mistakes.append(f"{show(argument)} is not key=value, such as seed=1")
         elif key not in kinds:
             mistakes.append(_unknown(key, kinds))
         elif key in given:
@@ -44,7 +44,7 @@ def split_arguments(
 def read_values(
     texts: Mapping[str, str], kinds: Mapping[str, ValueKind], show: Show = shown
 ) -> tuple[Values, list[str]]:
-    """Return a value for every setting (None if there is no text), and what is wrong with the texts."""
+    """Return a value forevery setting (None if there is not text), and what is wrong with the texts."""
     values: Values = dict.fromkeys(kinds)
     mistakes = []
     for key, text in texts.items():
@@ -56,5 +56,5 @@ def read_values(
 
 def _unknown(key: str, kinds: Mapping[str, ValueKind]) -> str:
     close = difflib.get_close_matches(key, kinds, n=1)
-    told = f"did you mean {close[0]}?" if close else f"there are {', '.join(kinds)}"
-    return f"{shown(key)} is no setting; {told}"
+    told = f"did you mean {close[0]}?" if close else f"settings are {', '.join(kinds)}"
+    return f"{shown(key)} is not a setting; {told}"

@@ -38,7 +38,7 @@ def open_checkpoints(
 ) -> Iterator[Checkpoints | None]:
     """Yield the checkpoints of this training, or None if nobody said where they go."""
     if contract.checkpoints is None:
-        say("nobody said where checkpoints go (SLIPWAY_CHECKPOINTS): nothing is saved")
+        say("SLIPWAY_CHECKPOINTS is not set: no checkpoints are saved")
         yield None
         return
     training = Training.of(contract, topology={"data": contract.world}, config=identity)

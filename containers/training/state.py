@@ -48,7 +48,7 @@ class TensorPiece:
 
 
 def encode(pieces: Iterable[TensorPiece]) -> dict[str, TensorData]:
-    return from_torch({f"{each.kind}/{each.parameter}/{each.start}": each.data for each in pieces})
+    return from_torch({f"{piece.kind}/{piece.parameter}/{piece.start}": piece.data for piece in pieces})
 
 
 def load_weights(model: torch.nn.Module, piece: TensorPiece) -> None:

@@ -39,7 +39,7 @@ class Scale:
 
 def scale_of(estimates: Sequence[Estimate]) -> Scale:
     """Choose the scale: steps of a batch that grows with the nodes train more sequences on more nodes."""
-    trained = {each.sequences for each in estimates}
+    trained = {estimate.sequences for estimate in estimates}
     return Scale(per_sequence=len(trained) != 1 or None in trained)
 
 

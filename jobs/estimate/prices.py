@@ -139,12 +139,12 @@ def what_is_paid(overheads: Overheads, region: str, nodes: int) -> tuple[Item, .
 
 def decode_rates(text: str, where: str) -> tuple[Rate, ...]:
     """Decode a CSV of prices; every mistake names the file and the line."""
-    return read_rows(text, where, [each.name for each in fields(Rate)], _decode_rate, most=_LARGEST_FILE)
+    return read_rows(text, where, [field.name for field in fields(Rate)], _decode_rate, most=_LARGEST_FILE)
 
 
 def encode_rates(rates: Iterable[Rate]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, [each.name for each in fields(Rate)], lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(Rate)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(rate) for rate in rates)
     return text.getvalue()
@@ -209,7 +209,7 @@ def _fee(item: str, region: str) -> Fee | None:
 
 
 def _decode_rate(row: Mapping[str, str | None], where: str) -> Rate:
-    values = {each.name: (row.get(each.name) or "").strip() for each in fields(Rate)}
+    values = {field.name: (row.get(field.name) or "").strip() for field in fields(Rate)}
     try:
         usd = float(values.pop("usd_per_hour"))
         return Rate(**values, usd_per_hour=usd if math.isfinite(usd) else -1.0)

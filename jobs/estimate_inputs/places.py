@@ -96,7 +96,7 @@ def _declared(name: str) -> DeclaredCluster | None:
         if cluster.name == name:
             return cluster
     names = [cluster.name for cluster in clusters]
-    known = [*names, *(each.name for each in instance_types())]
+    known = [*names, *(instance.name for instance in instance_types())]
     close = get_close_matches(name, known, n=1)
     raise CannotEstimate(
         f"'{name}' is neither a declared cluster nor an instance type",

@@ -95,4 +95,8 @@ def _offers(terms: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
 
 def _dollars(offer: Mapping[str, Any], unit: str) -> float:
     dimensions = offer.get("priceDimensions", {}).values()
-    return sum(float(each["pricePerUnit"].get("USD", 0)) for each in dimensions if each.get("unit") == unit)
+    return sum(
+        float(dimension["pricePerUnit"].get("USD", 0))
+        for dimension in dimensions
+        if dimension.get("unit") == unit
+    )

@@ -75,17 +75,17 @@ class CannotDraw(SlipwayError):
 
 def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *, unit: str = RATE) -> Chart:
     """Draw rate against nodes. Predicted points have ideal, too, and low and high if a band is known."""
-    x = _axis("nodes", "nodes", values=[each["nodes"] for each in predicted])
+    x = _axis("nodes", "nodes", values=[point["nodes"] for point in predicted])
     y = _axis("rate", unit)
-    lines = [_named(each, "predicted") for each in predicted]
-    ideal = [{"nodes": each["nodes"], "rate": each["ideal"], "series": "ideal"} for each in predicted]
+    lines = [_named(point, "predicted") for point in predicted]
+    ideal = [{"nodes": point["nodes"], "rate": point["ideal"], "series": "ideal"} for point in predicted]
     shade = {"type": "area", "opacity": 0.18, "color": _FIRST}
     layers = [
-        _layer([each for each in lines if "low" in each], shade, x, _axis("low", unit), y2={"field": "high"}),
+        _layer([line for line in lines if "low" in line], shade, x, _axis("low", unit), y2={"field": "high"}),
         _series(ideal, {"type": "line"}, x, y),
         _series(lines, {"type": "line"}, x, y),
         _series(lines, _dot(36), x, y),
-        _series([_named(each, "measured") for each in measured], _dot(110), x, y),
+        _series([_named(point, "measured") for point in measured], _dot(110), x, y),
     ]
     series = {
         "predicted": Series(colour=_FIRST),
@@ -99,7 +99,9 @@ def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *
         f"From {predicted[0]['nodes']} to {last['nodes']} nodes the predicted rate reaches {share:.0%} of "
         f"the ideal. {len(measured) or 'No'} measured points are shown."
     )
-    return Chart(title=title, description=described, layers=[each for each in layers if each], series=series)
+    return Chart(
+        title=title, description=described, layers=[layer for layer in layers if layer], series=series
+    )
 
 
 def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, str], chosen: str) -> Chart:
@@ -112,8 +114,8 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
     }
     by_group = {
         group: sorted(
-            (_named(each, shown[group]) for each in points if each["group"] == group),
-            key=lambda each: _number(each["time"]),
+            (_named(point, shown[group]) for point in points if point["group"] == group),
+            key=lambda point: _number(point["time"]),
         )
         for group in shown
     }
@@ -129,7 +131,7 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
         title=title,
         description=f"{len(points)} configurations by {units[0]} and {units[1]}; {len(by_group['front'])} of "
         "them are beaten by none.",
-        layers=[each for each in layers if each],
+        layers=[layer for layer in layers if layer],
         series={shown[group]: series[group] for group in shown if by_group[group]},
     )
 
@@ -138,8 +140,8 @@ def over_steps(title: str, curve: Sequence[Point], predicted: float) -> Chart:
     """Draw the rate of each step against the predicted one."""
     x, y = _axis("step", "step"), _axis("rate", RATE)
     ends = [{"step": curve[place]["step"], "rate": predicted, "series": "estimate"} for place in (0, -1)]
-    run = [_named(each, "this run") for each in curve]
-    rates = sorted(_number(each["rate"]) for each in curve)
+    run = [_named(point, "this run") for point in curve]
+    rates = sorted(_number(point["rate"]) for point in curve)
     return Chart(
         title=title,
         description=f"The run's rate lies between {rates[0]:,.1f} and {rates[-1]:,.1f} {RATE}; the estimate "
@@ -194,7 +196,7 @@ def _spec(chart: Chart, size: tuple[int, int]) -> Mapping[str, Any]:
             "axis": _AXES,
             "legend": {**_LEGEND, "columns": columns},
         },
-        "layer": [_with_channels(each, chart.series) for each in chart.layers],
+        "layer": [_with_channels(layer, chart.series) for layer in chart.layers],
     }
 
 
@@ -212,7 +214,7 @@ def _with_channels(layer: Mapping[str, Any], series: Mapping[str, Series]) -> Ma
         channel: {
             "field": "series",
             "type": "nominal",
-            "scale": {"domain": list(series), "range": [getattr(each, fact) for each in series.values()]},
+            "scale": {"domain": list(series), "range": [getattr(one, fact) for one in series.values()]},
         }
         for channel, fact in _CHANNELS[layer["mark"]["type"]].items()
     }
@@ -242,18 +244,18 @@ def _labels(
 ) -> list[dict[str, Any]]:
     """Place labels above and below their point by turns, and towards the middle, so that none leaves the
     drawing."""
-    times = [_number(each["time"]) for each in all_points]
+    times = [_number(point["time"]) for point in all_points]
     middle = math.sqrt(min(times) * max(times))
-    named = [each for each in front if each["label"]]
+    named = [point for point in front if point["label"]]
     return [
         _layer(
-            [each],
-            {**_LABEL, **_SIDES[_number(each["time"]) > middle], "dy": 20 if place % 2 else -12},
+            [point],
+            {**_LABEL, **_SIDES[_number(point["time"]) > middle], "dy": 20 if place % 2 else -12},
             x,
             y,
             text={"field": "label"},
         )
-        for place, each in enumerate(named)
+        for place, point in enumerate(named)
     ]
 
 

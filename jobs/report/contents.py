@@ -1,4 +1,4 @@
-"""What stands on the page of a job, and of a run beside its estimate.
+"""What stands on the page of a job, and of a run compared with its estimate.
 
 Pure: all numbers come in as estimates and measurements. A further section is one function here.
 """
@@ -98,9 +98,9 @@ def _scaling_section(
         measured.append({"nodes": run.nodes, "rate": run.measured})
     return Section(
         title=f"How {place.name} scales",
-        text=_shade(sizes) + "The dashed line is the rate of the smallest size for every node.",
+        text=_shade(sizes) + "The dashed line is the rate of the smallest size forevery node.",
         chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
-        table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(each) for each in sizes]),
+        table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(size) for size in sizes]),
     )
 
 
@@ -108,12 +108,12 @@ def _line(sizes: Sequence[Estimate]) -> list[dict[str, object]]:
     first = sizes[0].predicted_sequences_per_second / sizes[0].nodes
     return [
         {
-            "nodes": each.nodes,
-            "rate": each.predicted_sequences_per_second,
-            "ideal": first * each.nodes,
-            **_range(each),
+            "nodes": size.nodes,
+            "rate": size.predicted_sequences_per_second,
+            "ideal": first * size.nodes,
+            **_range(size),
         }
-        for each in sizes
+        for size in sizes
     ]
 
 
@@ -124,7 +124,7 @@ def _range(own: Estimate) -> dict[str, object]:
 
 
 def _shade(sizes: Sequence[Estimate]) -> str:
-    if any(_range(each) for each in sizes):
+    if any(_range(size) for size in sizes):
         return "The shade holds nine of ten published rows of this kind. "
     return "Too few published rows of this kind, or too far apart, to draw how far off this may be. "
 
@@ -233,7 +233,7 @@ def _notes(
         if rate
         else f"No price of {place.instance.name} is known."
     )
-    notes = [price, *(f"Utilisation: {basis}." for basis in dict.fromkeys(each.basis for each in sizes))]
+    notes = [price, *(f"Utilisation: {basis}." for basis in dict.fromkeys(size.basis for size in sizes))]
     if workload.assumed:
         notes.append(f"Assumed: {workload.assumed}.")
     notes += [f"Not counted: {each}." for each in sizes[0].unpriced]

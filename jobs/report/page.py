@@ -78,7 +78,7 @@ def render(page: Page) -> str:
 def _facts(facts: Sequence[Fact]) -> str:
     if not facts:
         return ""
-    items = "".join(f"<li><b>{_text(each.value)}</b><span>{_text(each.what)}</span></li>" for each in facts)
+    items = "".join(f"<li><b>{_text(fact.value)}</b><span>{_text(fact.what)}</span></li>" for fact in facts)
     return f'<ul class="facts">{items}</ul>'
 
 
@@ -95,7 +95,7 @@ def _section(section: Section, number: int) -> str:
 
 
 def _table(table: PageTable) -> str:
-    head = "".join(f'<th scope="col">{_text(each)}</th>' for each in table.headings)
+    head = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in table.headings)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )

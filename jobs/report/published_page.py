@@ -10,7 +10,7 @@ from slipway.jobs.report.page import Fact, Page, PageTable, Section
 
 
 def published_page(rows: Sequence[Checked]) -> Page:
-    passing = sum(each.passes for each in rows)
+    passing = sum(row.passes for row in rows)
     return Page(
         title="Published tables, predicted",
         lead="Points are what articles print; lines are predicted from the smallest row of each table.",
@@ -21,13 +21,13 @@ def published_page(rows: Sequence[Checked]) -> Page:
 
 
 def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
-    own = [each for each in rows if each.table == table.name and each.basis in ("calibrated", "predicted")]
+    own = [row for row in rows if row.table == table.name and row.basis in ("calibrated", "predicted")]
     is_time = own[0].unit == "s"
     unit = "jobs an hour" if is_time else RATE
-    made = [(each.nodes, _rate(each.predicted, is_time)) for each in own]
+    made = [(row.nodes, _rate(row.predicted, is_time)) for row in own]
     alone = made[0][1] / made[0][0]
     predicted = [{"nodes": n, "rate": rate, "ideal": alone * n} for n, rate in made]
-    printed = [{"nodes": each.nodes, "rate": _rate(each.published, is_time)} for each in own]
+    printed = [{"nodes": row.nodes, "rate": _rate(row.published, is_time)} for row in own]
     return Section(
         title=table.name,
         text=f"{table.source}, {table.date}" + ("; jobs an hour, from the printed times" if is_time else ""),
@@ -35,7 +35,7 @@ def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
         table=PageTable(
             caption=table.name,
             headings=("nodes", "devices", "unit", "published", "predicted", "error", "basis"),
-            rows=[_checked_row(each) for each in own],
+            rows=[_checked_row(row) for row in own],
         ),
     )
 

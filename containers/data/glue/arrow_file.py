@@ -95,7 +95,7 @@ def _read(name: str, data: bytes, wanted: Sequence[str]) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for kind, header, body in _messages(data):
         if kind == SCHEMA:
-            columns = [_column(name, each) for each in header.tables(1)]
+            columns = [_column(name, table) for table in header.tables(1)]
             _check_columns(name, [each.name for each in columns], wanted)
             found = {each: [] for each in wanted}
         elif kind == RECORD_BATCH and found:

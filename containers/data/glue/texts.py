@@ -91,8 +91,8 @@ def _from_arrow(source: Source, task: Task, split: Split) -> Texts | None:
             columns[column] += values
     texts = [columns[name] for name in task.arrow_texts]
     return Texts(
-        first=[str(each) for each in texts[0]],
-        second=[str(each) for each in texts[1]] if len(texts) > 1 else (),
+        first=[str(text) for text in texts[0]],
+        second=[str(text) for text in texts[1]] if len(texts) > 1 else (),
         labels=[float(str(each)) for each in columns[ARROW_LABEL]],
     )
 

@@ -72,7 +72,7 @@ def _header(name: str, task: Task, first: tuple[int, str] | None) -> Header:
         )
     return Header(
         columns=len(columns),
-        texts=tuple(columns.index(each) for each in task.texts),
+        texts=tuple(columns.index(text) for text in task.texts),
         label=columns.index(task.label),
     )
 

@@ -1,4 +1,4 @@
-"""Batches of rows for one rank: shuffled anew each epoch, resumed exactly, read ahead by a thread.
+"""Batches of rows for one rank: shuffled again each epoch, resumed exactly, read ahead by a thread.
 
     with Loader(Dataset.open(folder), Reading(rank=0, world=8, global_batch=256)) as loader:
         for batch in loader: train(batch.arrays); save(batch.cursor)
@@ -120,7 +120,7 @@ class Loader:
             ours, theirs = self._dataset.digest[:12], self._cursor.dataset[:12]
             raise DataError(
                 f"the checkpoint was trained on dataset {theirs}, and {self._dataset.folder} is {ours}",
-                hint="resume on the same dataset, or begin anew",
+                hint="resume on the same dataset, or start again",
             )
         if self._cursor.seed != self._reading.seed:
             raise DataError(

@@ -165,7 +165,7 @@ def read_manifest(folder: Path) -> DatasetManifest:
     shards = content.get("shards")
     plan = decoded(Plan, content.get("plan"), folder)
     if not isinstance(shards, list) or plan.format != FORMAT:
-        raise DataError(f"{folder}/manifest.json is of another format", hint="prepare the dataset again")
+        raise DataError(f"{folder}/manifest.json has another format", hint="prepare the dataset again")
     manifest = DatasetManifest(
         plan=plan,
         origin=decoded(InputOrigin, content.get("input"), folder),

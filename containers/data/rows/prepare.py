@@ -76,13 +76,11 @@ def prepare(
 def check_output(folder: Path, source: Source) -> None:
     resolved = folder.resolve()
     if resolved in (Path("/"), Path.home().resolve()) or str(folder).startswith("~"):
-        raise DataError(f"--output {folder} is no folder for a dataset", hint="name a new folder")
+        raise DataError(f"--output {folder} is not a folder for a dataset", hint="name a new folder")
     if isinstance(source, LocalSource):
         is_in_input = source.is_folder and resolved.is_relative_to(source.root)
         if is_in_input or source.root.is_relative_to(resolved):
-            raise DataError(
-                f"--output {folder} and the input {source.root} lie in one another", hint="keep them apart"
-            )
+            raise DataError(f"--output {folder} and the input {source.root} overlap", hint="keep them apart")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe-{os.getpid()}"

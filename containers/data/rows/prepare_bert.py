@@ -80,7 +80,12 @@ def build_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, required=True, help="a new folder, or that of an unfinished run")
     add("--vocabulary", type=Path, required=True, help="vocab.txt, one entry per line")
     add("--phase", type=int, choices=sorted(PHASES), required=True, help="1: rows of 128 tokens, 2: of 512")
-    add("--duplicates", type=int, default=DEFAULT_DUPLICATES, help="how often a text is masked anew")
+    add(
+        "--duplicates",
+        type=int,
+        default=DEFAULT_DUPLICATES,
+        help="number of times each text is masked differently",
+    )
     add("--seed", type=int, default=12345)
     add("--shards", type=int, default=None, help="files to make; by default one per 32 MB of text")
     add("--workers", type=int, default=1, help="processes; each takes about 150 MB")

@@ -24,7 +24,7 @@ _MARKERS = 24  # words of each mood
 def write_task(folder: Path, task: str, *, seed: int = 1, train_rows: int = TRAIN_ROWS) -> None:
     """Write train.tsv and dev.tsv, the same for a seed."""
     if task not in ROWS:
-        raise DataError(f"there is no sample of {task!r}", hint=f"there are {', '.join(ROWS)}")
+        raise DataError(f"there is no sample of {task!r}", hint=f"choose from {', '.join(ROWS)}")
     heading, rows = ROWS[task]
     source = random.Random(seed)  # noqa: S311  # words, not secrets
     words = make_words(source)

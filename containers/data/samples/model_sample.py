@@ -31,7 +31,7 @@ def write_model(folder: Path, kind: str = "bert", *, seed: int = 1, size: Size |
     """Write config.json, vocab.txt and model.safetensors; the vocabulary is that of glue_sample with this
     seed."""
     if kind not in _NAMES:
-        raise DataError(f"there is no sample of a {kind!r}", hint=f"there are {', '.join(_NAMES)}")
+        raise DataError(f"there is no sample of a {kind!r}", hint=f"choose from {', '.join(_NAMES)}")
     vocabulary = sample_vocabulary(seed)
     size = size or Size()
     shapes = dict(_shapes(kind, len(vocabulary.entries), size))

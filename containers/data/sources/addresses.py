@@ -1,6 +1,6 @@
 """Says which machines a URL may lead to: public ones, and those that SLIPWAY_PRIVATE_HOSTS names.
 
-A job runs beside services that trust whoever reaches them: the metadata service gives out the machine's keys.
+A job runs next to services that trust all callers: the metadata service gives out the machine's keys.
 The variable holds host names and addresses, comma-separated, for the process that reads (a mirror in your own
 network, tests). It never opens link-local addresses, where the metadata service is.
 """

@@ -84,10 +84,10 @@ def split_url(text: str) -> SplitResult:
         parts = urlsplit(text)
         origin = origin_of(parts)
     except ValueError:
-        raise DataError(f"{public(text)[:200]!r} is no URL", hint="write https://host/file") from None
+        raise DataError(f"{public(text)[:200]!r} is not a URL", hint="write https://host/file") from None
     if not origin.host or not text.isascii() or not text.isprintable() or " " in text:
         raise DataError(
-            f"{public(text)[:200]!r} is no URL", hint="write https://host/file, with %20 for a blank"
+            f"{public(text)[:200]!r} is not a URL", hint="write https://host/file, with %20 for a blank"
         )
     if origin.scheme != "https" and not is_loopback(origin.host):
         raise DataError(

@@ -153,7 +153,7 @@ def checked_owner(owner: str | None) -> str | None:
 def store(bucket: Bucket) -> S3Store:
     if first_process() != os.getpid():
         raise DataError(
-            "this process was forked from one that had read from S3, and would wait for ever",
+            "this process was forked from one that had read from S3, and would wait forever",
             hint="start workers by multiprocessing's 'spawn'",
         )
     return opened(bucket)

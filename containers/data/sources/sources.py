@@ -151,7 +151,7 @@ def _size(path: Path) -> int:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise DataError(f"{path} is no regular file", hint="remove it, or give the text files by name")
+        raise DataError(f"{path} is not a regular file", hint="remove it, or give the text files by name")
     return status.st_size
 
 

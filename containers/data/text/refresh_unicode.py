@@ -34,8 +34,10 @@ def refresh(path: Path) -> None:
     outputs = sorted({character for result in results.values() for character in result} - {" "})
     rows = [
         *ranges((code, rule(normalise, code, result)) for code, result in results.items()),
-        *ranges((ord(each), ("punctuation", "")) for each in outputs if is_punctuation(each)),
-        *ranges((ord(each), ("class", order(each))) for each in outputs if is_ordered(normalise, each)),
+        *ranges((ord(output), ("punctuation", "")) for output in outputs if is_punctuation(output)),
+        *ranges(
+            (ord(output), ("class", order(output))) for output in outputs if is_ordered(normalise, output)
+        ),
     ]
     with path.open("w", newline="", encoding="ascii") as file:
         csv.writer(file, lineterminator="\n").writerows([("first", "last", "does", "value"), *rows])

@@ -26,14 +26,14 @@ MAGIC = (
 
 
 def style_of(name: str, head: bytes) -> int:
-    """Return TAGGED for what WikiExtractor writes, 0 for other text; refuse what is no text."""
+    """Return TAGGED for what WikiExtractor writes, 0 for other text; refuse what is not text."""
     for magic, what, hint in MAGIC:
         if head.startswith(magic):
             raise DataError(f"{name} {what}", hint=hint)
     zeros = head.count(0)
     if zeros * 4 > len(head):
         raise DataError(
-            f"{name} is no text: {zeros} of its first {len(head)} bytes are zero",
+            f"{name} is not text: {zeros} of its first {len(head)} bytes are zero",
             hint="if it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8",
         )
     return TAGGED if head.startswith(TAG) else 0

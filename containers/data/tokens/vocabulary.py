@@ -27,7 +27,7 @@ class Vocabulary:
         if missing:
             lines = len(self.entries)
             raise DataError(
-                f"{self.name} is no WordPiece vocabulary: {missing[0]} is not in its {lines} lines",
+                f"{self.name} is not a WordPiece vocabulary: {missing[0]} is not in its {lines} lines",
                 hint="give BERT's vocab.txt, one entry per line",
             )
         self._check_lines()

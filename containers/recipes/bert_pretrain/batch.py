@@ -15,7 +15,7 @@ def plan_batch(config: BertConfig, world: int) -> BatchPlan:
         below = config.global_batch // each * each
         nearest = f"{below} or {below + each}" if below else f"{each}"
         raise IndivisibleBatch(
-            f"a global batch of {config.global_batch} is no multiple of {each} "
+            f"a global batch of {config.global_batch} is not a multiple of {each} "
             f"(micro_batch {config.micro_batch} × {world} ranks)",
             hint=f"set global_batch={nearest}, or another micro_batch",
         )

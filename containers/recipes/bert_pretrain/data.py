@@ -39,7 +39,7 @@ def micro_batches(rows: Rows, plan: BatchPlan, device: Device) -> Iterator[dict[
 
 def open_dataset(contract: LaunchContract, config: BertConfig) -> Dataset:
     if contract.data is None:
-        raise Refusal("nobody said where the data is", hint="set SLIPWAY_DATA, which the cluster's jobs do")
+        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
     root = local_folder("the data", contract.data)
     itself = config.dataset is None and (root / "manifest.json").exists()
     below = (config.dataset or f"phase{config.phase}").split("/")

@@ -72,24 +72,27 @@ class DeepSpeedEngine:
     def pieces(self) -> list[TensorPiece]:
         return [
             TensorPiece(
-                kind=kind, parameter=each.parameter, start=each.start, data=each.of(self._tensor(each, kind))
+                kind=kind,
+                parameter=stretch.parameter,
+                start=stretch.start,
+                data=stretch.of(self._tensor(stretch, kind)),
             )
-            for each in self._owned()
+            for stretch in self._owned()
             for kind in (WEIGHTS, *MOMENTS)
         ]
 
     def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
-        owned = {each.parameter: each for each in self._all_owned()}
+        owned = {stretch.parameter: stretch for stretch in self._all_owned()}
         for piece in pieces:
             if piece.kind == WEIGHTS:
                 load_weights(self._parts.model, piece)
             if (mine := owned.get(piece.parameter)) is not None:
                 piece.copy_to(mine.of(self._tensor(mine, piece.kind)), mine.start)
-        for each in owned.values():
-            self._state(each.flat)["step"].fill_(steps)
+        for stretch in owned.values():
+            self._state(stretch.flat)["step"].fill_(steps)
 
     def start_from(self, pieces: Iterable[TensorPiece]) -> None:
-        owned = {each.parameter: each for each in self._all_owned()}
+        owned = {stretch.parameter: stretch for stretch in self._all_owned()}
         for piece in pieces:
             if piece.kind == WEIGHTS:
                 load_weights(self._parts.model, piece)

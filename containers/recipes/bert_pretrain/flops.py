@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from slipway.containers.training.devices import Device
 from slipway.containers.training.encoder import BertShape
 
-# The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed beside.
+# The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed next to.
 PUBLISHED_MFU = 0.44
 
 
 def training_flops_per_token(shape: BertShape, row_tokens: int) -> float:
     """Return 3 × forward: 24LH² + 4LSH for the encoder, 2HV + 2H² for the word head.
 
-    The head is counted for every token, as in published figures, although ours computes it at masked words.
+    The head is counted forevery token, as in published figures, although ours computes it at masked words.
     """
     encoder = shape.layers * (24 * shape.hidden**2 + 4 * row_tokens * shape.hidden)
     head = 2 * shape.hidden * shape.vocabulary + 2 * shape.hidden**2

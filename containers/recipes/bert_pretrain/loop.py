@@ -1,4 +1,4 @@
-"""Step after step: read, forward, backward, step, tell, save; whatever the device, engine and platform."""
+"""Step after step: read, forward, backward, step, tell, save; whatever the device, engine and launcher."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Loop:
             return norm
         self.skipped += 1
         if self.config.on_nan == "stop" or self.skipped > MOST_SKIPPED:
-            raise NotFinite(self._explain(step, f"the gradient's norm is {norm}"))
-        self.say(f"step {step + 1} is left out: the gradient's norm is {norm}")
+            raise NotFinite(self._explain(step, f"the gradient norm is {norm}"))
+        self.say(f"skipped step {step + 1}: the gradient norm is {norm}")
         return norm
 
     def _explain(self, step: int, what: str) -> str:

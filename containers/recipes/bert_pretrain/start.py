@@ -107,7 +107,7 @@ def _cursor(found: Resumed) -> Cursor:
         return Cursor(**saved)  # type: ignore[arg-type]  # a wrong field is a TypeError, told below
     except TypeError:
         raise Refusal(
-            f"{found.folder} has no place in the data", hint="begin anew in another folder"
+            f"{found.folder} has no position in the data", hint="start again in another folder"
         ) from None
 
 
@@ -115,7 +115,7 @@ def _newest(contract: LaunchContract, job: str) -> Resumed:
     """Return the newest checkpoint of another job, whose phase 1 this one continues. Its digests are
     checked as it is read."""
     if contract.checkpoints is None:
-        raise Refusal("start_from needs a place of checkpoints", hint="set SLIPWAY_CHECKPOINTS")
+        raise Refusal("start_from needs a checkpoint folder", hint="set SLIPWAY_CHECKPOINTS")
     beside = local_folder("the checkpoints", contract.checkpoints).parent
     folder = disk.folder_within(str(beside), *job.split("/"))
     for path in published(folder).values():

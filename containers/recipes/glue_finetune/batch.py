@@ -82,7 +82,7 @@ def plan_batch(config: GlueConfig, contract: LaunchContract) -> BatchPlan:
         below = total // world * world
         nearest = f"{below} or {below + world}" if below else f"{world}"
         raise IndivisibleBatch(
-            f"a global batch of {total} rows is no multiple of {world} ranks",
+            f"a global batch of {total} rows is not a multiple of {world} ranks",
             hint=f"set global_batch={nearest}",
         )
     share = total // world
@@ -91,7 +91,7 @@ def plan_batch(config: GlueConfig, contract: LaunchContract) -> BatchPlan:
     )
     if share % micro_batch:
         raise IndivisibleBatch(
-            f"{share} rows a rank (global batch {total} on {world} ranks) are no multiple of micro_batch "
+            f"{share} rows a rank (global batch {total} on {world} ranks) are not a multiple of micro_batch "
             f"{micro_batch}",
             hint=f"set micro_batch to a divisor of {share}",
         )

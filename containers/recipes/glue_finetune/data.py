@@ -62,7 +62,7 @@ def open_data(config: GlueConfig, contract: LaunchContract, pretrained: Pretrain
     for split in (TRAIN, *task.dev):
         texts = read_texts(place, task, split, bucket_owner=contract.account)
         if texts.left_out:
-            say(f"{public(place)}: {texts.left_out} damaged rows of {split.name} are left out")
+            say(f"{public(place)}: skipped {texts.left_out} damaged rows of {split.name}")
         examples[split.name] = tokenise(
             texts, pretrained.vocabulary, cased=pretrained.cased, longest=config.max_length
         )
@@ -74,7 +74,7 @@ def locate(contract: LaunchContract, given: str) -> str:
     if is_remote(given):
         return given
     if contract.data is None:
-        raise Refusal("nobody said where the data is", hint="set SLIPWAY_DATA, or give s3:// addresses")
+        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, or give s3:// addresses")
     if is_remote(contract.data):
         return f"{contract.data.rstrip('/')}/{given}"
     return str(disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/")))

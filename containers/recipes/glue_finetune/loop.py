@@ -87,7 +87,7 @@ class Loop:
             raise NotFinite(self._explain(step, f"the loss is {loss}"))
         norm = self.engine.step(self.schedule.rate(step))
         if not math.isfinite(norm):
-            raise NotFinite(self._explain(step, f"the gradient's norm is {norm}"))
+            raise NotFinite(self._explain(step, f"the gradient norm is {norm}"))
         return norm
 
     def _explain(self, step: int, what: str) -> str:

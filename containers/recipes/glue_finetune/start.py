@@ -67,7 +67,7 @@ def build_model(
         shape = replace(shape, dropout=same, attention_dropout=same, head_dropout=same)
     model = Classifier(shape, task.outputs)
     if fresh := load_weights(model, pretrained.tensors, pretrained.place):
-        say(f"{' and '.join(fresh)} of the model begin(s) fresh: {pretrained.place} has none that fits")
+        say(f"{' and '.join(fresh)} of the model start(s) random: {pretrained.place} has none that fit")
     return model.to(device.place, device.precision).train()
 
 

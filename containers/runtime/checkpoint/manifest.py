@@ -92,7 +92,7 @@ def decode(content: bytes, *, where: str = NAME) -> Manifest:
     except (ValueError, RecursionError):
         raise DamagedCheckpoint(f"{NAME} is not JSON") from None
     if not isinstance(record, dict):
-        raise DamagedCheckpoint(f"{NAME} is no object")
+        raise DamagedCheckpoint(f"{NAME} is not a JSON object")
     digest = record.pop("sha256", None)
     _refuse_newer(record, digest, where)
     if digest != digest_of(record):
@@ -114,7 +114,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a published folder; raises NewerCheckpoint, or DamagedCheckpoint with the reason."""
     try:
         if not disk.is_real_folder(folder):
-            raise DamagedCheckpoint("it is no folder of its own but a link or a file")
+            raise DamagedCheckpoint("it is a link or a file, not a folder")
         return decode(disk.read_bounded(folder / NAME, MOST_BYTES), where=f"{folder}/{NAME}")
     except FileNotFoundError:
         raise DamagedCheckpoint(f"it has no {NAME}") from None
@@ -141,7 +141,7 @@ def check_size(folder: Path, file: RankFile) -> None:
     except OSError as error:
         raise DamagedCheckpoint(f"{file.name} cannot be read: {os.strerror(error.errno or 0)}") from None
     if not stat.S_ISREG(found.st_mode):
-        raise DamagedCheckpoint(f"{file.name} is no regular file")
+        raise DamagedCheckpoint(f"{file.name} is not a regular file")
     if found.st_size != file.bytes:
         raise DamagedCheckpoint(f"{file.name} has {found.st_size} bytes instead of {file.bytes}")
 

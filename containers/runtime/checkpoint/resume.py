@@ -159,12 +159,12 @@ class Search:
             )
         if mode == "required":
             raise NoCheckpoint(f"{self.folder} holds no checkpoint, and resume is required")
-        self._report(f"no checkpoint in {self.folder}: starting from the beginning", {})
+        self._report(f"no checkpoint in {self.folder}: starting from step 0", {})
 
     def _report(self, line: str, rejected: Mapping[str, str]) -> None:
         if self.collective.rank == 0:
             for name, why in rejected.items():
-                self.say(f"checkpoint {name} is passed over: {why}")
+                self.say(f"skipping checkpoint {name}: {why}")
             self.say(line)
 
 
@@ -211,7 +211,7 @@ def _refuse_other_training(found: Resumed, training: Training, world: int, *, re
     other = _differences("config", record.config, dict(training.config))
     if other or (shape and not reshard):
         raise OtherTraining(
-            f"{found.folder} is of another training: {'; '.join(other + shape)}",
+            f"{found.folder} belongs to another training: {'; '.join(other + shape)}",
             hint="name another checkpoint folder" if other else "ask for resharding, or use as many ranks",
         )
 

@@ -153,7 +153,7 @@ def _entry(path: Path, name: str, entry: object) -> _Entry:
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
         _refuse(path, f"gives {shown(name)} the unknown dtype {shown(str(dtype))}")
     if not _is_sizes(shape) or not _is_sizes(offsets) or len(offsets) != 2:
-        _refuse(path, f"gives {shown(name)} sizes that are no whole numbers from 0")
+        _refuse(path, f"gives {shown(name)} sizes that are not whole numbers from 0")
     begin, end = offsets
     if end - begin != math.prod(shape) * ITEM_BYTES[dtype]:
         _refuse(path, f"gives {shown(name)} {end - begin} bytes, which do not fit its shape")

@@ -1,7 +1,7 @@
 """What every training process may ask, whoever started it: rank, world, where data and checkpoints lie.
 
 A new fact is one field here and one row of _VARIABLES. The backend gives the static half as SLIPWAY_*
-variables; platforms.py reads the dynamic half (my rank, the main address) from whatever the platform sets.
+variables; launchers.py reads the dynamic half (my rank, the main address) from whatever the launcher sets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LaunchContract:
         read = _decode(self.to_environment())
         if any(getattr(self, name) != value for name, value in read.items()):
             raise InvalidContract(
-                f"the contract of rank {self.rank} would not survive the environment: {self}"
+                f"the contract of rank {self.rank} cannot be passed through the environment: {self}"
             )
         _check_places(self)
 
@@ -108,7 +108,7 @@ def _decode(environment: Mapping[str, str]) -> dict[str, object]:
 def _check_places(contract: LaunchContract) -> None:
     if contract.rank < contract.local_rank:
         raise InvalidContract(
-            f"RANK is {contract.rank}, below LOCAL_RANK, which is {contract.local_rank}; no rank can be"
+            f"RANK is {contract.rank}, below LOCAL_RANK, which is {contract.local_rank}; that is impossible"
         )
     if contract.local_world + contract.nodes - 1 > contract.world:
         raise InvalidContract(

@@ -1,7 +1,7 @@
-"""Who started this process, and where it stands: one function a platform, each with that platform's oddity.
+"""Who started this process, and where it stands: one function per launcher, each with that launcher's oddity.
 
-A new platform is one function and one row of PLATFORMS, placed before those whose variables it may inherit.
-What the backend knows (job, data, checkpoints, logs) comes as SLIPWAY_* variables on every platform alike.
+A new launcher is one function and one row of LAUNCHERS, placed before those whose variables it may inherit.
+What the backend knows (job, data, checkpoints, logs) comes as SLIPWAY_* variables under every launcher alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOPBACK = "127.0.0.1"
 class Launcher:
     """Recognise one launcher by its variables, and read the position of this process from them."""
 
-    signs: tuple[frozenset[str], ...]  # any one set of variables, all present, gives the platform away
+    signs: tuple[frozenset[str], ...]  # any one set of variables, all present, gives the launcher away
     read: Reader
 
     def recognises(self, environment: Environment) -> bool:
@@ -142,7 +142,7 @@ LAUNCHERS: Mapping[str, Launcher] = {
 
 def detect(environment: Environment) -> str:
     """Return the name of the launcher that started this process."""
-    return next(name for name, platform in LAUNCHERS.items() if platform.recognises(environment))
+    return next(name for name, launcher in LAUNCHERS.items() if launcher.recognises(environment))
 
 
 def read_position(environment: Environment, machine: Machine | None = None) -> RankPosition:

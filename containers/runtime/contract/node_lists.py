@@ -1,4 +1,4 @@
-"""The lists that platforms describe nodes with: Slurm's host lists and task counts, SageMaker's JSON."""
+"""The lists that launchers describe nodes with: Slurm's host lists and task counts, SageMaker's JSON."""
 
 from __future__ import annotations
 

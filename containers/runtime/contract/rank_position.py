@@ -1,4 +1,4 @@
-"""Where one process stands among all of its job: what a platform says, before anything of ours is added."""
+"""Where one process stands among all of its job: what a launcher says, before anything of ours is added."""
 
 from __future__ import annotations
 

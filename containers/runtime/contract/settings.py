@@ -105,7 +105,7 @@ def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
         return wanted
     if wanted != place.local_world:
         raise InvalidContract(
-            f"{name} is {wanted}, and the platform started {place.local_world} processes on this node",
+            f"{name} is {wanted}, and the launcher started {place.local_world} processes on this node",
             hint="let it start one a node, or one a device",
         )
     return 1

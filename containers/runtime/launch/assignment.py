@@ -24,7 +24,7 @@ _MINUTE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Describe one launcher of the job: there is one per node, or one per device if the platform started
+    """Describe one launcher of the job: there is one per node, or one per device if the scheduler started
     those."""
 
     place: RankPosition
@@ -64,7 +64,7 @@ def contracts_of(node: Node, port: int) -> list[LaunchContract]:
     """Return the contracts of the ranks that this launcher starts, in order."""
     first = launchers.contract_of(replace(node.place, main_port=port), node.environment)
     if node.place.local_world > 1:
-        return [first]  # the platform has started one launcher a device
+        return [first]  # the scheduler has started one launcher per device
     count = node.settings.processes
     return [
         replace(
@@ -86,7 +86,7 @@ def rank_environment(
     defaults = {
         "OMP_NUM_THREADS": str(max(1, processors // contract.local_world)),  # else each takes all processors
         "PYTHONUNBUFFERED": "1",  # a line is in the log when it is printed, not when 8 kB are
-        # A build that was killed leaves a lock here that later ranks wait on for ever: so each attempt has
+        # A build that was killed leaves a lock here that later ranks wait on forever: so each attempt has
         # its own folder. Images bring their operators built.
         "TORCH_EXTENSIONS_DIR": str(folder / "torch_extensions"),
         "DEEPSPEED_TIMEOUT": str(math.ceil(contract.collective_seconds / _MINUTE_SECONDS)),

@@ -1,4 +1,4 @@
-"""Where a platform looks for the reason of a failure: one row a platform that has such a place."""
+"""The file in which a launcher looks for the reason of a failure: one row per launcher that has one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_CHARACTERS = 1024
 
 
 def write_failure(environment: Mapping[str, str], root: Path, reason: str) -> None:
-    """Write the reason where the platform looks for it, if it looks anywhere; the log has the reason in
+    """Write the reason where the launcher looks for it, if it looks anywhere; the log has the reason in
     any case."""
-    for platform, name in _FILES.items():
-        if not launchers.LAUNCHERS[platform].recognises(environment):
+    for launcher, name in _FILES.items():
+        if not launchers.LAUNCHERS[launcher].recognises(environment):
             continue
         with suppress(OSError):
             (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -64,11 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(node: Node, guard: Guard, pump: LogPump) -> ExitReport:
-    doorbell = SignalPipe()
+    signals = SignalPipe()
     folder = Path(tempfile.mkdtemp(prefix="slipway-"))
     peers: Peers | None = None
     try:
-        peers = _peers(node, doorbell, pump)
+        peers = _peers(node, signals, pump)
         port = peers.meet(time.monotonic() + node.settings.rendezvous_seconds)
         return _train(node, peers, port, Team(node.machine, guard, pump), folder)
     except Refusal as refusal:
@@ -82,13 +82,13 @@ def _run(node: Node, guard: Guard, pump: LogPump) -> ExitReport:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _peers(node: Node, doorbell: SignalPipe, pump: LogPump) -> Peers:
+def _peers(node: Node, signals: SignalPipe, pump: LogPump) -> Peers:
     member, port, silence = node.member, node.place.main_port, node.settings.heartbeat_seconds
     if member.nodes == 1:
-        return Alone(member, doorbell, port)
+        return Alone(member, signals, port)
     if member.node == 0:
-        return Hub(member, doorbell, port, silence, pump.say)
-    return Spoke(member, doorbell, node.place.main_address, port, silence)
+        return Hub(member, signals, port, silence, pump.say)
+    return Spoke(member, signals, node.place.main_address, port, silence)
 
 
 def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> ExitReport:
@@ -134,7 +134,7 @@ def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
     lines = [f"{first.job}, attempt {first.attempt}: {ranks} start on {node.machine.host()}"]
     if given := node.environment.get("TORCH_EXTENSIONS_DIR"):
         # F51: whoever builds the same operator waits for the lock, and its holder is dead.
-        why = "is left from a build that was killed, and ranks would wait for it for ever; delete it"
+        why = "is left from a build that was killed, and ranks would wait for it forever; delete it"
         lines += [f"warning: {lock} {why}" for lock in Path(given).glob("**/lock")]
     return lines
 
@@ -142,7 +142,7 @@ def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
 def _say_ending(ending: ExitReport, pump: LogPump) -> None:
     """Log how the job ended: people read the last lines of a job's log first."""
     if ending.tail and ending.code != 0:
-        pump.say(f"the last words of rank {ending.rank}:")
+        pump.say(f"the last output of rank {ending.rank}:")
         for line in ending.tail:
             pump.say(f"  {line}")
     pump.say(f"{'error: ' if ending.code else ''}{ending.reason}; exit code {ending.code}")

@@ -80,7 +80,7 @@ class SpotNotices:
             self._heard = _interruption(found, self._node)
         elif not self._has_said_rebalance and self._get(_REBALANCE) is not None:
             self._has_said_rebalance = True
-            self._say("EC2 says that this Spot instance is more likely to be interrupted soon")
+            self._say("EC2 warns that this Spot instance may be interrupted soon")
 
     def _get(self, path: str) -> str | None:
         """Return the notice, or None if there is none. A token may run out, or be another's after a stop
@@ -124,6 +124,6 @@ def _interruption(text: str, node: int) -> Stop:
         action, at = str(record["action"]), str(record["time"])
         ends = datetime.strptime(at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
     except (ValueError, KeyError, TypeError):
-        return Stop(why="EC2 takes this Spot instance back", node=node, resumes=True)
-    why = f"EC2 takes this Spot instance back ({action} at {at})"
+        return Stop(why="EC2 reclaims this Spot instance", node=node, resumes=True)
+    why = f"EC2 reclaims this Spot instance ({action} at {at})"
     return Stop(why=why, node=node, seconds=ends - time.time(), resumes=True)

@@ -1,7 +1,7 @@
 """One node of a running job: it watches its own ranks and the other nodes, and ends all when any ends badly.
 
 The main node decides how the job ended and tells the others; each ends its own ranks. The two parts differ in
-what they do with a failure and with being done: parts.py.
+what they do with a failure and with being done: node_roles.py.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Supervisor:
         self.conclude()
 
     def _obey_signals(self) -> None:
-        for number in self.watch.peers.doorbell.rung():
+        for number in self.watch.peers.signals.received():
             if self.kills_at is not None and number == signal.SIGINT:
                 self.kills_at = 0.0  # a second Ctrl-C
             self._stop_here(f"{signal.Signals(number).name} received")
@@ -131,7 +131,7 @@ class Supervisor:
         if self.kills_at is None and ending.code != 0:
             self.fail(self._resumable_or_not(ending))
         elif self.kills_at is not None and ending.code == 128 + signal.SIGKILL and ending.by_signal:
-            why = f"rank {ending.rank} did not end in the time it had, and was killed"
+            why = f"rank {ending.rank} did not end in time and was killed"
             self.stopped.append(replace(ending, code=_STOP_CODE, reason=why))
         else:
             self.stopped.append(ending)
@@ -186,7 +186,7 @@ class Supervisor:
         while not is_over() and time.monotonic() < ends:
             self.watch.peers.poll(_POLL_SECONDS)
             self.watch.team.reap()
-            if signal.SIGINT in self.watch.peers.doorbell.rung():
+            if signal.SIGINT in self.watch.peers.signals.received():
                 ends = self.kills_at = 0.0
 
 

@@ -1,4 +1,4 @@
-"""The beat of a rank: a small file that says where it is, which its launcher reads (progress.py).
+"""The heartbeat of a rank: a small file that says where it is, which its launcher reads (progress.py).
 
 Three lines: where, a clock that all of the machine share, and the seconds of its own work so far, if known.
 """

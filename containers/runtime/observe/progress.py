@@ -1,4 +1,4 @@
-"""Which ranks of this node still move, and how fast, by the files that they write at each step (beat.py)."""
+"""Which ranks of this node still move, and how fast, by the heartbeat that they write at each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.observe.heartbeat import SAVING, STARTING, WAITING
 from slipway.containers.runtime.observe.pace import Pace
 
-_MOST_CHARACTERS = 2000  # more than beat.py writes
+_MOST_CHARACTERS = 2000  # more than heartbeat.py writes
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""One JSON line a step, TensorBoard files beside it, and the beat that tells the launcher a rank lives.
+"""One JSON line a step, TensorBoard files next to it, and the heartbeat that tells the launcher a rank lives.
 
 A new measure is one field of Step. Nothing here stops a training: what cannot be written is said once.
 """
@@ -122,7 +122,7 @@ class _Sink:
             self._write(record)
         except OSError as error:
             if not self._failing:
-                print(f"telemetry is not written: {error}; training goes on", file=sys.stderr, flush=True)
+                print(f"telemetry is not written: {error}; training continues", file=sys.stderr, flush=True)
             self._failing = True
         else:
             self._failing = False

@@ -21,12 +21,12 @@ class Hub(Peers):
     def __init__(
         self,
         member: PeerMember,
-        doorbell: SignalPipe,
+        signals: SignalPipe,
         port: int,
         heartbeat_seconds: float,
         say: Callable[[str], None],
     ) -> None:
-        super().__init__(member, doorbell, heartbeat_seconds)
+        super().__init__(member, signals, heartbeat_seconds)
         self._say = say
         self._strangers: set[PeerLink] = set()
         self._listener = ports.listen(port)
@@ -34,7 +34,7 @@ class Hub(Peers):
         self.port = int(self._listener.getsockname()[1])
         self.selector.register(self._listener, selectors.EVENT_READ)
         if self.port != port:
-            self._say(f"port {port} is in use here, so peers are met on {self.port}")
+            self._say(f"port {port} is in use here, so peers connect to {self.port}")
 
     def meet(self, deadline: float) -> int:
         if self.member.findings:
@@ -68,7 +68,7 @@ class Hub(Peers):
         try:
             connection, address = self._listener.accept()
         except OSError:
-            return  # it was the doorbell, or the caller has hung up again
+            return  # it was a signal, or the caller has hung up again
         link = PeerLink(connection, str(address[0]))
         self._strangers.add(link)
         self.watch(link)
@@ -88,7 +88,7 @@ class Hub(Peers):
             self.member.key, link.nonce, speaker, hello.get("proof")
         ):
             link.send({"refused": "this is another run, or another attempt"})
-            self._say(f"refused a connection from {link.address}: it is not of this attempt")
+            self._say(f"refused a connection from {link.address}: it does not belong to this attempt")
             self._turn_away(link)
             return
         assert type(node) is int, "who proves our key is a launcher of ours"

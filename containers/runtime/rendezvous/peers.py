@@ -46,12 +46,12 @@ class PeerEvent:
 
 
 class Peers:
-    def __init__(self, member: PeerMember, doorbell: SignalPipe, heartbeat_seconds: float) -> None:
+    def __init__(self, member: PeerMember, signals: SignalPipe, heartbeat_seconds: float) -> None:
         self.member = member
-        self.doorbell = doorbell
+        self.signals = signals
         self.links: dict[int, PeerLink] = {}  # by node
         self.selector = selectors.DefaultSelector()
-        self.selector.register(doorbell.fileno(), selectors.EVENT_READ)
+        self.selector.register(signals.fileno(), selectors.EVENT_READ)
         self._heartbeat_seconds = heartbeat_seconds
         self._beat_seconds = min(heartbeat_seconds / _BEATS, _LONGEST_BEAT_SECONDS)
         self._beaten = 0.0
@@ -96,7 +96,7 @@ class Peers:
         link.close()
 
     def stop_if_asked(self) -> None:
-        if self.doorbell.rung():
+        if self.signals.received():
             raise StoppedBeforeStart("asked to stop before the training had begun")
 
     def forget_lost(self) -> None:
@@ -138,8 +138,8 @@ class Peers:
 class Alone(Peers):
     """Stand for the peers of a job with one node: there are none."""
 
-    def __init__(self, member: PeerMember, doorbell: SignalPipe, port: int) -> None:
-        super().__init__(member, doorbell, heartbeat_seconds=_BEATS * _LONGEST_BEAT_SECONDS)
+    def __init__(self, member: PeerMember, signals: SignalPipe, port: int) -> None:
+        super().__init__(member, signals, heartbeat_seconds=_BEATS * _LONGEST_BEAT_SECONDS)
         self._port = port
 
     def meet(self, deadline: float) -> int:
@@ -150,6 +150,6 @@ class Alone(Peers):
 
 def unhealthy(node: int, host: str, findings: tuple[str, ...]) -> Interruption:
     return Interruption(
-        f"node {node} ({host}) is not what the job was promised: {'; '.join(findings)}",
+        f"node {node} ({host}) lacks what the job needs: {'; '.join(findings)}",
         hint="another attempt may find a healthy one; if all say so, the job definition and the image differ",
     )

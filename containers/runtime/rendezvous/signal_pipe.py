@@ -24,7 +24,7 @@ class SignalPipe:
     def fileno(self) -> int:
         return self._read_end
 
-    def rung(self) -> list[int]:
+    def received(self) -> list[int]:
         """Return the stop signals received since the last call, in order."""
         try:
             found = os.read(self._read_end, 4096)

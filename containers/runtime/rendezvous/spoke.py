@@ -23,9 +23,9 @@ _MAIN = 0
 
 class Spoke(Peers):
     def __init__(
-        self, member: PeerMember, doorbell: SignalPipe, address: str, port: int, heartbeat_seconds: float
+        self, member: PeerMember, signals: SignalPipe, address: str, port: int, heartbeat_seconds: float
     ) -> None:
-        super().__init__(member, doorbell, heartbeat_seconds)
+        super().__init__(member, signals, heartbeat_seconds)
         self._address = address
         self._port = port
         self._last = "nobody listens there"
@@ -60,7 +60,7 @@ class Spoke(Peers):
                     return link
             self._patience = min(self._patience + _FIRST_ANSWER_SECONDS, _ANSWER_SECONDS)
             self.stop_if_asked()
-            select.select([self.doorbell.fileno()], [], [], _PAUSE_SECONDS)
+            select.select([self.signals.fileno()], [], [], _PAUSE_SECONDS)
         raise Interruption(
             f"node {self.member.node} ({self.member.host}) did not find the main node at {self._address}, "
             f"port {self._port} and up: {self._last}",
@@ -99,7 +99,7 @@ class Spoke(Peers):
     def _answer(self, link: PeerLink) -> Message | None:
         ends = time.monotonic() + self._patience
         while link.lost is None and (left := ends - time.monotonic()) > 0:
-            select.select([link.connection.fileno(), self.doorbell.fileno()], [], [], left)
+            select.select([link.connection.fileno(), self.signals.fileno()], [], [], left)
             self.stop_if_asked()
             if (message := link.receive_one()) is not None:
                 return message

@@ -70,7 +70,7 @@ def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:
     """Yield one band per word and device, including those without a trial."""
     for word in WORDS:
         for device in _DEVICES:
-            own = [each for each in trials if (each.word, each.device) == (word, device)]
+            own = [trial for trial in trials if (trial.word, trial.device) == (word, device)]
             yield _band(word, device, own)
 
 
@@ -123,7 +123,7 @@ def _within(trials: Sequence[Trial]) -> float | None:
     return math.ceil(errors[place - 1] * scale) / scale
 
 
-_COLUMNS = tuple(each.name for each in fields(Band))
+_COLUMNS = tuple(field.name for field in fields(Band))
 
 
 def _decode(row: Mapping[str, str | None], _where: str) -> Band:

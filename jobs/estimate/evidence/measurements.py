@@ -68,12 +68,12 @@ def our_measurements() -> tuple[Measurement, ...]:
 
 def decode_measurements(text: str, where: str) -> tuple[Measurement, ...]:
     """Decode a CSV of measurements; every mistake names the file and the line."""
-    return read_rows(text, where, [each.name for each in fields(Measurement)], _decode, most=_LARGEST_FILE)
+    return read_rows(text, where, [field.name for field in fields(Measurement)], _decode, most=_LARGEST_FILE)
 
 
 def encode_measurements(rows: Iterable[Measurement]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, [each.name for each in fields(Measurement)], lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(Measurement)], lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _written(value) for key, value in asdict(row).items()} for row in rows)
     return text.getvalue()

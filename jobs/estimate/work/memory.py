@@ -31,11 +31,11 @@ class Memory:
 
     @property
     def total(self) -> float:
-        return sum(float(getattr(self, each.name)) for each in fields(self))
+        return sum(float(getattr(self, field.name)) for field in fields(self))
 
     @property
     def largest(self) -> str:
-        return max((each.name for each in fields(self)), key=lambda name: float(getattr(self, name)))
+        return max((field.name for field in fields(self)), key=lambda name: float(getattr(self, name)))
 
 
 def memory(model: Model, cluster: Hardware, layout: Layout) -> Memory:

@@ -166,7 +166,7 @@ def replicas(model: Model, cluster: Hardware, layout: Layout) -> int:
     group = layout.tensor * layout.pipeline
     if cluster.devices % group:
         raise CannotEstimate(
-            f"{cluster.devices} devices are no multiple of {group} "
+            f"{cluster.devices} devices are not a multiple of {group} "
             f"(tensor {layout.tensor} × pipeline {layout.pipeline})",
             hint=f"the nearest numbers of devices are {_multiples(cluster.devices, group)}",
         )
@@ -180,7 +180,7 @@ def accumulation(model: Model, cluster: Hardware, layout: Layout) -> int:
     at_once = replicas(model, cluster, layout) * layout.micro_batch
     if layout.global_batch % at_once:
         raise CannotEstimate(
-            f"global_batch {layout.global_batch} is no multiple of the {at_once} sequences that "
+            f"global_batch {layout.global_batch} is not a multiple of the {at_once} sequences that "
             f"{at_once // layout.micro_batch} replicas take at a time",
             hint=f"the nearest are {_multiples(layout.global_batch, at_once)}",
         )

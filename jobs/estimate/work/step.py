@@ -30,7 +30,7 @@ class StepTime:
 
     @property
     def seconds(self) -> float:
-        return sum(float(getattr(self, each.name)) for each in fields(self))
+        return sum(float(getattr(self, field.name)) for field in fields(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def step(model: Model, cluster: Hardware, layout: Layout, calibration: Calibrati
     )
     strays = WAIT * math.sqrt(2 * math.log(cluster.nodes))  # how far the slowest of n lies from the mean
     return StepTime(
-        **{each.name: getattr(own, each.name) for each in fields(own)} | {"wait": own.seconds * strays}
+        **{field.name: getattr(own, field.name) for field in fields(own)} | {"wait": own.seconds * strays}
     )
 
 

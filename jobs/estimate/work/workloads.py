@@ -94,7 +94,7 @@ WORKLOADS: Mapping[str, Workload] = {
     )
 }
 
-_OF_LAYOUT = frozenset(each.name for each in fields(Layout))
+_OF_LAYOUT = frozenset(field.name for field in fields(Layout))
 _WORDS = frozenset({"schedule", "sharding", "checkpointing"})
 _FRACTIONS = frozenset({"gradient_bytes", "parameter_bytes"})
 # The two ways to say a batch: giving one takes the other back.

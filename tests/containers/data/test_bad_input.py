@@ -81,7 +81,7 @@ def test_carriage_returns_before_line_feeds_are_line_ends(tmp_path: Path, vocabu
             "is a symbolic link, and those are not followed",
         ),
         (lambda folder: (folder / "loop").symlink_to(folder), "is a symbolic link"),
-        (lambda folder: os.mkfifo(folder / "pipe"), "is no regular file"),
+        (lambda folder: os.mkfifo(folder / "pipe"), "is not a regular file"),
         (lambda folder: (folder / "a\nb").write_text("x"), "cannot be used; names are printable"),
         (lambda folder: Path(os.fsdecode(bytes(folder) + b"/\xff")).write_text("x"), "cannot be used"),
     ],
@@ -123,8 +123,8 @@ def test_text_that_shrinks_while_it_is_read_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "is no WordPiece vocabulary: [PAD] is not in its 1 lines"),
-        (b'{"hello": 1}', "is no WordPiece vocabulary"),
+        (b"", "is not a WordPiece vocabulary: [PAD] is not in its 1 lines"),
+        (b'{"hello": 1}', "is not a WordPiece vocabulary"),
         (b"\xff\xfe", "byte 0 is not UTF-8"),
         (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n", "vocab.txt:7 repeats 'a' of line 6"),
         (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n\na\n", "vocab.txt:6 is ''"),
@@ -148,8 +148,8 @@ def test_a_foreign_vocabulary_is_refused(
         (["--input", "/no/such/folder"], "does not exist"),
         (["--input", "ftp://me:secret@host/file"], "'ftp://host/file' begins with ftp://; give a path"),
         (["--only", "../../etc/passwd"], "leads out of its root"),
-        (["--output", "/"], "is no folder for a dataset"),
-        (["--output", "~"], "is no folder for a dataset"),
+        (["--output", "/"], "is not a folder for a dataset"),
+        (["--output", "~"], "is not a folder for a dataset"),
         (["--output", "/proc/nothing"], "cannot write to --output"),
     ],
 )
@@ -168,7 +168,7 @@ def test_the_output_is_kept_out_of_the_input(
     tmp_path: Path, vocabulary_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text").write_bytes(GOOD)
-    assert "lie in one another" in refusal(capsys, arguments_for(tmp_path, vocabulary_file, tmp_path / "out"))
+    assert "overlap" in refusal(capsys, arguments_for(tmp_path, vocabulary_file, tmp_path / "out"))
 
 
 def test_a_folder_of_other_things_is_left_alone(

@@ -1,4 +1,4 @@
-"""BI-164, F51: the lock that a killed build of an operator leaves makes no later attempt wait for ever."""
+"""BI-164, F51: the lock that a killed build of an operator leaves makes no later attempt wait forever."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def dl1(rendezvous: float = 30) -> dict[str, Any]:
 
 
 def test_fault_5_a_child_that_finds_no_main_node_gives_up_and_says_where_it_looked(cluster: Cluster) -> None:
-    """It tried ssh for ever."""
+    """It tried ssh forever."""
     child = cluster.start({"*": ["wait"]}, node=1, nodes=2, SLIPWAY_RENDEZVOUS_SECONDS=1)
     assert child.end() == 85
     assert re.search(r"did not find the main node at 127\.0\.0\.1, port \d+ and up", child.lines[-1])

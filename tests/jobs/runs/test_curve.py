@@ -7,7 +7,7 @@ import math
 from slipway.jobs.runs.curve import bar, points, thinned
 
 FIRST = [
-    "[0] no checkpoint in /mnt/shared/checkpoints/x: starting from the beginning",
+    "[0] no checkpoint in /mnt/shared/checkpoints/x: starting from step 0",
     "[0] step 10/40  loss 8.8861  lr 0.000625  |g| 1.71  89.4 sequences/s  0:00:25 left",
     "[0] step 20/40  loss 8.1727  lr 0.00097  |g| 1.86  1,117.5 sequences/s  MFU 3.1 %  0:00:17 left",
     "[0] step 30/40  loss 9.0000  lr 0.00097  |g| 1.86  117.5 sequences/s  0:00:17 left",
@@ -31,7 +31,7 @@ def test_throughput_is_read_with_its_thousands() -> None:
 
 
 def test_other_lines_are_passed_over() -> None:
-    assert points(["step by step", "[1] step 1/2  loss 1  x", "[node 0] every rank ended well"]) == []
+    assert points(["step by step", "[1] step 1/2  loss 1  x", "[node 0] all ranks succeeded"]) == []
 
 
 def test_a_long_curve_is_thinned_to_its_ends() -> None:

@@ -100,7 +100,7 @@ def _object(place: str, name: str, content: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise Refusal(f"{place}/{name} is no JSON object", hint="give the model's own")
+        raise Refusal(f"{place}/{name} is not a JSON object", hint="give the model's own")
     return found
 
 
@@ -108,7 +108,7 @@ def _shape(name: str, config: Mapping[str, Any]) -> ClassifierShape:
     kind = str(config.get("model_type"))
     if kind not in SHAPES:
         raise Refusal(
-            f"{name} is of the model type {shown(kind)}, which this recipe does not train",
+            f"{name} has the model type {shown(kind)}, which this recipe does not train",
             hint=f"give one of {' or '.join(SHAPES)}; no code of a model is run",
         )
     shape = SHAPES[kind](_Reader(name, config))

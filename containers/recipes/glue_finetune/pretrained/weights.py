@@ -62,7 +62,7 @@ PARAMETER_NAMES: Mapping[str, ParameterNames] = {
         together=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
     ),
 }
-# Of their classes for sequence classification: what stands beside the encoder, not inside it.
+# Of their classes for sequence classification: what stands next to the encoder, not inside it.
 _BESIDE = ("classifier", "pre_classifier")
 
 
@@ -80,7 +80,7 @@ def load_weights(model: Classifier, tensors: Mapping[str, Tensor], place: str) -
             elif problem:
                 raise Refusal(f"{place} {problem}", hint="give weights and config.json of one model")
             elif module not in fresh:
-                parameter.copy_(torch.cat([found[each].to(parameter.dtype) for each in theirs]))
+                parameter.copy_(torch.cat([found[published].to(parameter.dtype) for published in theirs]))
     return sorted(fresh)
 
 

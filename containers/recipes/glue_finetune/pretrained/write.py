@@ -1,4 +1,4 @@
-"""The fine-tuned model as a directory that transformers loads, beside the checkpoints."""
+"""The fine-tuned model as a directory that transformers loads, next to the checkpoints."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_a_redirect_to_the_metadata_service_is_refused(
         "file:///etc/shadow",
     ):
         served.redirects = {"/a.txt": place}
-        with pytest.raises(DataError, match=r"link-local|not public|without encryption|is no URL"):
+        with pytest.raises(DataError, match=r"link-local|not public|without encryption|is not a URL"):
             open_source(f"{served.url}/a.txt")
 
 

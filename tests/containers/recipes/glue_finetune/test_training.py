@@ -105,7 +105,7 @@ def test_another_training_does_not_go_on_from_its_checkpoints(
     ranks.continue_from(pair, name)
     code, errors = here(name, {**BASE, **changed})
     assert code == 2
-    assert "is of another training: config." in errors
+    assert "belongs to another training: config." in errors
 
 
 def test_every_step_says_how_long_the_rank_itself_worked(pair: Run) -> None:

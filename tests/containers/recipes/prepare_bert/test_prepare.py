@@ -124,7 +124,7 @@ def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
     [
         ("phase=3", "phase is '3', and must be a whole number from 1 to 2"),
         ("input=../elsewhere", "input is '../elsewhere', and must be"),
-        ("shard=4", "'shard' is no setting; did you mean shards?"),
+        ("shard=4", "'shard' is not a setting; did you mean shards?"),
         ("input=absent", "absent"),
     ],
 )

@@ -59,7 +59,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 
 
 def test_a_full_disk_leaves_the_older_checkpoint_and_one_clear_line(tmp_path: Path) -> None:
-    """F15, BI: the disk fills while saving, training goes on, and saves again when there is room."""
+    """F15, BI: the disk fills while saving, training continues, and saves again when there is room."""
     folder = tmp_path / "small"
     with small_disk(folder), Checkpoints(folder, training(), say=quiet) as checkpoints:
         save(checkpoints, 1)

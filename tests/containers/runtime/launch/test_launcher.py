@@ -71,7 +71,7 @@ def test_a_traceback_is_repeated_at_the_end_with_its_rank_and_host(cluster: Clus
     words = {"0": ["wait"], "1": ["flood 5000", "explode boom"]}
     node = cluster.start(words, SLIPWAY_PROCESSES_PER_NODE=2)
     assert node.end() == 1
-    last = node.text[node.text.index("the last words of rank 1") :]
+    last = node.text[node.text.index("the last output of rank 1") :]
     assert "Traceback (most recent call last):" in last
     assert "ZeroDivisionError: boom" in last
     assert re.search(r"error: rank 1 on \S+ ended with exit code 1", node.lines[-1])

@@ -183,7 +183,7 @@ def test_a_port_in_use_is_passed_over_on_both_sides(cluster: Cluster) -> None:
     with taken([port, port + 1]):
         nodes = cluster.all(2, {"*": ["show"]})
         assert [node.end() for node in nodes] == [0, 0]
-    assert f"port {port} is in use here, so peers are met on {port + 2}" in nodes[0].text
+    assert f"port {port} is in use here, so peers connect to {port + 2}" in nodes[0].text
 
 
 def test_no_free_port_at_all_is_said(cluster: Cluster) -> None:

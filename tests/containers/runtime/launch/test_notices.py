@@ -37,7 +37,7 @@ def test_a_notice_to_one_node_lets_all_nodes_save_in_the_two_minutes(
     metadata.documents[INTERRUPTION] = notice(120)
     assert [main.end(), child.end()] == [85, 85]
     assert cluster.saved() == ["0", "1"]
-    assert "node 1: EC2 takes this Spot instance back (terminate at " in main.text
+    assert "node 1: EC2 reclaims this Spot instance (terminate at " in main.text
     given = [line.rpartition("ranks have ")[2].split()[0] for line in main.lines if "ranks have" in line]
     assert 100 < float(given[0]) < 120, "more than after a signal, as the machine stays that long"
 
@@ -56,7 +56,7 @@ def test_a_notice_that_cannot_be_read_counts_all_the_same(
     metadata.documents[INTERRUPTION] = text
     node = cluster.start({"*": ["wait"]}, **spot(metadata))
     assert node.end() == 85
-    assert "EC2 takes this Spot instance back: ranks have 25 s" in node.text
+    assert "EC2 reclaims this Spot instance: ranks have 25 s" in node.text
 
 
 def test_a_token_that_has_run_out_is_asked_for_again(cluster: Cluster, metadata: Metadata) -> None:

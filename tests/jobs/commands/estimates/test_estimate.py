@@ -136,7 +136,11 @@ def test_fine_tuning_a_glue_task_is_the_article_s_minutes(slipway: Slipway) -> N
         (("prepare_bert", "--on", "dl1"), "trains no model", "bert_pretrain"),
         (("gpt-neox-20b", "--on", "dl1", "--set", "tensor=7"), "does not divide 64 heads", "is 8"),
         (("bert-large", "--on", "dl1", "--set", "pipeline=32"), "more than 24 layers", "at most 24"),
-        (("bert-large", "--on", "dl1", "--set", "micro_batch=3"), "no multiple of the 24", "65520 and 65544"),
+        (
+            ("bert-large", "--on", "dl1", "--set", "micro_batch=3"),
+            "not a multiple of the 24",
+            "65520 and 65544",
+        ),
         (
             ("gpt-neox-20b", "--on", "trn1.32xlarge", "--nodes", "1"),
             "does not fit 1 × trn1.32xlarge",
