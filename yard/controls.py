@@ -15,13 +15,13 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins
+from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures
 from slipway.yard.gateway.protocols import Reply
-from slipway.yard.machines.hosts import book, entering, keeper, listing
-from slipway.yard.machines.hosts import imitation as hosts_imitation
+from slipway.yard.machines.hosts import differences as host_differences
+from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler
 from slipway.yard.services import registry
-from slipway.yard.services.batch import imitation
-from slipway.yard.services.imagebuilder import imitation as bakes
+from slipway.yard.services.batch import differences
+from slipway.yard.services.imagebuilder import differences as bakes
 
 LARGEST_BODY = 2**24
 LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S
@@ -74,9 +74,9 @@ def _status(_body: object) -> dict[str, Any]:
         "resource_types": _fidelities(),
         "own_services": sorted(registry.SERVICES),
         "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
-        "stand_ins": stand_ins.described(),
-        "batch_jobs": imitation.described(),
-        "hosts": hosts_imitation.described(),
+        "stand_ins": seed_data.described(),
+        "batch_jobs": differences.described(),
+        "hosts": host_differences.described(),
         "bakes": bakes.described(),
     }
 
@@ -120,7 +120,7 @@ def _clear_faults(_body: object) -> list[dict[str, Any]]:
 
 
 def _kill_node(asked: object) -> str:
-    from slipway.yard.services.batch.jobs_api import kill_node
+    from slipway.yard.services.batch.api.jobs import kill_node
 
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
         raise ValueError("a job's id and the number of one of its nodes are wanted")
@@ -128,24 +128,24 @@ def _kill_node(asked: object) -> str:
 
 
 def _kill_host(asked: object) -> str:
-    host = book.find(_host_named(asked))
-    keeper.kill(host)
-    return host.machine.name
+    host = host_store.find(_host_named(asked))
+    reconciler.kill(host)
+    return host.instance.name
 
 
 def _hosts(_body: object) -> list[dict[str, Any]]:
-    return listing.hosts()
+    return host_rows.hosts()
 
 
 def _await_hosts(asked: object) -> bool:
     """Whether all that is under way has come to an end."""
     if not isinstance(asked, Mapping):
         raise ValueError("a time is wanted")
-    return keeper.wait_until_settled(min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
+    return reconciler.wait_until_settled(min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
 
 
 def _enter_host(asked: object) -> dict[str, Any]:
-    return entering.door(book.find(_host_named(asked)))
+    return enter.door(host_store.find(_host_named(asked)))
 
 
 def _host_named(asked: object) -> str:
@@ -155,7 +155,7 @@ def _host_named(asked: object) -> str:
 
 
 def _await_job(asked: object) -> str:
-    from slipway.yard.services.batch.book import wait_until_final
+    from slipway.yard.services.batch.job_store import wait_until_final
 
     if not isinstance(asked, Mapping):
         raise ValueError("a job's id is wanted")
@@ -167,9 +167,9 @@ def _reset(_body: object) -> None:
     faults.clear_rules()
     keys.reset()
     registry.reset()
-    moto_backends.reset()
-    keeper.reset()
-    stand_ins.reset()
+    moto_adapter.reset()
+    reconciler.reset()
+    seed_data.reset()
 
 
 _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {

@@ -95,9 +95,9 @@ def serve(listener: socket.socket, announce: Callable[[], None]) -> None:
     from moto.moto_server.werkzeug_app import MotoRequestHandler
     from werkzeug.serving import make_server
 
-    from slipway.yard.gateway import moto_backends
+    from slipway.yard.gateway import moto_adapter
 
-    moto_backends.configure()
+    moto_adapter.configure()
     server = make_server(
         HOST,
         listener.getsockname()[1],

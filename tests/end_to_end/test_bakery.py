@@ -15,7 +15,7 @@ import pytest
 
 from slipway.jobs.core.images.amis import ami_parameter, bakery_parameter, decode_bakery
 from slipway.yard.machines.isolation.tiers import best_tier
-from slipway.yard.services.imagebuilder.base import reason_for_no_base
+from slipway.yard.services.imagebuilder.machine.base import reason_for_no_base
 from slipway.yard.state import MACHINE_IMAGES
 from tests.end_to_end.conftest import Shell
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from slipway.jobs.core.images.amis import Bakery, ami_parameter, ami_tags, bakery_parameter, encode_bakery
 from tests.yard.conftest import REGION
+from tests.yard.services.imagebuilder.components.test_steps import bash, document
 from tests.yard.services.imagebuilder.conftest import Bakery as YardBakery
-from tests.yard.services.imagebuilder.test_steps import bash, document
 
 IMAGE = "cpu-mpi"
 VERSIONS = {"pytorch": "2.13.0"}

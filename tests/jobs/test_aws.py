@@ -9,12 +9,12 @@ import pytest
 
 from slipway.jobs import throttling
 from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
-from slipway.yard.gateway.faults import Fault, Kind, script, scripted
+from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
 
 
 def throttle(yard: RunningYard, times: int) -> None:
-    script(yard, Fault(service="ssm", operation="GetParameter", kind=Kind.THROTTLE, times=times))
+    script(yard, Fault(service="ssm", operation="GetParameter", kind=FaultKind.THROTTLE, times=times))
 
 
 def test_an_error_of_aws_becomes_an_unanswered_with_its_action_and_code(yard_shell: RunningYard) -> None:
@@ -81,7 +81,7 @@ def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: Runni
         {"Parameters": [{"Name": "/a", "Value": "b"}], "NextToken": "two"},
         {"Parameters": []},
     ]
-    fault = Fault(service="ssm", operation="GetParametersByPath", kind=Kind.RESPOND, body=pages)
+    fault = Fault(service="ssm", operation="GetParametersByPath", kind=FaultKind.RESPOND, body=pages)
     script(yard_shell, fault)
     found = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
     assert [parameter["Name"] for parameter in found] == ["/a"]
@@ -89,7 +89,9 @@ def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: Runni
 
 def test_a_page_that_comes_again_and_again_ends_in_an_unanswered(yard_shell: RunningYard) -> None:
     page = {"Parameters": [], "NextToken": "same"}
-    fault = Fault(service="ssm", operation="GetParametersByPath", kind=Kind.RESPOND, body=[page], times=None)
+    fault = Fault(
+        service="ssm", operation="GetParametersByPath", kind=FaultKind.RESPOND, body=[page], times=None
+    )
     script(yard_shell, fault)
     answer = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
     assert isinstance(answer, Unanswered)

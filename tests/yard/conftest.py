@@ -12,7 +12,7 @@ import pytest
 from slipway.jobs.aws import client_at
 from slipway.yard import process
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
-from slipway.yard.machines.hosts.keeper import HOSTS_VARIABLE, NO_HOSTS
+from slipway.yard.machines.hosts.reconciler import HOSTS_VARIABLE, NO_HOSTS
 from slipway.yard.state import read_state
 
 REGION = "us-east-1"

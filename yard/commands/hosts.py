@@ -46,12 +46,12 @@ def ssh(host: str, words: tuple[str, ...]) -> None:
     """
     from slipway.yard import process
     from slipway.yard.endpoint import control
-    from slipway.yard.machines.hosts import entering
+    from slipway.yard.machines.hosts import enter
 
     if shutil.which("nsenter") is None:
         raise SlipwayError("nsenter is not on this machine", hint="install util-linux")
     door = control(process.required(), "POST", "/enter-host", {"host": host})
-    argv = entering.entry(door, words).argv
+    argv = enter.entry(door, words).argv
     if door["tier"] == "plain":
         warn(f"{door['name']} is no machine of its own: this runs on your machine, as you, among your files")
-    os.execvpe(argv[0], argv, entering.environment(door["environment"], os.environ))  # noqa: S606 - no shell
+    os.execvpe(argv[0], argv, enter.environment(door["environment"], os.environ))  # noqa: S606 - no shell

@@ -196,13 +196,13 @@ def add_fault(service: str, operation: str, kind: str, times: int, always: bool,
     \b
     slipway yard fault add batch SubmitJob throttle --times 3
     """
-    from slipway.yard.gateway.faults import Fault, Kind, script
+    from slipway.yard.gateway.faults import Fault, FaultKind, script
 
     try:
         rule = Fault(
             service=service,
             operation=operation,
-            kind=Kind(kind),
+            kind=FaultKind(kind),
             times=None if always else times,
             body=_results(body),
         )

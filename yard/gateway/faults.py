@@ -17,7 +17,7 @@ from slipway.yard.errors import ApiError
 ANY = "*"
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     THROTTLE = "throttle"
     SERVER_ERROR = "server-error"
     DROP_RESPONSE = "drop-response"  # carried out, and the connection closed without an answer
@@ -31,14 +31,14 @@ class Fault:
 
     service: str  # as boto3 calls it
     operation: str  # as AWS's API calls it, or "*"
-    kind: Kind
+    kind: FaultKind
     times: int | None = 1
     body: Sequence[Mapping[str, Any]] = ()  # of `respond`: the results
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
             raise ValueError(f"times is {self.times}; allowed are 1 and more, or null for until removed")
-        if (self.kind is Kind.RESPOND) != bool(self.body):
+        if (self.kind is FaultKind.RESPOND) != bool(self.body):
             raise ValueError(
                 f"kind '{self.kind}' with {len(self.body)} results in body; only 'respond' takes them"
             )
@@ -60,7 +60,7 @@ class Struck:
     index: int
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> FaultKind:
         return self.fault.kind
 
 
@@ -90,10 +90,10 @@ def decode(rule: object) -> Fault:
         raise ValueError(f"a rule is an object, not {type(rule).__name__}")
     if unknown := set(rule) - {"service", "operation", "kind", "times", "body"}:
         raise ValueError(f"unknown keys {sorted(unknown)}; allowed are service, operation, kind, times, body")
-    kinds = ", ".join(Kind)
-    if rule.get("kind") not in list(Kind):
+    kinds = ", ".join(FaultKind)
+    if rule.get("kind") not in list(FaultKind):
         raise ValueError(f"kind is {rule.get('kind')!r}; allowed are {kinds}")
-    fault = Fault(**{**rule, "kind": Kind(rule["kind"]), "operation": rule.get("operation", ANY)})
+    fault = Fault(**{**rule, "kind": FaultKind(rule["kind"]), "operation": rule.get("operation", ANY)})
     _check_names(fault)
     return fault
 
@@ -146,12 +146,14 @@ def _respond(struck: Struck, _service: str) -> Mapping[str, Any]:
     return struck.fault.body[min(struck.index, len(struck.fault.body) - 1)]
 
 
-_SCRIPTS: Mapping[Kind, Callable[[Struck, str], Mapping[str, Any] | None]] = {
-    Kind.THROTTLE: _throttle,
-    Kind.SERVER_ERROR: _server_error,
-    Kind.INSUFFICIENT_CAPACITY: _insufficient_capacity,
-    Kind.RESPOND: _respond,
-    Kind.DROP_RESPONSE: lambda _struck, _service: None,  # the front hangs up after the service has answered
+_SCRIPTS: Mapping[FaultKind, Callable[[Struck, str], Mapping[str, Any] | None]] = {
+    FaultKind.THROTTLE: _throttle,
+    FaultKind.SERVER_ERROR: _server_error,
+    FaultKind.INSUFFICIENT_CAPACITY: _insufficient_capacity,
+    FaultKind.RESPOND: _respond,
+    FaultKind.DROP_RESPONSE: lambda _struck, _service: (
+        None
+    ),  # the front hangs up after the service has answered
 }
 
 

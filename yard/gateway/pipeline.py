@@ -9,9 +9,9 @@ from typing import Any
 
 from slipway.jobs.core.regions import REGIONS
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import faults, keys, moto_backends, signatures, stand_ins, validation
+from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures, validation
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
-from slipway.yard.machines.hosts import keeper
+from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.registry import module_of, not_emulated
 
 log = logging.getLogger(__name__)
@@ -50,25 +50,25 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
     except ApiError as error:
         return respond(call, error)
     reply = _serve(environ, call)
-    if fault and fault.kind is faults.Kind.DROP_RESPONSE:
+    if fault and fault.kind is faults.FaultKind.DROP_RESPONSE:
         _hang_up(environ)
     return reply
 
 
 def _serve(environ: dict[str, Any], call: Call) -> Reply:
     try:
-        stand_ins.prepare(call.service, call.region)
+        seed_data.prepare(call.service, call.region)
         if module := module_of(call.service, call.operation):
             found = module.call(call.operation, call.parameters or {}, call.region)
-            keeper.noticed(call.service, call.operation)
+            reconciler.noticed(call.service, call.operation)
             return respond(call, found)
     except ApiError as error:
         return respond(call, error)
     except Exception as error:
         log.exception("%s:%s crashed", call.service, call.operation)
-        return respond(call, moto_backends.crashed(call, error))
-    reply = moto_backends.answer(environ, call)
-    keeper.noticed(call.service, call.operation)
+        return respond(call, moto_adapter.crashed(call, error))
+    reply = moto_adapter.answer(environ, call)
+    reconciler.noticed(call.service, call.operation)
     return replace(reply, body=keys.reissued(reply.body)) if call.service == "sts" else reply
 
 

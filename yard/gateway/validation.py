@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.constraints import at, join, problems
 from slipway.yard.gateway.protocols import STREAMED, Call
-from slipway.yard.services.batch import limits
+from slipway.yard.services.batch.api import limits
 
 CODES: Mapping[str, str] = {
     "autoscaling": "ValidationError",

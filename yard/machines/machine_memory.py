@@ -16,7 +16,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class KernelMemory:
     """What the kernel says; `root` is where /proc and /sys are."""
 
     root: Path = Path("/")

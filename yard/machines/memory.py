@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slipway.jobs.core.errors import SlipwayError
-from slipway.yard.machines.machine_memory import Machine
+from slipway.yard.machines.machine_memory import KernelMemory
 
 VARIABLE = "SLIPWAY_YARD_MEMORY_MIB"  # that jobs may take together, in place of what the machine has free
 # Measured with PyTorch 2.13: four ranks of gloo train 2 layers of 128 with a vocabulary of 30,522 on rows of
@@ -47,7 +47,7 @@ class Need:
 class Promises:
     """Who was promised how much; every call may come from any thread."""
 
-    machine: Machine = field(default_factory=Machine)
+    machine: KernelMemory = field(default_factory=KernelMemory)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _most_free_mib: int = 0  # that was ever seen: what jobs have taken since is in their promises
     _held: dict[str, int] = field(default_factory=dict)

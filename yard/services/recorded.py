@@ -18,7 +18,7 @@ _NOT_KEPT = frozenset({"clientToken", "tags", "dryRun"})
 
 
 @dataclass(slots=True, kw_only=True)
-class Record:
+class StoredRecord:
     """One resource: what its maker gave, and what the service adds to it in its answers."""
 
     arn: str
@@ -42,10 +42,10 @@ class Store:
     """The records of one service, of all regions."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, StoredRecord] = {}
         self._lock = threading.RLock()
 
-    def add(self, record: Record, conflict: ApiError) -> Record:
+    def add(self, record: StoredRecord, conflict: ApiError) -> StoredRecord:
         """Keep it. The same client token again gives the first record, else the same ARN the conflict."""
         with self._lock:
             for known in self._records.values():
@@ -57,7 +57,7 @@ class Store:
             self._records[record.arn] = record
             return record
 
-    def of_kind(self, kind: str, region: str, parent_arn: str = "") -> list[Record]:
+    def of_kind(self, kind: str, region: str, parent_arn: str = "") -> list[StoredRecord]:
         with self._lock:
             return [
                 record
@@ -65,19 +65,19 @@ class Store:
                 if (record.kind, record.region, record.parent_arn) == (kind, region, parent_arn)
             ]
 
-    def everything(self) -> list[Record]:
+    def everything(self) -> list[StoredRecord]:
         with self._lock:
             return list(self._records.values())
 
-    def at(self, arn: str) -> Record | None:
+    def at(self, arn: str) -> StoredRecord | None:
         return self._records.get(arn)
 
-    def change(self, record: Record, given: Mapping[str, Any]) -> None:
+    def change(self, record: StoredRecord, given: Mapping[str, Any]) -> None:
         with self._lock:
             record.given = dict(given)
             record.modified_at = datetime.now(UTC)
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: StoredRecord) -> None:
         with self._lock:
             self._records.pop(record.arn, None)
 

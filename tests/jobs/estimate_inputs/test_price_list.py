@@ -9,7 +9,7 @@ import pytest
 
 from slipway.jobs.estimate.prices import decode_rates
 from slipway.jobs.estimate_inputs.price_list import ask_rates
-from slipway.yard.gateway.faults import Fault, Kind, script, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.conftest import Slipway
 from tests.yard.conftest import RunningYard
 
@@ -76,7 +76,7 @@ def test_upfront_payments_are_spread_over_the_term_and_the_cheapest_offer_holds(
         },
     }
     body = [{"FormatVersion": "aws_v1", "PriceList": [json.dumps(product)]}]
-    fault = Fault(service="pricing", operation="GetProducts", kind=Kind.RESPOND, body=body, times=None)
+    fault = Fault(service="pricing", operation="GetProducts", kind=FaultKind.RESPOND, body=body, times=None)
     script(yard_shell, fault)
     try:
         found, missing = ask_rates(["trn1.32xlarge"], ["us-east-1"], lambda _: None)

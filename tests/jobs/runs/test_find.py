@@ -12,7 +12,7 @@ from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.jobs.runs.find import UnknownJob, find_run, list_runs
-from slipway.yard.gateway.faults import Fault, Kind, script, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import RunningYard
 
@@ -41,14 +41,14 @@ def list_jobs(yard: RunningYard, *pages: list[dict[str, Any]]) -> None:
         {"jobSummaryList": page, "nextToken": str(number)} for number, page in enumerate(pages)
     ]
     body[-1].pop("nextToken")
-    script(yard, Fault(service="batch", operation="ListJobs", kind=Kind.RESPOND, body=body))
+    script(yard, Fault(service="batch", operation="ListJobs", kind=FaultKind.RESPOND, body=body))
 
 
 def describe(yard: RunningYard, *details: dict[str, Any]) -> None:
     body = [{"jobs": list(details)}]
     script(
         yard,
-        Fault(service="batch", operation="DescribeJobs", kind=Kind.RESPOND, body=body, times=None),
+        Fault(service="batch", operation="DescribeJobs", kind=FaultKind.RESPOND, body=body, times=None),
     )
 
 
@@ -158,7 +158,7 @@ def test_a_page_that_comes_again_and_again_ends_in_an_error(
     from botocore.exceptions import PaginationError
 
     page: dict[str, Any] = {"jobSummaryList": [], "nextToken": "same"}
-    fault = Fault(service="batch", operation="ListJobs", kind=Kind.RESPOND, body=[page], times=None)
+    fault = Fault(service="batch", operation="ListJobs", kind=FaultKind.RESPOND, body=[page], times=None)
     script(yard_shell, fault)
     with pytest.raises(PaginationError):
         list_runs([target])

@@ -12,7 +12,7 @@ from slipway.jobs.core.run import AnyFound, Found
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.jobs.runs.logs import Wanted, follow_lines
-from slipway.yard.gateway.faults import Fault, Kind, script, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import RunningYard
 
@@ -56,7 +56,7 @@ def node(index: int, *streams: str) -> dict[str, Any]:
 def describe(yard: RunningYard, *answers: list[dict[str, Any]]) -> None:
     """One list of jobs a call, the last one from then on."""
     body: list[dict[str, Any]] = [{"jobs": jobs} for jobs in answers]
-    fault = Fault(service="batch", operation="DescribeJobs", kind=Kind.RESPOND, body=body, times=1000)
+    fault = Fault(service="batch", operation="DescribeJobs", kind=FaultKind.RESPOND, body=body, times=1000)
     script(yard, fault)
 
 
@@ -106,7 +106,7 @@ def test_an_empty_page_is_not_the_end(yard_shell: RunningYard, logs: Any) -> Non
         {"events": [{"timestamp": NOW, "message": "two"}], "nextForwardToken": "c"},
         {"events": [], "nextForwardToken": "c"},
     ]
-    fault = Fault(service="logs", operation="GetLogEvents", kind=Kind.RESPOND, body=pages, times=None)
+    fault = Fault(service="logs", operation="GetLogEvents", kind=FaultKind.RESPOND, body=pages, times=None)
     script(yard_shell, fault)
     describe(yard_shell, [node(0, "job/0")])
     assert read(nodes=1) == ["0: one", "0: two"]
@@ -148,7 +148,7 @@ def test_following_gives_new_lines_once_and_ends_when_the_job_does(
 def test_a_log_that_may_not_be_read_is_told(yard_shell: RunningYard, logs: Any) -> None:
     from slipway.jobs.core.errors import SlipwayError
 
-    fault = Fault(service="logs", operation="GetLogEvents", kind=Kind.SERVER_ERROR, times=None)
+    fault = Fault(service="logs", operation="GetLogEvents", kind=FaultKind.SERVER_ERROR, times=None)
     script(yard_shell, fault)
     describe(yard_shell, [node(0, "job/0")])
     with pytest.raises(SlipwayError, match="logs:GetLogEvents gave no answer"):

@@ -13,7 +13,7 @@ from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.estimate.evidence.measurements import decode_measurements
 from slipway.jobs.runs.curve import Point
 from slipway.jobs.runs.rate import LEAST_STEPS, processes_of, settings_of, steady_rate
-from slipway.yard.gateway.faults import Fault, Kind, script
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.yard.conftest import RunningYard
 
@@ -99,7 +99,7 @@ def run_in(yard: RunningYard, target: BatchTarget, lines: list[str], **changes: 
         ("ListJobs", {"jobSummaryList": [summary]}),
         ("DescribeJobs", {"jobs": [detail]}),
     ):
-        fault = Fault(service="batch", operation=operation, kind=Kind.RESPOND, body=[body], times=None)
+        fault = Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None)
         script(yard, fault)
 
 

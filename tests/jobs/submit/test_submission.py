@@ -17,7 +17,7 @@ from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unset
 from slipway.jobs.submit import submission
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
 from slipway.yard.endpoint import control
-from slipway.yard.gateway.faults import Fault, Kind, script, scripted, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.jobs.deployed import deploy_target, job_names
 from tests.yard.conftest import RunningYard
 
@@ -54,7 +54,7 @@ def submit(clock: Clock) -> Submit:
     return submit
 
 
-def fail(yard: RunningYard, kind: Kind, times: int | None = 1, operation: str = "SubmitJob") -> None:
+def fail(yard: RunningYard, kind: FaultKind, times: int | None = 1, operation: str = "SubmitJob") -> None:
     script(yard, Fault(service="batch", operation=operation, kind=kind, times=times))
 
 
@@ -91,7 +91,7 @@ def test_again_is_one_more_each_time(yard_shell: RunningYard, target: BatchTarge
 def test_a_lost_answer_makes_no_second_job(
     yard_shell: RunningYard, target: BatchTarget, submit: Submit
 ) -> None:
-    fail(yard_shell, Kind.DROP_RESPONSE)
+    fail(yard_shell, FaultKind.DROP_RESPONSE)
     submitted = submit()
     assert scripted(yard_shell)[0]["struck"] == 1
     assert job_names(yard_shell, target) == [submitted.prepared.name]
@@ -109,7 +109,7 @@ def test_a_server_error_is_looked_into_before_the_job_is_sent_again(
         return looks[-1]
 
     monkeypatch.setattr(submission, "find_job_id", look)
-    fail(yard_shell, Kind.SERVER_ERROR, times=2)
+    fail(yard_shell, FaultKind.SERVER_ERROR, times=2)
     submitted = submit()
     assert job_names(yard_shell, target) == [submitted.prepared.name]
     assert len(looks) == 1 + 2 * 3  # before anything is sent, and three times after each error
@@ -118,7 +118,7 @@ def test_a_server_error_is_looked_into_before_the_job_is_sent_again(
 def test_throttling_is_waited_out_longer_each_time(
     yard_shell: RunningYard, target: BatchTarget, clock: Clock
 ) -> None:
-    fail(yard_shell, Kind.THROTTLE, times=6)
+    fail(yard_shell, FaultKind.THROTTLE, times=6)
     said: list[str] = []
     submit_prepared(prepare(JOB, "dl1"), waiting=clock.waiting(), say=said.append)
     assert clock.pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 20.0]
@@ -131,7 +131,7 @@ def test_throttling_is_waited_out_longer_each_time(
 def test_what_is_throttled_for_too_long_was_not_submitted_and_can_be_later(
     yard_shell: RunningYard, target: BatchTarget, submit: Submit, clock: Clock
 ) -> None:
-    fail(yard_shell, Kind.THROTTLE, times=None)
+    fail(yard_shell, FaultKind.THROTTLE, times=None)
     with pytest.raises(NotSubmitted, match=f"did not take job 'bert-.*' within {DEADLINE_SECONDS:.0f} s"):
         submit()
     assert clock.seconds <= DEADLINE_SECONDS
@@ -144,14 +144,14 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
 ) -> None:
     """The answer is lost, and so is the view of what there is."""
     prepared = prepare(JOB, "dl1")
-    fail(yard_shell, Kind.DROP_RESPONSE)
+    fail(yard_shell, FaultKind.DROP_RESPONSE)
     listed = submission.find_job_id
     calls: list[str] = []
 
     def find(name: str, where: BatchTarget) -> str | None:
         calls.append(name)
         if len(calls) > 1:
-            fail(yard_shell, Kind.THROTTLE, times=None, operation="ListJobs")
+            fail(yard_shell, FaultKind.THROTTLE, times=None, operation="ListJobs")
         return listed(name, where)
 
     with pytest.MonkeyPatch.context() as patched:

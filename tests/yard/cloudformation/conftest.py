@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slipway.yard.cloudformation.api import api
-from slipway.yard.cloudformation.engine.engine import Engine
+from slipway.yard.cloudformation.engine.engine import StackEngine
 from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.fakes import FakeCloud, FakeLookups
 
@@ -26,7 +26,7 @@ class Cfn:
     lookups: FakeLookups = field(default_factory=FakeLookups)
 
     def __post_init__(self) -> None:
-        self.engine = Engine(
+        self.engine = StackEngine(
             providers=self.cloud.provider, lookups=lambda region: self.lookups, account="123456789012"
         )
 

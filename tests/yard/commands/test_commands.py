@@ -16,7 +16,7 @@ from slipway.jobs.commands.cli import run
 from slipway.yard import environment, process
 from slipway.yard.commands import yard as commands
 from slipway.yard.endpoint import ACCESS_KEY_ID
-from slipway.yard.gateway.faults import Kind
+from slipway.yard.gateway.faults import FaultKind
 from tests.yard.asking import refusal
 from tests.yard.conftest import REGION, RunningYard
 
@@ -210,7 +210,7 @@ def test_a_yard_recorded_elsewhere_than_on_this_machine_is_not_asked(
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_yard() -> None:
-    assert tuple(Kind) == commands.FAULT_KINDS
+    assert tuple(FaultKind) == commands.FAULT_KINDS
     assert tuple(environment.SHELLS) == commands.SHELLS
 
 

@@ -10,13 +10,13 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.endpoint import CONTROL_SERVICE, control
-from slipway.yard.gateway.faults import Fault, Kind, script, scripted, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.yard.asking import refusal, send_signed
 from tests.yard.conftest import RunningYard
 from tests.yard.gateway.test_pipeline import PROTOCOLS
 
 
-def fault(service: str, operation: str, kind: Kind, **more: Any) -> Fault:
+def fault(service: str, operation: str, kind: FaultKind, **more: Any) -> Fault:
     return Fault(service=service, operation=operation, kind=kind, **more)
 
 
@@ -25,7 +25,7 @@ def test_a_throttled_call_is_refused_as_often_as_asked_and_then_served(
     yard: RunningYard, protocol: str
 ) -> None:
     service, operation = PROTOCOLS[protocol]
-    script(yard, fault(service, "*", Kind.THROTTLE, times=2))
+    script(yard, fault(service, "*", FaultKind.THROTTLE, times=2))
     call = getattr(yard.client(service), operation)
     for _ in range(2):
         refused = refusal(call)
@@ -36,21 +36,21 @@ def test_a_throttled_call_is_refused_as_often_as_asked_and_then_served(
 
 
 def test_a_server_error_comes_back_as_500(yard: RunningYard) -> None:
-    script(yard, fault("batch", "SubmitJob", Kind.SERVER_ERROR))
+    script(yard, fault("batch", "SubmitJob", FaultKind.SERVER_ERROR))
     refused = refusal(yard.client("batch").submit_job, jobName="a", jobQueue="q", jobDefinition="d")
     assert (refused["Code"], refused["status"]) == ("InternalFailure", 500)
 
 
 def test_a_dropped_response_hides_a_call_that_was_carried_out(yard: RunningYard) -> None:
     """The trap of every retry: the first request did its work."""
-    script(yard, fault("ecs", "CreateCluster", Kind.DROP_RESPONSE))
+    script(yard, fault("ecs", "CreateCluster", FaultKind.DROP_RESPONSE))
     with pytest.raises(ConnectionClosedError):
         yard.client("ecs").create_cluster(clusterName="made")
     assert [arn.rpartition("/")[2] for arn in yard.client("ecs").list_clusters()["clusterArns"]] == ["made"]
 
 
 def test_insufficient_capacity_makes_nothing(yard: RunningYard) -> None:
-    script(yard, fault("ec2", "RunInstances", Kind.INSUFFICIENT_CAPACITY))
+    script(yard, fault("ec2", "RunInstances", FaultKind.INSUFFICIENT_CAPACITY))
     ec2 = yard.client("ec2")
     image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
     wanted = {"ImageId": image, "InstanceType": "dl1.24xlarge", "MinCount": 1, "MaxCount": 1}
@@ -76,7 +76,7 @@ def test_a_sequence_of_answers_is_served_in_order_and_then_the_service_answers(y
         }
         for state in states
     ]
-    script(yard, fault("batch", "DescribeJobs", Kind.RESPOND, body=answers, times=2))
+    script(yard, fault("batch", "DescribeJobs", FaultKind.RESPOND, body=answers, times=2))
     batch = yard.client("batch")
     seen = [batch.describe_jobs(jobs=["j"])["jobs"][0]["status"] for _ in range(4)]
     assert seen == [*states, "SUCCEEDED"]
@@ -91,7 +91,7 @@ def test_a_scripted_answer_reads_as_the_services_own_in_every_protocol(yard: Run
         "s3": ("ListBuckets", {"Buckets": [{"Name": "scripted", "CreationDate": "2026-01-01T00:00:00Z"}]}),
     }
     for service, (operation, body) in bodies.items():
-        script(yard, fault(service, operation, Kind.RESPOND, body=[body]))
+        script(yard, fault(service, operation, FaultKind.RESPOND, body=[body]))
     assert yard.client("ec2").describe_vpcs()["Vpcs"][0]["VpcId"] == "vpc-scripted"
     assert yard.client("ecs").list_clusters()["clusterArns"] == ["scripted"]
     assert yard.client("sts").get_caller_identity()["Account"] == "999999999999"
@@ -99,12 +99,12 @@ def test_a_scripted_answer_reads_as_the_services_own_in_every_protocol(yard: Run
 
 
 def test_other_calls_go_through(yard: RunningYard) -> None:
-    script(yard, fault("batch", "SubmitJob", Kind.SERVER_ERROR, times=None))
+    script(yard, fault("batch", "SubmitJob", FaultKind.SERVER_ERROR, times=None))
     assert yard.client("batch").describe_job_queues()["jobQueues"] == []
 
 
 def test_an_endless_fault_strikes_until_it_is_cleared(yard: RunningYard) -> None:
-    script(yard, fault("ecs", "ListClusters", Kind.THROTTLE, times=None))
+    script(yard, fault("ecs", "ListClusters", FaultKind.THROTTLE, times=None))
     clusters = yard.client("ecs").list_clusters
     for _ in range(5):
         with pytest.raises(ClientError):
@@ -115,8 +115,8 @@ def test_an_endless_fault_strikes_until_it_is_cleared(yard: RunningYard) -> None
 
 
 def test_rules_for_one_call_strike_one_after_the_other(yard: RunningYard) -> None:
-    script(yard, fault("ecs", "ListClusters", Kind.THROTTLE))
-    script(yard, fault("ecs", "ListClusters", Kind.SERVER_ERROR))
+    script(yard, fault("ecs", "ListClusters", FaultKind.THROTTLE))
+    script(yard, fault("ecs", "ListClusters", FaultKind.SERVER_ERROR))
     clusters = yard.client("ecs").list_clusters
     assert [refusal(clusters)["status"], refusal(clusters)["status"]] == [429, 500]
     assert clusters()["clusterArns"] == []
@@ -151,4 +151,6 @@ def test_the_switch_is_plain_http(yard: RunningYard) -> None:
 
 def test_faults_are_scripted_on_this_machine_only(yard: RunningYard) -> None:
     with pytest.raises(SlipwayError, match="not on this machine"):
-        script(replace(yard, endpoint="http://10.0.0.1:5566"), fault("ecs", "ListClusters", Kind.THROTTLE))
+        script(
+            replace(yard, endpoint="http://10.0.0.1:5566"), fault("ecs", "ListClusters", FaultKind.THROTTLE)
+        )

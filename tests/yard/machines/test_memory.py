@@ -8,20 +8,20 @@ import pytest
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard import process
-from slipway.yard.machines.machine_memory import Machine
+from slipway.yard.machines.machine_memory import KernelMemory
 from slipway.yard.machines.memory import NODE_MIB, RANK_MIB, VARIABLE, Need, Promises, limit_of
 
 DL1 = Need(nodes=2, ranks=16)  # as a job of two nodes with eight devices each
 
 
-def pretended(root: Path, total_mib: int, free_mib: int) -> Machine:
+def pretended(root: Path, total_mib: int, free_mib: int) -> KernelMemory:
     (root / "proc/self").mkdir(parents=True, exist_ok=True)
     lines = f"MemTotal: {total_mib << 10} kB\nMemFree: 1 kB\nMemAvailable: {free_mib << 10} kB\n"
     (root / "proc/meminfo").write_text(lines)
-    return Machine(root=root)
+    return KernelMemory(root=root)
 
 
-def promises(machine: Machine, **environment: str) -> Promises:
+def promises(machine: KernelMemory, **environment: str) -> Promises:
     return Promises(machine=machine, environment=environment)
 
 
@@ -137,4 +137,4 @@ def test_a_setting_that_is_no_number_of_mib_is_refused_before_the_yard_starts(
 
 
 def test_this_machine_has_memory_and_not_all_of_it_is_free() -> None:
-    assert 0 < Machine().free_mib() <= Machine().total_mib()
+    assert 0 < KernelMemory().free_mib() <= KernelMemory().total_mib()

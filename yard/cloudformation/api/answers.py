@@ -8,7 +8,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.change_sets import ChangeSet
 from slipway.yard.cloudformation.engine.changes import ABSENT, Change, Detail
-from slipway.yard.cloudformation.engine.records import Settings
+from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Event, Stack
 from slipway.yard.cloudformation.template.scope import Pending
 
@@ -52,7 +52,7 @@ def _identity(one: Stack) -> Shown:
     }
 
 
-def _settings(settings: Settings) -> Shown:
+def _settings(settings: StackSettings) -> Shown:
     mode = {"Mode": settings.deployment_mode} if settings.deployment_mode else None
     return given(
         Capabilities=list(settings.capabilities),

@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.cloudformation.api import change_set_commands, commands, drift_commands, reads
-from slipway.yard.cloudformation.engine.engine import Call, Engine
+from slipway.yard.cloudformation.engine.engine import StackEngine, StackRequest
 from slipway.yard.errors import ApiError
 
 PATIENCE_SECONDS = 3.0
 
-CALLS: Mapping[str, Callable[[Call], dict[str, Any]]] = {
+CALLS: Mapping[str, Callable[[StackRequest], dict[str, Any]]] = {
     "CancelUpdateStack": commands.cancel_update_stack,
     "ContinueUpdateRollback": commands.continue_update_rollback,
     "CreateChangeSet": change_set_commands.create_change_set,
@@ -55,7 +55,7 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     return answer(_engine(), operation, parameters, region)
 
 
-def answer(engine: Engine, operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
+def answer(engine: StackEngine, operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
     """The same with an engine of one's own."""
     if operation not in CALLS:
         raise ApiError(
@@ -65,19 +65,21 @@ def answer(engine: Engine, operation: str, parameters: Mapping[str, Any], region
     key = (region, operation, str(parameters.get("StackName")), str(token))
     if token and (given := engine.remembered(key)) is not None:
         return given
-    given = CALLS[operation](Call(engine=engine, region=region, parameters=parameters))
+    given = CALLS[operation](StackRequest(engine=engine, region=region, parameters=parameters))
     if token:
         engine.remember(key, given)
     return given
 
 
 @lru_cache(maxsize=1)
-def _engine() -> Engine:
+def _engine() -> StackEngine:
     from slipway.yard.cloudformation.resources.registry import provider
     from slipway.yard.cloudformation.template.lookups import YardLookups
     from slipway.yard.endpoint import ACCOUNT
 
-    return Engine(providers=provider, lookups=YardLookups, account=ACCOUNT, patience_seconds=PATIENCE_SECONDS)
+    return StackEngine(
+        providers=provider, lookups=YardLookups, account=ACCOUNT, patience_seconds=PATIENCE_SECONDS
+    )
 
 
 def reset() -> None:

@@ -13,8 +13,8 @@ from slipway.yard.cloudformation.api.pages import page
 from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
 from slipway.yard.cloudformation.engine import changes
 from slipway.yard.cloudformation.engine.change_sets import EARLY_VALIDATION, NO_CHANGES, ChangeSet
-from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
-from slipway.yard.cloudformation.engine.records import Settings
+from slipway.yard.cloudformation.engine.engine import StackRequest, refuse_unless_updatable
+from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError
@@ -23,7 +23,7 @@ NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
 REVIEW = "REVIEW_IN_PROGRESS"
 
 
-def create_change_set(call: Call) -> Answer:
+def create_change_set(call: StackRequest) -> Answer:
     name = str(call.get("ChangeSetName", ""))
     if not NAME.fullmatch(name):
         raise ApiError("ValidationError", f"Value '{name}' at 'changeSetName' must match {NAME.pattern}")
@@ -46,7 +46,7 @@ def create_change_set(call: Call) -> Answer:
     return {"Id": change_set.change_set_id, "StackId": stack.stack_id}
 
 
-def _stack_for(call: Call, kind: str, name: str) -> Stack:
+def _stack_for(call: StackRequest, kind: str, name: str) -> Stack:
     if kind == "UPDATE":
         return call.stack()
     existing = call.engine.find(call.region, str(call.get("StackName", "")))
@@ -61,7 +61,7 @@ def _stack_for(call: Call, kind: str, name: str) -> Stack:
     return existing
 
 
-def _draw_up(call: Call, stack: Stack, intent: Intent, name: str) -> ChangeSet:
+def _draw_up(call: StackRequest, stack: Stack, intent: Intent, name: str) -> ChangeSet:
     problems = checks.property_problems(intent.blueprint)
     reason = EARLY_VALIDATION if problems else None if has_changes(stack, intent) else NO_CHANGES
     prefix = f"arn:aws:cloudformation:{call.region}:{call.engine.account}:changeSet"
@@ -81,7 +81,7 @@ def _draw_up(call: Call, stack: Stack, intent: Intent, name: str) -> ChangeSet:
     )
 
 
-def locate(call: Call) -> tuple[Stack, ChangeSet]:
+def locate(call: StackRequest) -> tuple[Stack, ChangeSet]:
     """The change set by name or id; ChangeSetNotFound where there is none."""
     wanted, stack_given = str(call.get("ChangeSetName", "")), call.get("StackName")
     stacks = [call.stack()] if stack_given else call.engine.stacks(call.region)
@@ -92,7 +92,7 @@ def locate(call: Call) -> tuple[Stack, ChangeSet]:
     raise ApiError("ChangeSetNotFound", f"ChangeSet [{wanted}] does not exist", status=404)
 
 
-def describe_change_set(call: Call) -> Answer:
+def describe_change_set(call: StackRequest) -> Answer:
     stack, change_set = locate(call)
     with stack.lock:
         listed, token = page(change_set.changes, call, size=100)
@@ -102,7 +102,7 @@ def describe_change_set(call: Call) -> Answer:
     return {**shown, **token}
 
 
-def execute_change_set(call: Call) -> Answer:
+def execute_change_set(call: StackRequest) -> Answer:
     stack, change_set = locate(call)
     with stack.lock:
         if change_set.execution_status != "AVAILABLE":
@@ -123,7 +123,7 @@ def execute_change_set(call: Call) -> Answer:
     return {}
 
 
-def _settings(call: Call, drawn_up: Settings) -> Settings:
+def _settings(call: StackRequest, drawn_up: StackSettings) -> StackSettings:
     """How failures are met may be decided as late as on execution."""
     return replace(
         drawn_up,
@@ -132,7 +132,7 @@ def _settings(call: Call, drawn_up: Settings) -> Settings:
     )
 
 
-def delete_change_set(call: Call) -> Answer:
+def delete_change_set(call: StackRequest) -> Answer:
     """Deleting what is not there succeeds: the CDK does so before each deployment."""
     try:
         stack, change_set = locate(call)
@@ -145,7 +145,7 @@ def delete_change_set(call: Call) -> Answer:
     return {}
 
 
-def list_change_sets(call: Call) -> Answer:
+def list_change_sets(call: StackRequest) -> Answer:
     stack = call.stack()
     with stack.lock:
         listed, token = page(list(stack.change_sets.values()), call, size=100)

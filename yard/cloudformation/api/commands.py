@@ -6,7 +6,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
 from slipway.yard.cloudformation.engine import changes, stack_policy
-from slipway.yard.cloudformation.engine.engine import Call, refuse_unless_updatable
+from slipway.yard.cloudformation.engine.engine import StackRequest, refuse_unless_updatable
 from slipway.yard.cloudformation.engine.records import Operation
 from slipway.yard.cloudformation.engine.rollback import Rollback
 from slipway.yard.cloudformation.engine.stack import Stack
@@ -17,7 +17,7 @@ from slipway.yard.errors import ApiError
 Answer = dict[str, Any]
 
 
-def create_stack(call: Call) -> Answer:
+def create_stack(call: StackRequest) -> Answer:
     name = stack_name(call)
     if (existing := call.engine.find(call.region, name)) is not None:
         raise ApiError("AlreadyExistsException", f"Stack [{existing.name}] already exists")
@@ -34,7 +34,7 @@ def create_stack(call: Call) -> Answer:
     return {"StackId": stack.stack_id, "OperationId": operation.operation_id}
 
 
-def update_stack(call: Call) -> Answer:
+def update_stack(call: StackRequest) -> Answer:
     stack = call.stack()
     operation = call.operation("UPDATE_STACK")
     with stack.lock:
@@ -53,7 +53,7 @@ def update_stack(call: Call) -> Answer:
     return {"StackId": stack.stack_id, "OperationId": operation.operation_id}
 
 
-def _policy(call: Call) -> str | None:
+def _policy(call: StackRequest) -> str | None:
     body = call.get("StackPolicyBody")
     return None if body is None else stack_policy.check(str(body))
 
@@ -71,7 +71,7 @@ def has_changes(stack: Stack, intent: Intent) -> bool:
     )
 
 
-def delete_stack(call: Call) -> Answer:
+def delete_stack(call: StackRequest) -> Answer:
     """Deleting what is not there succeeds."""
     stack = call.engine.find(call.region, str(call.get("StackName", "")))
     if stack is None or stack.status in ("DELETE_COMPLETE", "DELETE_IN_PROGRESS"):
@@ -117,7 +117,7 @@ def _refuse_deletion(stack: Stack, retained: tuple[str, ...]) -> None:
         )
 
 
-def rollback_stack(call: Call) -> Answer:
+def rollback_stack(call: StackRequest) -> Answer:
     """From a failure without rollback back to what was before."""
     stack = call.stack()
     with stack.lock:
@@ -130,7 +130,7 @@ def rollback_stack(call: Call) -> Answer:
     return {"StackId": stack.stack_id, "OperationId": rollback.operation.operation_id}
 
 
-def continue_update_rollback(call: Call) -> Answer:
+def continue_update_rollback(call: StackRequest) -> Answer:
     stack = call.stack()
     skipped: tuple[str, ...] | None = tuple(call.get("ResourcesToSkip", ()))
     with stack.lock:
@@ -149,7 +149,7 @@ def continue_update_rollback(call: Call) -> Answer:
     return {}
 
 
-def _rollback(call: Call, stack: Stack, *, retain_except_on_create: bool = False) -> Rollback:
+def _rollback(call: StackRequest, stack: Stack, *, retain_except_on_create: bool = False) -> Rollback:
     return Rollback(
         stack=stack,
         surroundings=call.surroundings,
@@ -167,7 +167,7 @@ def _refuse_unless(stack: Stack, *statuses: str) -> None:
         )
 
 
-def cancel_update_stack(call: Call) -> Answer:
+def cancel_update_stack(call: StackRequest) -> Answer:
     stack = call.stack()
     with stack.lock:
         if stack.status != "UPDATE_IN_PROGRESS":
@@ -179,14 +179,14 @@ def cancel_update_stack(call: Call) -> Answer:
     return {}
 
 
-def update_termination_protection(call: Call) -> Answer:
+def update_termination_protection(call: StackRequest) -> Answer:
     stack = call.stack("Stack [{}] does not exist")
     with stack.lock:
         stack.is_protected = bool(call.get("EnableTerminationProtection"))
     return {"StackId": stack.stack_id}
 
 
-def set_stack_policy(call: Call) -> Answer:
+def set_stack_policy(call: StackRequest) -> Answer:
     stack = call.stack()
     policy = stack_policy.check(str(call.get("StackPolicyBody", "")))
     with stack.lock:
@@ -194,6 +194,6 @@ def set_stack_policy(call: Call) -> Answer:
     return {}
 
 
-def get_stack_policy(call: Call) -> Answer:
+def get_stack_policy(call: StackRequest) -> Answer:
     policy = call.stack().policy
     return {} if policy is None else {"StackPolicyBody": policy}

@@ -9,20 +9,20 @@ from slipway.yard.cloudformation.api.commands import Answer
 from slipway.yard.cloudformation.api.pages import page
 from slipway.yard.cloudformation.engine import drift
 from slipway.yard.cloudformation.engine.drift_results import Detection, ResourceDrift
-from slipway.yard.cloudformation.engine.engine import UPDATABLE, Call
+from slipway.yard.cloudformation.engine.engine import UPDATABLE, StackRequest
 from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.errors import ApiError
 
 DETECTABLE = (*UPDATABLE, "UPDATE_ROLLBACK_FAILED")
 
 
-def detect_stack_drift(call: Call) -> Answer:
+def detect_stack_drift(call: StackRequest) -> Answer:
     stack = _detectable(call)
     detection = drift.detect(stack, call.surroundings, call.get("LogicalResourceIds", ()))
     return {"StackDriftDetectionId": detection.detection_id}
 
 
-def _detectable(call: Call) -> Stack:
+def _detectable(call: StackRequest) -> Stack:
     stack = call.stack()
     if stack.status not in DETECTABLE:
         raise ApiError(
@@ -33,7 +33,7 @@ def _detectable(call: Call) -> Stack:
     return stack
 
 
-def describe_stack_drift_detection_status(call: Call) -> Answer:
+def describe_stack_drift_detection_status(call: StackRequest) -> Answer:
     wanted = call.get("StackDriftDetectionId")
     for stack in call.engine.stacks(call.region):
         detection = stack.detection
@@ -53,7 +53,7 @@ def _detection(one: Detection) -> Shown:
     }
 
 
-def describe_stack_resource_drifts(call: Call) -> Answer:
+def describe_stack_resource_drifts(call: StackRequest) -> Answer:
     stack = call.stack()
     wanted = call.get("StackResourceDriftStatusFilters", [])
     with stack.lock:
@@ -62,7 +62,7 @@ def describe_stack_resource_drifts(call: Call) -> Answer:
         return {"StackResourceDrifts": [_resource(one, stack) for one in listed], **token}
 
 
-def detect_stack_resource_drift(call: Call) -> Answer:
+def detect_stack_resource_drift(call: StackRequest) -> Answer:
     stack = _detectable(call)
     logical_id = str(call.get("LogicalResourceId", ""))
     record = stack.records.get(logical_id)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from slipway.yard.cloudformation.engine.engine import Call
+from slipway.yard.cloudformation.engine.engine import StackRequest
 from slipway.yard.errors import ApiError
 
 T = TypeVar("T")
 
 
-def page(items: Sequence[T], call: Call, *, size: int) -> tuple[Sequence[T], dict[str, str]]:
+def page(items: Sequence[T], call: StackRequest, *, size: int) -> tuple[Sequence[T], dict[str, str]]:
     """The page that NextToken names, and the token of the one after it, if any."""
     token = str(call.get("NextToken", "0"))
     if not token.isdigit():

@@ -9,7 +9,7 @@ from slipway.yard.cloudformation.api import answers
 from slipway.yard.cloudformation.api.change_set_commands import locate
 from slipway.yard.cloudformation.api.commands import Answer
 from slipway.yard.cloudformation.api.pages import page
-from slipway.yard.cloudformation.engine.engine import Call
+from slipway.yard.cloudformation.engine.engine import StackRequest
 from slipway.yard.cloudformation.engine.stack import Event, Stack
 from slipway.yard.cloudformation.template import checks, sources
 from slipway.yard.cloudformation.template.template import Template
@@ -19,7 +19,7 @@ WITH_ID = "Stack with id {} does not exist"
 STAGES = ["Original", "Processed"]
 
 
-def describe_stacks(call: Call) -> Answer:
+def describe_stacks(call: StackRequest) -> Answer:
     if call.get("StackName"):
         stacks = [call.stack(WITH_ID)]
     else:
@@ -34,21 +34,21 @@ def _locked(stack: Stack, show: Any) -> answers.Shown:
     return shown
 
 
-def list_stacks(call: Call) -> Answer:
+def list_stacks(call: StackRequest) -> Answer:
     wanted = call.get("StackStatusFilter", [])
     stacks = [stack for stack in call.engine.stacks(call.region) if not wanted or stack.status in wanted]
     listed, token = page(stacks, call, size=100)
     return {"StackSummaries": [_locked(stack, answers.stack_summary) for stack in listed], **token}
 
 
-def describe_stack_events(call: Call) -> Answer:
+def describe_stack_events(call: StackRequest) -> Answer:
     stack = call.stack()
     with stack.lock:
         listed, token = page(list(reversed(stack.events)), call, size=100)
         return {"StackEvents": [answers.event(one, stack) for one in listed], **token}
 
 
-def describe_events(call: Call) -> Answer:
+def describe_events(call: StackRequest) -> Answer:
     """The newer list of events, which also holds why a change set failed its validation."""
     if call.get("ChangeSetName"):
         stack, change_set = locate(call)
@@ -64,7 +64,7 @@ def describe_events(call: Call) -> Answer:
     return {"OperationEvents": list(listed), **token}
 
 
-def _operation_events(call: Call) -> list[answers.Shown]:
+def _operation_events(call: StackRequest) -> list[answers.Shown]:
     stacks = [call.stack()] if call.get("StackName") else call.engine.stacks(call.region)
     wanted = call.get("OperationId")
     return [
@@ -82,7 +82,7 @@ def _resources(stack: Stack, logical_id: str | None = None) -> list[Event]:
     return found
 
 
-def describe_stack_resources(call: Call) -> Answer:
+def describe_stack_resources(call: StackRequest) -> Answer:
     if call.get("StackName"):
         stack = call.stack(WITH_ID)
     else:
@@ -94,14 +94,14 @@ def describe_stack_resources(call: Call) -> Answer:
     return {"StackResources": found}
 
 
-def _owner(call: Call, physical_id: str) -> Stack:
+def _owner(call: StackRequest, physical_id: str) -> Stack:
     for stack in call.engine.stacks(call.region):
         if any(one.resource.physical_id == physical_id for one in stack.records.values()):
             return stack
     raise ApiError("ValidationError", f"Stack for {physical_id} does not exist")
 
 
-def describe_stack_resource(call: Call) -> Answer:
+def describe_stack_resource(call: StackRequest) -> Answer:
     stack = call.stack("Stack '{}' does not exist")
     logical_id = str(call.get("LogicalResourceId", ""))
     with stack.lock:
@@ -113,7 +113,7 @@ def describe_stack_resource(call: Call) -> Answer:
         return {"StackResourceDetail": {**names, **shown, **answers.given(Metadata=metadata)}}
 
 
-def list_stack_resources(call: Call) -> Answer:
+def list_stack_resources(call: StackRequest) -> Answer:
     stack = call.stack(WITH_ID)
     with stack.lock:
         listed, token = page(_resources(stack), call, size=100)
@@ -121,7 +121,7 @@ def list_stack_resources(call: Call) -> Answer:
     return {"StackResourceSummaries": shown, **token}
 
 
-def get_template(call: Call) -> Answer:
+def get_template(call: StackRequest) -> Answer:
     if call.get("ChangeSetName"):
         _, change_set = locate(call)
         return {"TemplateBody": change_set.blueprint.template.text, "StagesAvailable": STAGES}
@@ -130,7 +130,7 @@ def get_template(call: Call) -> Answer:
     return {"TemplateBody": text, "StagesAvailable": STAGES}
 
 
-def validate_template(call: Call) -> Answer:
+def validate_template(call: StackRequest) -> Answer:
     template = sources.template_of(call.parameters, call.surroundings.lookups, None)
     return _summary(template)
 
@@ -156,7 +156,7 @@ def _declared(key: str, declaration: Any) -> answers.Shown:
     )
 
 
-def get_template_summary(call: Call) -> Answer:
+def get_template_summary(call: StackRequest) -> Answer:
     template = _named_template(call)
     summary = _summary(template)
     for shown in summary["Parameters"]:
@@ -176,7 +176,7 @@ def get_template_summary(call: Call) -> Answer:
     }
 
 
-def _named_template(call: Call) -> Template:
+def _named_template(call: StackRequest) -> Template:
     if not call.get("StackName"):
         return sources.template_of(call.parameters, call.surroundings.lookups, None)
     stack = call.stack(WITH_ID)
@@ -185,13 +185,13 @@ def _named_template(call: Call) -> Template:
     return stack.blueprint.template
 
 
-def list_exports(call: Call) -> Answer:
+def list_exports(call: StackRequest) -> Answer:
     listed, token = page(call.surroundings.exports.all(), call, size=100)
     shown = [{"ExportingStackId": one.stack_id, "Name": one.name, "Value": one.value} for one in listed]
     return {"Exports": shown, **token}
 
 
-def list_imports(call: Call) -> Answer:
+def list_imports(call: StackRequest) -> Answer:
     name = str(call.get("ExportName", ""))
     users = call.surroundings.exports.importers(name)
     if not users:
@@ -200,6 +200,6 @@ def list_imports(call: Call) -> Answer:
     return {"Imports": list(listed), **token}
 
 
-def list_hook_results(call: Call) -> Answer:
+def list_hook_results(call: StackRequest) -> Answer:
     """The yard has no hooks; the CDK asks for their results when a change set fails."""
     return {"HookResults": []}

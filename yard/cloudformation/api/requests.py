@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.cloudformation.engine import stack_policy
-from slipway.yard.cloudformation.engine.engine import Call
-from slipway.yard.cloudformation.engine.records import Settings
+from slipway.yard.cloudformation.engine.engine import StackRequest
+from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
-from slipway.yard.cloudformation.template.blueprint import Blueprint, Place
+from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity
 from slipway.yard.errors import ApiError
 
 STACK_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
@@ -29,10 +29,10 @@ REFUSED = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     blueprint: Blueprint
-    settings: Settings
+    settings: StackSettings
 
 
-def stack_name(call: Call) -> str:
+def stack_name(call: StackRequest) -> str:
     name = str(call.get("StackName", ""))
     if not STACK_NAME.fullmatch(name):
         raise ApiError(
@@ -43,7 +43,7 @@ def stack_name(call: Call) -> str:
     return name
 
 
-def intent_of(call: Call, stack: Stack) -> Intent:
+def intent_of(call: StackRequest, stack: Stack) -> Intent:
     """The blueprint and settings that a create, update or change set asks for; nothing is made."""
     for name, what in REFUSED.items():
         if call.get(name):
@@ -59,7 +59,7 @@ def intent_of(call: Call, stack: Stack) -> Intent:
     values = parameters.resolve(
         template, given, previous.parameters if previous else {}, surroundings.lookups
     )
-    place = Place(
+    place = StackIdentity(
         region=stack.region,
         account=surroundings.account,
         stack_name=stack.name,
@@ -93,7 +93,7 @@ def _given(listed: list[Mapping[str, Any]]) -> dict[str, str | None]:
     }
 
 
-def _settings(given: Mapping[str, Any], previous: Settings) -> Settings:
+def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSettings:
     """What a request leaves out stays as it was; how failures are met belongs to each request."""
     deployment = given.get("DeploymentConfig") or {}
     tags = given.get("Tags")
@@ -104,7 +104,7 @@ def _settings(given: Mapping[str, Any], previous: Settings) -> Settings:
     on_failure = given.get("OnFailure") or given.get("OnStackFailure")
     if given.get("OnFailure") and given.get("DisableRollback") is not None:
         raise ApiError("ValidationError", "Only one of DisableRollback and OnFailure may be specified.")
-    return Settings(
+    return StackSettings(
         tags=previous.tags if tags is None else _tags(tags),
         capabilities=tuple(given.get("Capabilities") or ()),
         notification_arns=previous.notification_arns if arns is None else tuple(arns),

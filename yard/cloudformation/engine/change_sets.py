@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slipway.yard.cloudformation.engine.changes import Change
-from slipway.yard.cloudformation.engine.records import Operation, Settings
+from slipway.yard.cloudformation.engine.records import Operation, StackSettings
 from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.cloudformation.template.checks import PropertyProblem
 
@@ -27,7 +27,7 @@ class ChangeSet:
     description: str | None
     created_at: datetime
     blueprint: Blueprint
-    settings: Settings
+    settings: StackSettings
     operation: Operation
     changes: tuple[Change, ...]
     problems: tuple[PropertyProblem, ...]

@@ -14,7 +14,7 @@ from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback
 from slipway.yard.cloudformation.engine.stack import Output, Stack, removal_order
-from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings
+from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
 from slipway.yard.cloudformation.engine.teardown import Teardown
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.errors import ApiError
@@ -29,7 +29,7 @@ class Deployment:
     stack: Stack
     blueprint: Blueprint
     operation: Operation
-    surroundings: Surroundings
+    surroundings: EngineServices
     verb: str
 
     @property

@@ -11,13 +11,13 @@ from slipway.yard.cloudformation.engine.drift_results import Detection, Property
 from slipway.yard.cloudformation.engine.reasons import handler_reason
 from slipway.yard.cloudformation.engine.records import Record
 from slipway.yard.cloudformation.engine.stack import Stack
-from slipway.yard.cloudformation.engine.steps import Surroundings, context_of
+from slipway.yard.cloudformation.engine.steps import EngineServices, context_of
 from slipway.yard.cloudformation.template import schemas
 
 KINDS = {(False, True): "ADD", (True, False): "REMOVE", (True, True): "NOT_EQUAL"}  # by (expected, found)
 
 
-def detect(stack: Stack, surroundings: Surroundings, only: Collection[str] = ()) -> Detection:
+def detect(stack: Stack, surroundings: EngineServices, only: Collection[str] = ()) -> Detection:
     """Read every resource, or only those named, and keep what was found."""
     with stack.lock:
         records = [record for name, record in stack.records.items() if not only or name in only]
@@ -32,7 +32,7 @@ def detect(stack: Stack, surroundings: Surroundings, only: Collection[str] = ())
     return detection
 
 
-def compare(stack: Stack, record: Record, surroundings: Surroundings) -> ResourceDrift:
+def compare(stack: Stack, record: Record, surroundings: EngineServices) -> ResourceDrift:
     """One resource; NOT_CHECKED where its provider cannot read it, UNKNOWN where reading fails."""
     provider = surroundings.providers(record.type)
     context = context_of(stack, surroundings, record.logical_id, record.default_name)

@@ -12,9 +12,9 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.deployment import Deployment
 from slipway.yard.cloudformation.engine.exports import ExportTable
-from slipway.yard.cloudformation.engine.records import Operation, Settings
+from slipway.yard.cloudformation.engine.records import Operation, StackSettings
 from slipway.yard.cloudformation.engine.stack import Stack
-from slipway.yard.cloudformation.engine.steps import Surroundings
+from slipway.yard.cloudformation.engine.steps import EngineServices
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.cloudformation.template.lookups import Lookups
@@ -32,10 +32,10 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class StackRequest:
     """One request to CloudFormation."""
 
-    engine: Engine
+    engine: StackEngine
     region: str
     parameters: Mapping[str, Any]
 
@@ -47,7 +47,7 @@ class Call:
         return Operation(kind=kind, token=self.get("ClientRequestToken") or self.get("ClientToken"))
 
     @property
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> EngineServices:
         return self.engine.surroundings(self.region)
 
     def stack(self, message: str = "Stack [{}] does not exist") -> Stack:
@@ -59,7 +59,7 @@ class Call:
         return found
 
 
-class Engine:
+class StackEngine:
     """`patience_seconds`: how long an answer waits for its operation to end.
 
     The CDK looks only every five seconds: a short wait for what takes a moment anyway spares it that pause.
@@ -85,8 +85,8 @@ class Engine:
         with self._lock:
             return self._regions.setdefault(name, Region())
 
-    def surroundings(self, region: str) -> Surroundings:
-        return Surroundings(
+    def surroundings(self, region: str) -> EngineServices:
+        return EngineServices(
             account=self.account,
             providers=self._providers,
             lookups=self._lookups(region),
@@ -119,7 +119,9 @@ class Engine:
                 raise ApiError("AlreadyExistsException", f"Stack [{stack.name}] already exists")
             stacks.append(stack)
 
-    def deploy(self, stack: Stack, blueprint: Blueprint, settings: Settings, operation: Operation) -> None:
+    def deploy(
+        self, stack: Stack, blueprint: Blueprint, settings: StackSettings, operation: Operation
+    ) -> None:
         """Begin a create or an update, as the stack's past asks. The caller holds the stack's lock."""
         surroundings = self.surroundings(stack.region)
         verb = "UPDATE" if stack.status in (*UPDATABLE, *RESUMABLE) else "CREATE"

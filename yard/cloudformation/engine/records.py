@@ -37,7 +37,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class StackSettings:
     """What a caller says of a stack beside its template and parameters."""
 
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.records import Record
 from slipway.yard.cloudformation.engine.stack import Output, Stack
-from slipway.yard.cloudformation.engine.steps import Surroundings
+from slipway.yard.cloudformation.engine.steps import EngineServices
 from slipway.yard.cloudformation.template import intrinsics, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.functions import to_text
@@ -16,7 +16,7 @@ from slipway.yard.cloudformation.template.scope import Scope
 from slipway.yard.errors import ApiError
 
 
-def scope_of(stack: Stack, blueprint: Blueprint, surroundings: Surroundings) -> Scope:
+def scope_of(stack: Stack, blueprint: Blueprint, surroundings: EngineServices) -> Scope:
     """The surroundings in which the blueprint's expressions see the stack's resources as they are now."""
 
     def value(reference: Reference) -> Any:

@@ -10,7 +10,7 @@ from slipway.yard.cloudformation.engine import reasons
 from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import resolve, scope_of
 from slipway.yard.cloudformation.engine.stack import Snapshot, Stack, removal_order
-from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings, subject_of
+from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps, subject_of
 from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.template.scope import waits_for
 from slipway.yard.errors import ApiError
@@ -23,7 +23,7 @@ class Rollback:
     """`operation` is its own, by which the CDK tells it from the operation that failed."""
 
     stack: Stack
-    surroundings: Surroundings
+    surroundings: EngineServices
     operation: Operation
     retain_except_on_create: bool = False
 

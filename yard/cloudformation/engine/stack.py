@@ -14,7 +14,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.change_sets import ChangeSet
 from slipway.yard.cloudformation.engine.drift_results import Detection, ResourceDrift
-from slipway.yard.cloudformation.engine.records import Operation, Record, Settings
+from slipway.yard.cloudformation.engine.records import Operation, Record, StackSettings
 from slipway.yard.cloudformation.template import references
 from slipway.yard.cloudformation.template.blueprint import Blueprint
 
@@ -49,7 +49,7 @@ class Snapshot:
     """What a failed operation goes back to; no blueprint where the stack did not exist before."""
 
     blueprint: Blueprint | None
-    settings: Settings
+    settings: StackSettings
     records: Mapping[str, Record]
 
 
@@ -64,7 +64,7 @@ class Stack:
     updated_at: datetime | None = None
     deleted_at: datetime | None = None
     blueprint: Blueprint | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: StackSettings = field(default_factory=StackSettings)
     records: dict[str, Record] = field(default_factory=dict)
     latest: dict[str, Event] = field(default_factory=dict)  # of each resource that is worth showing
     outputs: tuple[Output, ...] = ()

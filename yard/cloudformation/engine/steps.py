@@ -35,7 +35,7 @@ class StepFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class EngineServices:
     """What an operation needs beside its stack."""
 
     account: str
@@ -50,7 +50,7 @@ class Steps:
 
     stack: Stack
     operation: Operation
-    surroundings: Surroundings
+    surroundings: EngineServices
 
     def create(self, planned: Planned, properties: Mapping[str, Any]) -> Record:
         declared = planned.declared
@@ -171,7 +171,7 @@ class Steps:
         self.stack.note(self.operation, subject, status, reason, properties)
 
 
-def context_of(stack: Stack, surroundings: Surroundings, logical_id: str, name: str) -> Context:
+def context_of(stack: Stack, surroundings: EngineServices, logical_id: str, name: str) -> Context:
     return Context(
         region=stack.region,
         account=surroundings.account,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from slipway.yard.cloudformation.engine import reasons
 from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.stack import Stack
-from slipway.yard.cloudformation.engine.steps import StepFailed, Steps, Surroundings
+from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
 from slipway.yard.errors import ApiError
 
 
@@ -19,7 +19,7 @@ class Teardown:
 
     stack: Stack
     operation: Operation
-    surroundings: Surroundings
+    surroundings: EngineServices
     status_before: str = "DELETE_FAILED"  # what the stack goes back to where it may not be deleted
     retained: Collection[str] = ()
     is_forced: bool = False

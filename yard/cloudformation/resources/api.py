@@ -15,7 +15,7 @@ from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Pr
 from slipway.yard.cloudformation.resources.scope import (
     Action,
     Expression,
-    Scope,
+    ResourceScope,
     input_shape,
     is_gone,
     pick,
@@ -26,7 +26,7 @@ from slipway.yard.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ApiCall:
     """One API call. `shaped`: the resource's properties fill the parameters of the same name."""
 
     operation: str
@@ -34,28 +34,28 @@ class Call:
     renames: Mapping[str, str] = field(default_factory=dict)  # property → parameter
     shaped: bool = False
 
-    def __call__(self, scope: Scope) -> dict[str, Any]:
+    def __call__(self, scope: ResourceScope) -> dict[str, Any]:
         return scope.send(self.operation, **self._from_properties(scope), **resolve(self.parameters, scope))
 
-    def takes(self, scope: Scope) -> frozenset[str]:
+    def takes(self, scope: ResourceScope) -> frozenset[str]:
         """The properties that go into this call."""
         members = _members(scope, self.operation) if self.shaped else {}
         return frozenset(name for name in scope.properties if name.lower() in members or name in self.renames)
 
-    def _from_properties(self, scope: Scope) -> dict[str, Any]:
+    def _from_properties(self, scope: ResourceScope) -> dict[str, Any]:
         members = _members(scope, self.operation)
         named = {name: self.renames.get(name) or members[name.lower()] for name in self.takes(scope)}
         return {to: scope.properties[name] for name, to in named.items() if to not in self.parameters}
 
 
-def call(operation: str, /, **parameters: Any) -> Call:
+def call(operation: str, /, **parameters: Any) -> ApiCall:
     """A call with these parameters and no others."""
-    return Call(operation=operation, parameters=parameters)
+    return ApiCall(operation=operation, parameters=parameters)
 
 
-def shaped(operation: str, /, *, renames: Mapping[str, str] | None = None, **parameters: Any) -> Call:
+def shaped(operation: str, /, *, renames: Mapping[str, str] | None = None, **parameters: Any) -> ApiCall:
     """A call that takes the resource's properties by name, with these parameters besides or instead."""
-    return Call(operation=operation, parameters=parameters, renames=renames or {}, shaped=True)
+    return ApiCall(operation=operation, parameters=parameters, renames=renames or {}, shaped=True)
 
 
 def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) -> Expression:
@@ -64,7 +64,7 @@ def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) ->
     `where`: `path` leads to a list, and this field of the one that is meant holds the id.
     """
 
-    def found(scope: Scope) -> Any:
+    def found(scope: ResourceScope) -> Any:
         try:
             answer = pick(scope.send(operation, **resolve(parameters, scope)), path)
         except ApiError as error:
@@ -85,7 +85,7 @@ class Setting:
     remove: Action | None = None  # None: `put` copes with properties that were taken away
     on_create: bool = True  # False: the create call has set it already
 
-    def apply(self, scope: Scope) -> None:
+    def apply(self, scope: ResourceScope) -> None:
         present = any(scope.properties.get(name) is not None for name in self.properties)
         (self.put if present or self.remove is None else self.remove)(scope)
 
@@ -104,7 +104,7 @@ class ApiResource:
     """A provider made of calls; see provider.py for what its four methods promise."""
 
     service: str
-    create_call: Call | Action
+    create_call: ApiCall | Action
     identity: Expression  # the physical id, once the create call has answered
     delete_call: Action
     describe: Expression | None = None
@@ -117,7 +117,7 @@ class ApiResource:
 
     def create(self, context: Context, properties: Properties) -> Resource:
         named = self.name.given(context, properties) if self.name else properties
-        scope = Scope(context=context, service=self.service, properties=named)
+        scope = ResourceScope(context=context, service=self.service, properties=named)
         self._refuse(self._unknown(scope, named), "emulate")
         scope = replace(scope, response=self.create_call(scope))
         scope = replace(scope, id=str(self.identity(scope)))
@@ -133,7 +133,7 @@ class ApiResource:
         changed = frozenset(name for name in {*old, *new} if old.get(name) != new.get(name))
         changeable = frozenset(name for setting in self.settings for name in setting.properties)
         self._refuse(changed - changeable, "change in place")
-        scope = Scope(
+        scope = ResourceScope(
             context=context, service=self.service, id=resource.physical_id, properties=new, before=old
         )
         try:
@@ -145,7 +145,9 @@ class ApiResource:
         return self._resource(scope)
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
-        scope = Scope(context=context, service=self.service, id=resource.physical_id, properties=properties)
+        scope = ResourceScope(
+            context=context, service=self.service, id=resource.physical_id, properties=properties
+        )
         try:
             self.delete_call(scope)
         except ApiError as error:
@@ -155,7 +157,9 @@ class ApiResource:
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
         if self.describe is None or not self.reads:
             raise NotImplementedError
-        scope = Scope(context=context, service=self.service, id=resource.physical_id, properties=properties)
+        scope = ResourceScope(
+            context=context, service=self.service, id=resource.physical_id, properties=properties
+        )
         description = self.describe(scope)
         if not description:
             return None
@@ -164,13 +168,13 @@ class ApiResource:
         present = {name: value for name, value in read.items() if value is not None}
         return {**{name: value for name, value in properties.items() if name not in read}, **present}
 
-    def _resource(self, scope: Scope) -> Resource:
+    def _resource(self, scope: ResourceScope) -> Resource:
         scope = replace(scope, live=(self.describe(scope) or {}) if self.describe else {})
         attributes = {name: expression(scope) for name, expression in self.attributes.items()}
         return Resource(physical_id=scope.id, attributes=attributes)
 
-    def _unknown(self, scope: Scope, properties: Properties) -> frozenset[str]:
-        taken = self.create_call.takes(scope) if isinstance(self.create_call, Call) else frozenset()
+    def _unknown(self, scope: ResourceScope, properties: Properties) -> frozenset[str]:
+        taken = self.create_call.takes(scope) if isinstance(self.create_call, ApiCall) else frozenset()
         later = frozenset(
             name for setting in self.settings if setting.on_create for name in setting.properties
         )
@@ -183,20 +187,20 @@ class ApiResource:
             raise ApiError("ValidationError", f"the yard does not {what} the {self.service} property {names}")
 
 
-def _apply(settings: Iterable[Setting], scope: Scope, changed: frozenset[str]) -> None:
+def _apply(settings: Iterable[Setting], scope: ResourceScope, changed: frozenset[str]) -> None:
     for setting in settings:
         if setting.properties & changed:
             setting.apply(scope)
 
 
 def _mirror(name: str) -> Expression:
-    def mirror(scope: Scope) -> Any:
+    def mirror(scope: ResourceScope) -> Any:
         found = lookup(scope.live, name)
         return None if found is None else like(scope.properties[name], found)
 
     return mirror
 
 
-def _members(scope: Scope, operation: str) -> dict[str, str]:
+def _members(scope: ResourceScope, operation: str) -> dict[str, str]:
     shape = input_shape(scope.context.client(scope.service), operation)
     return {name.lower(): name for name in shape.members} if shape else {}

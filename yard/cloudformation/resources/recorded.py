@@ -12,11 +12,11 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
-from slipway.yard.cloudformation.resources.scope import Expression, Scope, resolve
+from slipway.yard.cloudformation.resources.scope import Expression, ResourceScope, resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class ResourceRecord:
     region: str
     type: str
     physical_id: str
@@ -25,21 +25,21 @@ class Record:
 
 
 # What this process's yard keeps. It goes when the yard goes, as moto's back ends do.
-_STORE: dict[tuple[str, str, str], Record] = {}
+_STORE: dict[tuple[str, str, str], ResourceRecord] = {}
 
 
 def reset() -> None:
     _STORE.clear()
 
 
-def records(kind: str = "", region: str = "") -> tuple[Record, ...]:
+def records(kind: str = "", region: str = "") -> tuple[ResourceRecord, ...]:
     """What is recorded now, of one type and in one region where these are given."""
     return tuple(
         record for record in _STORE.values() if kind in ("", record.type) and region in ("", record.region)
     )
 
 
-def keep(record: Record) -> None:
+def keep(record: ResourceRecord) -> None:
     _STORE[record.region, record.type, record.physical_id] = record
 
 
@@ -47,7 +47,7 @@ def forget(region: str, kind: str, physical_id: str) -> None:
     _STORE.pop((region, kind, physical_id), None)
 
 
-def recall(region: str, kind: str, physical_id: str) -> Record | None:
+def recall(region: str, kind: str, physical_id: str) -> ResourceRecord | None:
     return _STORE.get((region, kind, physical_id))
 
 
@@ -63,7 +63,7 @@ class Recorded:
 
     def create(self, context: Context, properties: Properties) -> Resource:
         named = self.name.given(context, properties) if self.name else properties
-        scope = Scope(context=context, service="", id=secrets.token_hex(9)[:17], properties=named)
+        scope = ResourceScope(context=context, service="", id=secrets.token_hex(9)[:17], properties=named)
         return self._keep(context, str(self.identity(scope)), named)
 
     def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
@@ -81,10 +81,10 @@ class Recorded:
         )
 
     def _keep(self, context: Context, physical_id: str, properties: Properties) -> Resource:
-        scope = Scope(context=context, service="", id=physical_id, properties=properties)
+        scope = ResourceScope(context=context, service="", id=physical_id, properties=properties)
         attributes = resolve(self.attributes, scope)
         keep(
-            Record(
+            ResourceRecord(
                 region=context.region,
                 type=self.type,
                 physical_id=physical_id,

@@ -20,7 +20,7 @@ ABSENT = re.compile(r"does not exist|Could not find|name not found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class ResourceScope:
     """One resource while something is done to it."""
 
     context: Context
@@ -56,8 +56,8 @@ class Scope:
             ) from error
 
 
-Expression = Callable[[Scope], Any]
-Action = Callable[[Scope], Any]
+Expression = Callable[[ResourceScope], Any]
+Action = Callable[[ResourceScope], Any]
 
 
 def input_shape(client: Any, operation: str) -> Any:
@@ -65,7 +65,7 @@ def input_shape(client: Any, operation: str) -> Any:
     return model.operation_model(client.meta.method_to_api_mapping[operation]).input_shape
 
 
-def ID(scope: Scope) -> str:  # noqa: N802 - read in the tables as the constant it stands for
+def ID(scope: ResourceScope) -> str:  # noqa: N802 - read in the tables as the constant it stands for
     return scope.id
 
 
@@ -87,7 +87,7 @@ def response(path: str) -> Expression:
 def text(template: str) -> Expression:
     """Text with {id}, {region}, {account} and the names of properties in it."""
 
-    def filled(scope: Scope) -> str:
+    def filled(scope: ResourceScope) -> str:
         place = {"id": scope.id, "region": scope.context.region, "account": scope.context.account}
         return template.format_map({**scope.properties, **place})
 
@@ -110,7 +110,7 @@ def snake(word: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word)
 
 
-def resolve(value: Any, scope: Scope) -> Any:
+def resolve(value: Any, scope: ResourceScope) -> Any:
     """`value` with every expression in it replaced by what it stands for."""
     if isinstance(value, Mapping):
         return {key: resolve(item, scope) for key, item in value.items()}

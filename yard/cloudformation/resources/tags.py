@@ -7,7 +7,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import Setting, setting
 from slipway.yard.cloudformation.resources.provider import Properties
-from slipway.yard.cloudformation.resources.scope import Expression, Scope, input_shape, resolve
+from slipway.yard.cloudformation.resources.scope import Expression, ResourceScope, input_shape, resolve
 
 
 def tags(
@@ -20,7 +20,7 @@ def tags(
 ) -> Setting:
     """The property `of`, set by the API's two calls; `which` names the resource in both."""
 
-    def retag(scope: Scope) -> None:
+    def retag(scope: ResourceScope) -> None:
         added, removed = changes(scope, of)
         named = resolve(which, scope)
         if removed:
@@ -34,7 +34,7 @@ def tags(
 def ec2_tags(on_create: bool = False) -> Setting:
     """EC2 removes tags by a list of tags, not of keys."""
 
-    def retag(scope: Scope) -> None:
+    def retag(scope: ResourceScope) -> None:
         added, removed = changes(scope, "Tags")
         if removed:
             scope.send("delete_tags", Resources=[scope.id], Tags=[{"Key": key} for key in removed])
@@ -47,14 +47,14 @@ def ec2_tags(on_create: bool = False) -> Setting:
 def tag_specifications(kind: str) -> Expression:
     """The tags of a resource that EC2 creates."""
 
-    def specifications(scope: Scope) -> list[dict[str, Any]] | None:
+    def specifications(scope: ResourceScope) -> list[dict[str, Any]] | None:
         listed = [{"Key": key, "Value": value} for key, value in as_map(scope.properties, "Tags").items()]
         return [{"ResourceType": kind, "Tags": listed}] if listed else None
 
     return specifications
 
 
-def changes(scope: Scope, of: str) -> tuple[dict[str, str], list[str]]:
+def changes(scope: ResourceScope, of: str) -> tuple[dict[str, str], list[str]]:
     """The tags to set and the keys to remove."""
     old, new = as_map(scope.before, of), as_map(scope.properties, of)
     return {key: value for key, value in new.items() if old.get(key) != value}, [
@@ -69,7 +69,7 @@ def as_map(properties: Properties, of: str) -> dict[str, str]:
     return {item["Key"]: str(item.get("Value", "")) for item in listed}
 
 
-def _member(scope: Scope, operation: str, which: Mapping[str, Any]) -> str:
+def _member(scope: ResourceScope, operation: str, which: Mapping[str, Any]) -> str:
     """How this call names its tags or keys: tags, Tags, TagKeys, TagKeyList, …"""
     members = input_shape(scope.context.client(scope.service), operation).members
     return str(next(name for name in members if "tag" in name.lower() and name not in which))

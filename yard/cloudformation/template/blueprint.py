@@ -15,7 +15,7 @@ from slipway.yard.cloudformation.template.template import ResourceDeclaration, T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class StackIdentity:
     """Where a stack is: the pseudo parameters."""
 
     region: str
@@ -52,7 +52,7 @@ class Blueprint:
 
     template: Template
     parameters: Mapping[str, Parameter]
-    place: Place
+    place: StackIdentity
     resources: Mapping[str, Planned]
     outputs: Mapping[str, Any]  # as far as they are known, to see whether an update changes them
     imports: frozenset[str]
@@ -70,7 +70,9 @@ class Blueprint:
         )
 
 
-def _scope(template: Template, parameters: Mapping[str, Parameter], place: Place, lookups: Lookups) -> Scope:
+def _scope(
+    template: Template, parameters: Mapping[str, Parameter], place: StackIdentity, lookups: Lookups
+) -> Scope:
     return Scope(
         template=template,
         parameters={key: parameter.value for key, parameter in parameters.items()},
@@ -90,7 +92,7 @@ def _wait(reference: Reference) -> Pending:
 def draw(
     template: Template,
     parameters: Mapping[str, Parameter],
-    place: Place,
+    place: StackIdentity,
     lookups: Lookups,
     imported: Callable[[str], str],
 ) -> Blueprint:

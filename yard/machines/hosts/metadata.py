@@ -18,8 +18,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import keys
-from slipway.yard.machines.hosts.book import Host
-from slipway.yard.machines.hosts.machines import Machine
+from slipway.yard.machines.hosts.host_store import Host
+from slipway.yard.machines.hosts.instances import HostInstance
 
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)
@@ -35,7 +35,7 @@ def serve(listener: socket.socket, host: Host) -> None:
     server.socket.close()
     server.socket = listener
     server.daemon_threads = True
-    name = f"metadata {host.machine.name}"
+    name = f"metadata {host.instance.name}"
     threading.Thread(target=_accept, args=(server,), name=name, daemon=True).start()
 
 
@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.tokens.get(self.headers.get(TOKEN_HEADER, ""), 0.0) < time.monotonic():
             self._answer(401)
             return
-        found = _read(_tree(self.host.machine), self.path)
+        found = _read(_tree(self.host.instance), self.path)
         self._answer(404 if found is None else 200, found or "")
 
     def _answer(self, status: int, text: str = "", headers: Mapping[str, str] | None = None) -> None:
@@ -86,27 +86,27 @@ class _Handler(BaseHTTPRequestHandler):
         """SDKs ask often."""
 
 
-def _tree(machine: Machine) -> dict[str, Any]:
-    role = machine.role
-    iam = {"info": _profile(machine), "security-credentials": {role: _credentials}} if role else {}
+def _tree(instance: HostInstance) -> dict[str, Any]:
+    role = instance.role
+    iam = {"info": _profile(instance), "security-credentials": {role: _credentials}} if role else {}
     meta = {
-        "ami-id": machine.image,
-        "hostname": machine.hostname,
+        "ami-id": instance.image,
+        "hostname": instance.hostname,
         "iam": iam,
-        "instance-id": machine.id,
-        "instance-life-cycle": machine.life_cycle,
-        "instance-type": machine.instance_type,
-        "local-hostname": machine.hostname,
-        "local-ipv4": machine.address,
-        "placement": {"availability-zone": machine.zone, "region": machine.region},
+        "instance-id": instance.id,
+        "instance-life-cycle": instance.life_cycle,
+        "instance-type": instance.instance_type,
+        "local-hostname": instance.hostname,
+        "local-ipv4": instance.address,
+        "placement": {"availability-zone": instance.zone, "region": instance.region},
         "services": {"domain": "amazonaws.com", "partition": "aws"},
     }
     latest: dict[str, Any] = {
-        "dynamic": {"instance-identity": {"document": _document(machine)}},
+        "dynamic": {"instance-identity": {"document": _document(instance)}},
         "meta-data": {name: value for name, value in meta.items() if value},
     }
-    if machine.user_data:
-        latest["user-data"] = base64.b64decode(machine.user_data).decode(errors="replace")
+    if instance.user_data:
+        latest["user-data"] = base64.b64decode(instance.user_data).decode(errors="replace")
     return {"latest": latest}
 
 
@@ -122,8 +122,8 @@ def _read(tree: Any, path: str) -> str | None:
     return None if tree is None else str(tree)
 
 
-def _profile(machine: Machine) -> str:
-    return json.dumps({"Code": "Success", "InstanceProfileArn": machine.profile_arn})
+def _profile(instance: HostInstance) -> str:
+    return json.dumps({"Code": "Success", "InstanceProfileArn": instance.profile_arn})
 
 
 def _credentials() -> str:
@@ -142,14 +142,14 @@ def _credentials() -> str:
     return json.dumps(given)
 
 
-def _document(machine: Machine) -> str:
+def _document(instance: HostInstance) -> str:
     said = {
         "accountId": ACCOUNT,
-        "availabilityZone": machine.zone,
-        "imageId": machine.image,
-        "instanceId": machine.id,
-        "instanceType": machine.instance_type,
-        "privateIp": machine.address,
-        "region": machine.region,
+        "availabilityZone": instance.zone,
+        "imageId": instance.image,
+        "instanceId": instance.id,
+        "instanceType": instance.instance_type,
+        "privateIp": instance.address,
+        "region": instance.region,
     }
     return json.dumps(said)

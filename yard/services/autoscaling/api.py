@@ -11,9 +11,9 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.machines.hosts import keeper
-from slipway.yard.machines.hosts.machines import is_suspended
-from slipway.yard.machines.hosts.plain import loopback
+from slipway.yard.machines.hosts import reconciler
+from slipway.yard.machines.hosts.instances import is_suspended
+from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.isolation.tiers import best_tier
 
 Parameters = Mapping[str, Any]
@@ -167,7 +167,7 @@ def _placement(version: Any) -> Mapping[str, Any]:
 
 def _give_address(instance: Any) -> None:
     """Where hosts have no network of their own, they are at addresses of this machine."""
-    if keeper.are_kept() and not best_tier().isolated:
+    if reconciler.are_kept() and not best_tier().isolated:
         interface = instance.nics[0]
         interface.private_ip_address = loopback(interface.private_ip_address)
 

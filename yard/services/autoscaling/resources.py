@@ -8,7 +8,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 from slipway.yard.cloudformation.resources.tags import changes
 
 # What UpdateAutoScalingGroup takes and moto carries out; the rest of a group is fixed when it is made.
@@ -25,16 +25,16 @@ CHANGEABLE = (
 )
 
 
-def subnets(scope: Scope) -> str | None:
+def subnets(scope: ResourceScope) -> str | None:
     """A list in the template, one text in the API."""
     return ",".join(scope.properties.get("VPCZoneIdentifier") or ()) or None
 
 
-def group_tags(scope: Scope) -> list[dict[str, Any]] | None:
+def group_tags(scope: ResourceScope) -> list[dict[str, Any]] | None:
     return [{**tag, "ResourceId": "", "ResourceType": "auto-scaling-group"} for tag in _tags(scope)] or None
 
 
-def retag(scope: Scope) -> None:
+def retag(scope: ResourceScope) -> None:
     """Each tag says of which group it is, and whether an instance gets it at launch."""
     _, removed = changes(scope, "Tags")
     named = {"ResourceId": scope.id, "ResourceType": "auto-scaling-group"}
@@ -44,7 +44,7 @@ def retag(scope: Scope) -> None:
         scope.send("create_or_update_tags", Tags=[{**tag, **named} for tag in given])
 
 
-def read_tags(scope: Scope) -> list[dict[str, Any]]:
+def read_tags(scope: ResourceScope) -> list[dict[str, Any]]:
     held = {tag["Key"]: tag for tag in scope.live["Tags"]}
     return [
         {"Key": key, "Value": held[key]["Value"], "PropagateAtLaunch": held[key]["PropagateAtLaunch"]}
@@ -53,22 +53,22 @@ def read_tags(scope: Scope) -> list[dict[str, Any]]:
     ]
 
 
-def read_subnets(scope: Scope) -> list[str]:
+def read_subnets(scope: ResourceScope) -> list[str]:
     return str(scope.live.get("VPCZoneIdentifier", "")).split(",")
 
 
-def collect_metrics(scope: Scope) -> None:
+def collect_metrics(scope: ResourceScope) -> None:
     for wanted in scope.properties.get("MetricsCollection") or ():
         scope.send("enable_metrics_collection", AutoScalingGroupName=scope.id, **wanted)
 
 
-def policy_arn(scope: Scope) -> Any:
+def policy_arn(scope: ResourceScope) -> Any:
     """moto's answer to the call that makes it leaves it out."""
     found = scope.send("describe_policies", PolicyNames=[own("PolicyName")(scope)])
     return found["ScalingPolicies"][0]["PolicyARN"]
 
 
-def policy_name(scope: Scope) -> str:
+def policy_name(scope: ResourceScope) -> str:
     return scope.id.rpartition(":policyName/")[2]
 
 
@@ -77,7 +77,7 @@ def own(name: str) -> Any:
     return lambda scope: scope.properties.get(name) or scope.context.default_name
 
 
-def put_hook(scope: Scope) -> dict[str, Any]:
+def put_hook(scope: ResourceScope) -> dict[str, Any]:
     """moto keeps a hook's times and results only; nobody is notified, and no instance waits for one."""
     words = ("AutoScalingGroupName", "LifecycleTransition", "HeartbeatTimeout", "DefaultResult")
     return scope.send(
@@ -87,7 +87,7 @@ def put_hook(scope: Scope) -> dict[str, Any]:
     )
 
 
-def _tags(scope: Scope) -> list[dict[str, Any]]:
+def _tags(scope: ResourceScope) -> list[dict[str, Any]]:
     return list(scope.properties.get("Tags") or ())
 
 

@@ -23,7 +23,7 @@ _DESCRIPTORS = 4  # most of them with one event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class NodeEvent:
     """`forked` brings the node's output, `ready` its door to the yard's API, `exited` its code."""
 
     name: str
@@ -32,7 +32,7 @@ class Event:
     descriptors: tuple[int, ...]
 
 
-class Gang:
+class AttemptProcesses:
     def __init__(self, plan_file: Path, nodes: int) -> None:
         self._alive = set(range(nodes))
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class Gang:
                 start_new_session=True,
             )
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[NodeEvent]:
         """Until the last node has ended, or the cluster is gone."""
         while self._alive:
             try:
@@ -61,7 +61,7 @@ class Gang:
             if said["event"] == "exited":
                 with self._lock:
                     self._alive.discard(said["node"])
-            yield Event(
+            yield NodeEvent(
                 name=said["event"],
                 node=said["node"],
                 code=said.get("code"),

@@ -13,8 +13,8 @@ from slipway.jobs.catalogue.instances import instance_types
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
 from slipway.yard.machines.memory import Need
-from slipway.yard.services.batch import book, overrides
-from slipway.yard.services.batch.records import Job
+from slipway.yard.services.batch import job_store, overrides
+from slipway.yard.services.batch.records import BatchJob
 
 PROCESSES_VARIABLE = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells containers
 INVALID = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
@@ -35,48 +35,48 @@ ASKED = ("ec2", "RunInstances")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Placement:
     """One of three: an environment, a reason why there is none, or neither: others have it all."""
 
     environment: Any = None  # moto's
     reason: str | None = None
 
 
-def place(job: Job) -> Verdict:
+def place(job: BatchJob) -> Placement:
     environments = [each for each in queue_of(job).environments if each.state == "ENABLED"]
     for refusal, fits in _REFUSALS:
         environments = [each for each in environments if fits(job, each)]
         if not environments:
-            return Verdict(reason=refusal)
+            return Placement(reason=refusal)
     free = [each for each in environments if vcpus(job) <= _most(each) - _used(each.arn)]
     if not free:
-        return Verdict()
+        return Placement()
     struck = faults.next_for(*ASKED)
     if struck:
         kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
-        lacks = struck.kind is faults.Kind.INSUFFICIENT_CAPACITY
-        return Verdict(reason=NO_CAPACITY.format(kind) if lacks else None)
-    return Verdict(environment=free[0])
+        lacks = struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY
+        return Placement(reason=NO_CAPACITY.format(kind) if lacks else None)
+    return Placement(environment=free[0])
 
 
-def queue_of(job: Job) -> Any:
+def queue_of(job: BatchJob) -> Any:
     """moto's; None when it was deleted."""
     from moto.batch.models import batch_backends
 
     return batch_backends[ACCOUNT][job.region].get_job_queue(job.queue)
 
 
-def vcpus(job: Job) -> int:
+def vcpus(job: BatchJob) -> int:
     """Of all its nodes."""
     return sum(overrides.resource(each, "VCPU", "vcpus") for each in containers(job))
 
 
-def memory_need(job: Job) -> Need:
+def memory_need(job: BatchJob) -> Need:
     """What it takes of this machine. What runs without a launcher counts as its node alone."""
     return Need(nodes=job.nodes, ranks=sum(map(_ranks, containers(job))))
 
 
-def containers(job: Job) -> list[Mapping[str, Any]]:
+def containers(job: BatchJob) -> list[Mapping[str, Any]]:
     """One for each node."""
     if job.node_properties is None:
         return [job.container or {}]
@@ -94,11 +94,11 @@ def _most(environment: Any) -> int:
 
 
 def _used(environment_arn: str) -> int:
-    busy = (job for job in book.jobs.values() if job.status in ("STARTING", "RUNNING") and job.attempts)
+    busy = (job for job in job_store.jobs.values() if job.status in ("STARTING", "RUNNING") and job.attempts)
     return sum(vcpus(job) for job in busy if job.attempts[-1].environment == environment_arn)
 
 
-def _has_instance(job: Job, environment: Any) -> bool:
+def _has_instance(job: BatchJob, environment: Any) -> bool:
     """Whether one of its instance types is large enough; those that the catalogue lacks are."""
     known = {each.name: each for each in instance_types()}
     names: Iterable[str] = (environment.compute_resources or {}).get("instanceTypes") or ["optimal"]
@@ -114,7 +114,7 @@ def _has_instance(job: Job, environment: Any) -> bool:
     )
 
 
-_REFUSALS: tuple[tuple[str, Callable[[Job, Any], bool]], ...] = (
+_REFUSALS: tuple[tuple[str, Callable[[BatchJob, Any], bool]], ...] = (
     (INVALID, lambda _job, environment: environment.state == "ENABLED"),
     (TOO_LARGE, lambda job, environment: vcpus(job) <= _most(environment)),
     (NO_SUCH_INSTANCE, _has_instance),

@@ -17,8 +17,8 @@ from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import interpreter, needed
 from slipway.yard.services.batch import capacity, overrides, variables
-from slipway.yard.services.batch.records import Attempt, Job
-from slipway.yard.services.batch.variables import Place
+from slipway.yard.services.batch.records import BatchJob, JobAttempt
+from slipway.yard.services.batch.variables import NodePosition
 
 PYTHONS = ("python", "python3")
 WORK = "/job"  # the folder in which a command starts
@@ -33,8 +33,8 @@ Node = dict[str, Any]
 class Stage:
     """What the nodes of one attempt have in common."""
 
-    job: Job
-    attempt: Attempt
+    job: BatchJob
+    attempt: JobAttempt
     environment: Any  # moto's compute environment
     tier: Tier
     folder: Path
@@ -92,10 +92,10 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
     return node if stage.tier.isolated else _without_mounts(node)
 
 
-def _place(stage: Stage, index: int) -> Place:
+def _place(stage: Stage, index: int) -> NodePosition:
     job = stage.job
     is_multinode = job.node_properties is not None
-    return Place(
+    return NodePosition(
         job_id=f"{job.id}#{index}" if is_multinode else job.id,
         attempt=stage.attempt.number,
         queue=job.queue.rpartition("/")[2],

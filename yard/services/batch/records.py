@@ -42,7 +42,7 @@ class NodeRun:
 
 
 @dataclass(slots=True, kw_only=True)
-class Attempt:
+class JobAttempt:
     number: int
     nodes: list[NodeRun]
     environment: str  # the compute environment's ARN
@@ -52,7 +52,7 @@ class Attempt:
 
 
 @dataclass(slots=True, kw_only=True)
-class Job:
+class BatchJob:
     """A job, or one child of an array. Times are as AWS has them, in milliseconds."""
 
     id: str
@@ -68,15 +68,15 @@ class Job:
     status_reason: str | None = None
     started_at: int | None = None
     stopped_at: int | None = None
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[JobAttempt] = field(default_factory=list)
     running: Stoppable | None = None
     stop_reason: str | None = None  # why it was told to end before it had
     is_cancelled: bool = False
     is_terminated: bool = False
     blocked_since: float | None = None  # on the monotonic clock, with this status_reason
-    parent: Job | None = None
+    parent: BatchJob | None = None
     index: int | None = None
-    children: list[Job] = field(default_factory=list)
+    children: list[BatchJob] = field(default_factory=list)
 
     @property
     def is_final(self) -> bool:

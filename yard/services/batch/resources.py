@@ -8,7 +8,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
-from slipway.yard.cloudformation.resources.scope import ID, Scope, input_shape, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, input_shape, prop, response
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import tags
 from slipway.yard.errors import ApiError
@@ -17,13 +17,13 @@ from slipway.yard.errors import ApiError
 UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
 
 
-def first_resources(scope: Scope) -> dict[str, Any] | None:
+def first_resources(scope: ResourceScope) -> dict[str, Any] | None:
     """Without what speaks of updates alone."""
     given = scope.properties.get("ComputeResources")
     return given and {name: value for name, value in given.items() if name not in UPDATE_ONLY}
 
 
-def changed_resources(scope: Scope) -> dict[str, Any] | None:
+def changed_resources(scope: ResourceScope) -> dict[str, Any] | None:
     """What UpdateComputeEnvironment takes of the compute resources; the rest cannot change in place."""
     given = scope.properties.get("ComputeResources")
     if given is None or given == scope.before.get("ComputeResources"):
@@ -33,7 +33,7 @@ def changed_resources(scope: Scope) -> dict[str, Any] | None:
     return {name: value for name, value in given.items() if name.lower() in members}
 
 
-def delete_environment(scope: Scope) -> None:
+def delete_environment(scope: ResourceScope) -> None:
     """Batch deletes only what is disabled, and nothing that a queue still uses; moto knows neither."""
     queues = scope.send("describe_job_queues")["jobQueues"]
     using = [
@@ -52,13 +52,13 @@ def delete_environment(scope: Scope) -> None:
         scope.send("delete_compute_environment", computeEnvironment=scope.id)
 
 
-def delete_queue(scope: Scope) -> None:
+def delete_queue(scope: ResourceScope) -> None:
     if scope.send("describe_job_queues", jobQueues=[scope.id])["jobQueues"]:
         scope.send("update_job_queue", jobQueue=scope.id, state="DISABLED")
         scope.send("delete_job_queue", jobQueue=scope.id)
 
 
-def update_queue(scope: Scope) -> None:
+def update_queue(scope: ResourceScope) -> None:
     names = (
         "ComputeEnvironmentOrder",
         "JobStateTimeLimitActions",
@@ -72,14 +72,14 @@ def update_queue(scope: Scope) -> None:
     scope.send("update_job_queue", jobQueue=scope.id, **given)
 
 
-def read_retries(scope: Scope) -> Any:
+def read_retries(scope: ResourceScope) -> Any:
     """Batch writes the actions of a retry strategy in small letters."""
     given = scope.properties["RetryStrategy"]
     found = like(given, scope.live.get("retryStrategy") or {})
     return given if str(found).lower() == str(given).lower() else found
 
 
-def read_resources(scope: Scope) -> Any:
+def read_resources(scope: ResourceScope) -> Any:
     given = scope.properties["ComputeResources"]
     unseen = {name: value for name, value in given.items() if name in UPDATE_ONLY}
     return {**like(given, scope.live["computeResources"]), **unseen}
@@ -175,7 +175,9 @@ class JobDefinition:
         REVISION.delete(context, resource, properties)
 
     def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        scope = Scope(context=context, service="batch", id=resource.physical_id, properties=properties)
+        scope = ResourceScope(
+            context=context, service="batch", id=resource.physical_id, properties=properties
+        )
         found = REVISION.describe(scope) if REVISION.describe else None
         return REVISION.read(context, resource, properties) if found and found["status"] == "ACTIVE" else None
 

@@ -10,7 +10,7 @@ HOST_GONE = "Host EC2 (instance {instance}) terminated."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class ContainerExit:
     """How the main node's container ended; what is None was not said."""
 
     status_reason: str
@@ -22,13 +22,13 @@ class Ending:
         return self.exit_code == 0
 
 
-def is_retried(ending: Ending, strategy: Mapping[str, Any], attempts_made: int) -> bool:
+def is_retried(ending: ContainerExit, strategy: Mapping[str, Any], attempts_made: int) -> bool:
     if ending.succeeded or attempts_made >= strategy.get("attempts", 1):
         return False
     return _wants_retry(strategy.get("evaluateOnExit") or (), ending)
 
 
-def _wants_retry(rules: Sequence[Mapping[str, str]], ending: Ending) -> bool:
+def _wants_retry(rules: Sequence[Mapping[str, str]], ending: ContainerExit) -> bool:
     """The first rule that matches decides; what matches none is tried again."""
     for rule in rules:
         if _matches(rule, ending):
@@ -36,7 +36,7 @@ def _wants_retry(rules: Sequence[Mapping[str, str]], ending: Ending) -> bool:
     return True
 
 
-def _matches(rule: Mapping[str, str], ending: Ending) -> bool:
+def _matches(rule: Mapping[str, str], ending: ContainerExit) -> bool:
     said = {
         "onExitCode": None if ending.exit_code is None else str(ending.exit_code),
         "onReason": ending.reason,

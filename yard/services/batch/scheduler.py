@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 
 from slipway.yard.machines import memory
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.batch import attempt, book, capacity
-from slipway.yard.services.batch.records import WAITING, Job
+from slipway.yard.services.batch import attempt, capacity, job_store
+from slipway.yard.services.batch.records import WAITING, BatchJob
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def ensure_running() -> None:
         threading.Thread(target=_schedule, name="batch scheduler", daemon=True).start()
 
 
-def stop(job: Job, reason: str) -> None:
+def stop(job: BatchJob, reason: str) -> None:
     """The lock is held. A job that waits ends at once; one that runs is told to end."""
     if job.is_final:
         return
@@ -40,24 +40,24 @@ def stop(job: Job, reason: str) -> None:
     if job.running:
         job.running.stop()
     elif job.status in WAITING and not job.children:
-        book.set_status(job, "FAILED", job.stop_reason)
+        job_store.set_status(job, "FAILED", job.stop_reason)
 
 
 def _schedule() -> None:
     while True:
-        with book.changed:
+        with job_store.changed:
             try:
                 pause_s = _look_at_all()
             except Exception:
                 log.exception("the scheduler failed")
                 pause_s = LOOK_AGAIN_S
-            book.changed.wait(pause_s)
+            job_store.changed.wait(pause_s)
 
 
 def _look_at_all() -> float | None:
     """Returns when to look again though nobody tells of a change; None where there is nothing to look at."""
     blocked_queues: set[tuple[str, str]] = set()
-    active = [job for job in book.jobs.values() if not job.is_final]
+    active = [job for job in job_store.jobs.values() if not job.is_final]
     for job in active:
         if capacity.queue_of(job) is None:
             stop(job, QUEUE_GONE)
@@ -68,7 +68,7 @@ def _look_at_all() -> float | None:
     return LOOK_AGAIN_S if active else None
 
 
-def _advance(job: Job, blocked_queues: set[tuple[str, str]]) -> None:
+def _advance(job: BatchJob, blocked_queues: set[tuple[str, str]]) -> None:
     for status, step in _STEPS.items():
         if job.status == status:
             step(job)
@@ -78,21 +78,21 @@ def _advance(job: Job, blocked_queues: set[tuple[str, str]]) -> None:
         blocked_queues.add((job.region, job.queue))  # first come, first served: nobody overtakes
 
 
-def _depend(job: Job) -> None:
+def _depend(job: BatchJob) -> None:
     waited_for = _dependencies(job)
     if any(other.status == "FAILED" for other in waited_for):
-        book.set_status(job, "FAILED", DEPENDENCY_FAILED)
+        job_store.set_status(job, "FAILED", DEPENDENCY_FAILED)
     elif all(other.status == "SUCCEEDED" for other in waited_for):
-        book.set_status(job, "RUNNABLE")
+        job_store.set_status(job, "RUNNABLE")
     elif job.status != "PENDING":
-        book.set_status(job, "PENDING")
+        job_store.set_status(job, "PENDING")
 
 
-def _dependencies(job: Job) -> list[Job]:
+def _dependencies(job: BatchJob) -> list[BatchJob]:
     """Of a child of an array: N_TO_N waits for its like in the other array, SEQUENTIAL for the one before."""
     found = []
     for each in job.submit.get("dependsOn", ()):
-        other = book.find(each["jobId"]) if "jobId" in each else None
+        other = job_store.find(each["jobId"]) if "jobId" in each else None
         if each.get("type") == "SEQUENTIAL" and job.parent and job.index:
             found.append(job.parent.children[job.index - 1])
         elif other and each.get("type") == "N_TO_N" and other.children and job.index is not None:
@@ -102,35 +102,35 @@ def _dependencies(job: Job) -> list[Job]:
     return found
 
 
-def _sum_up(job: Job) -> None:
+def _sum_up(job: BatchJob) -> None:
     """An array is PENDING while its children run, and failed when one of them has."""
     if not all(child.is_final for child in job.children):
         if job.status == "SUBMITTED":
-            book.set_status(job, "PENDING")
+            job_store.set_status(job, "PENDING")
         return
     failed = any(child.status == "FAILED" for child in job.children)
     reason = job.stop_reason or ("Array Child Job FAILED" if failed else None)
-    book.set_status(job, "FAILED" if failed else "SUCCEEDED", reason)
+    job_store.set_status(job, "FAILED" if failed else "SUCCEEDED", reason)
 
 
-def _place(job: Job) -> bool:
+def _place(job: BatchJob) -> bool:
     """Whether it was started, or cancelled; else it waits with the reason for it."""
     verdict = capacity.place(job)
     if verdict.environment is not None:
         if memory.promises.admit(job.id, capacity.memory_need(job)):
             attempt.start(job, verdict.environment)
             return True
-        verdict = capacity.Verdict(reason=memory.WAITS)
+        verdict = capacity.Placement(reason=memory.WAITS)
     if verdict.reason != job.status_reason:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None
-        book.changed.notify_all()
+        job_store.changed.notify_all()
     if verdict.reason and _is_over_time(job, verdict.reason):
         stop(job, CANCELED.format(verdict.reason.partition(" ")[0]))
     return job.is_final
 
 
-def _is_over_time(job: Job, reason: str) -> bool:
+def _is_over_time(job: BatchJob, reason: str) -> bool:
     """By the queue's time limit for this reason, where it has one."""
     assert job.blocked_since is not None, "a job that waits with a reason does so since some time"
     waited_s = time.monotonic() - job.blocked_since
@@ -141,4 +141,4 @@ def _is_over_time(job: Job, reason: str) -> bool:
     )
 
 
-_STEPS: Mapping[str, Callable[[Job], None]] = {"SUBMITTED": _depend, "PENDING": _depend}
+_STEPS: Mapping[str, Callable[[BatchJob], None]] = {"SUBMITTED": _depend, "PENDING": _depend}

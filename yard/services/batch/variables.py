@@ -20,7 +20,7 @@ DROPPED = frozenset({"SLIPWAY_ACCELERATOR", "SLIPWAY_ACCELERATORS", "SLIPWAY_EFA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class NodePosition:
     """Where in its job a container stands."""
 
     job_id: str  # with #node or :index
@@ -36,7 +36,7 @@ class Place:
     array_size: int = 0
 
 
-def of_container(place: Place, container: Mapping[str, Any], endpoint: str) -> dict[str, str]:
+def of_container(place: NodePosition, container: Mapping[str, Any], endpoint: str) -> dict[str, str]:
     given = {
         item["name"]: item.get("value", "")
         for item in container.get("environment", ())
@@ -65,7 +65,7 @@ def _of_role(region: str, endpoint: str) -> dict[str, str]:
     }
 
 
-def _of_batch(place: Place) -> dict[str, str]:
+def _of_batch(place: NodePosition) -> dict[str, str]:
     variables = {
         "AWS_BATCH_CE_NAME": place.environment,
         "AWS_BATCH_JOB_ATTEMPT": str(place.attempt),

@@ -8,11 +8,11 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting
 from slipway.yard.cloudformation.resources.names import generated
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope
 from slipway.yard.cloudformation.resources.shapes import like
 
 
-def create_budget(scope: Scope) -> dict[str, Any]:
+def create_budget(scope: ResourceScope) -> dict[str, Any]:
     return scope.send(
         "create_budget",
         AccountId=scope.context.account,
@@ -21,11 +21,11 @@ def create_budget(scope: Scope) -> dict[str, Any]:
     )
 
 
-def budget_name(scope: Scope) -> str:
+def budget_name(scope: ResourceScope) -> str:
     return scope.id or str(scope.properties["Budget"].get("BudgetName") or generated(scope.context, 100))
 
 
-def rewrite_budget(scope: Scope) -> None:
+def rewrite_budget(scope: ResourceScope) -> None:
     """moto has no UpdateBudget: the budget is written anew under its own name."""
     scope.send("delete_budget", AccountId=scope.context.account, BudgetName=scope.id)
     create_budget(scope)

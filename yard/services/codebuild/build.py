@@ -29,7 +29,7 @@ CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
 _REGISTRY = re.compile(r"^\d{12}\.dkr\.ecr\.[\w.-]+/")
 
 
-class BuildFailed(Exception):
+class CodeBuildFailed(Exception):
     """The build ends here; the message is for whoever started it."""
 
 
@@ -78,7 +78,7 @@ class Build:
 
     def variable(self, name: str) -> str:
         if not self.variables.get(name):
-            raise BuildFailed(
+            raise CodeBuildFailed(
                 f"the build has no environment variable {name}; IMAGE, TAG and REPOSITORY are needed"
             )
         return self.variables[name]
@@ -149,7 +149,7 @@ def _phase(build: Build, phase: str, act: Callable[[Build], str]) -> str:
 def _download(build: Build) -> str:
     source = build.facts["source"]
     if source["type"] != "S3":
-        raise BuildFailed(f"the source is of type {source['type']}; the yard fetches S3 sources only")
+        raise CodeBuildFailed(f"the source is of type {source['type']}; the yard fetches S3 sources only")
     bucket, _, key = source["location"].partition("/")
     bucket = bucket.removeprefix("arn:aws:s3:::")
     build.source = own_client("s3", build.region).get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -161,11 +161,11 @@ def _find_dockerfile(build: Build) -> str:
     try:
         names = zipfile.ZipFile(io.BytesIO(build.source)).namelist()
     except zipfile.BadZipFile as error:
-        raise BuildFailed(f"the source is no zip archive: {error}") from error
+        raise CodeBuildFailed(f"the source is no zip archive: {error}") from error
     wanted = f"images/{image}/Dockerfile"
     found = [name for name in names if name == wanted or name.endswith(f"/{wanted}")]
     if not found:
-        raise BuildFailed(f"there is no {wanted} among the {len(names)} files of the source")
+        raise CodeBuildFailed(f"there is no {wanted} among the {len(names)} files of the source")
     return f"found {found[0]}"
 
 

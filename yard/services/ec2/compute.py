@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 
 
-def new_version(scope: Scope) -> None:
+def new_version(scope: ResourceScope) -> None:
     """CloudFormation makes a new version and leaves the default one where it is."""
     scope.send(
         "create_launch_template_version",
@@ -22,7 +22,7 @@ def new_version(scope: Scope) -> None:
     )
 
 
-def read_latest(scope: Scope) -> object:
+def read_latest(scope: ResourceScope) -> object:
     versions = scope.send(
         "describe_launch_template_versions", LaunchTemplateId=scope.id, Versions=["$Latest"]
     )
@@ -31,7 +31,7 @@ def read_latest(scope: Scope) -> object:
     )
 
 
-def terminate(scope: Scope) -> None:
+def terminate(scope: ResourceScope) -> None:
     """moto leaves the interfaces of a terminated instance behind; on them hang its subnet and groups."""
     mine = [{"Name": "attachment.instance-id", "Values": [scope.id]}]
     interfaces = scope.send("describe_network_interfaces", Filters=mine)["NetworkInterfaces"]
@@ -44,18 +44,18 @@ def terminate(scope: Scope) -> None:
 INTERFACE_WORDS = {"GroupSet": "Groups"}
 
 
-def _profile(scope: Scope) -> dict[str, str] | None:
+def _profile(scope: ResourceScope) -> dict[str, str] | None:
     name = scope.properties.get("IamInstanceProfile")
     return {"Name": name} if name else None
 
 
-def _placement(scope: Scope) -> dict[str, str] | None:
+def _placement(scope: ResourceScope) -> dict[str, str] | None:
     words = {"AvailabilityZone": "AvailabilityZone", "PlacementGroupName": "GroupName", "Tenancy": "Tenancy"}
     placed = {to: scope.properties[name] for name, to in words.items() if name in scope.properties}
     return placed or None
 
 
-def _interfaces(scope: Scope) -> list[dict[str, object]] | None:
+def _interfaces(scope: ResourceScope) -> list[dict[str, object]] | None:
     listed = scope.properties.get("NetworkInterfaces")
     if not listed:
         return None

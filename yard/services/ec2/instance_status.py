@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.machines.hosts import book
+from slipway.yard.machines.hosts import host_store
 
 Parameters = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def _describe_status(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _status(instance: Any) -> dict[str, Any]:
-    host = book.hosts.get(instance.id)
+    host = host_store.hosts.get(instance.id)
     summary, detail = _CHECKS.get(host.state, _PASSED) if host else _PASSED
     return {
         "AvailabilityZone": instance.availability_zone,
@@ -57,7 +57,7 @@ def _checked(summary: str, detail: str) -> dict[str, Any]:
 
 def _console(parameters: Parameters, region: str) -> dict[str, Any]:
     instance = _ec2(region).get_instance(parameters["InstanceId"])
-    host = book.hosts.get(instance.id)
+    host = host_store.hosts.get(instance.id)
     said = host.why if host else ""
     return {
         "InstanceId": instance.id,

@@ -7,7 +7,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, Scope, live, response
+from slipway.yard.cloudformation.resources.scope import ID, Action, ResourceScope, live, response
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 from slipway.yard.errors import ApiError
 
@@ -15,7 +15,7 @@ from slipway.yard.errors import ApiError
 def attribute(operation: str, identifier: str, *names: str) -> Action:
     """EC2 changes one attribute of a VPC or a subnet per call; an absent one goes back to EC2's default."""
 
-    def put(scope: Scope) -> None:
+    def put(scope: ResourceScope) -> None:
         for name in names:
             value = scope.properties.get(name, name == "EnableDnsSupport")
             if name in scope.properties or name in scope.before:
@@ -24,7 +24,7 @@ def attribute(operation: str, identifier: str, *names: str) -> Action:
     return put
 
 
-def delete_vpc(scope: Scope) -> None:
+def delete_vpc(scope: ResourceScope) -> None:
     """moto lets a VPC go that still has gateways, endpoints or security groups; EC2 does not."""
     mine = [{"Name": "vpc-id", "Values": [scope.id]}]
     attached = [{"Name": "attachment.vpc-id", "Values": [scope.id]}]
@@ -44,7 +44,7 @@ def delete_vpc(scope: Scope) -> None:
     scope.send("delete_vpc", VpcId=scope.id)
 
 
-def delete_subnet(scope: Scope) -> None:
+def delete_subnet(scope: ResourceScope) -> None:
     """moto lets a subnet go that still has network interfaces; EC2 does not."""
     filters = [{"Name": "subnet-id", "Values": [scope.id]}]
     interfaces = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
@@ -55,7 +55,7 @@ def delete_subnet(scope: Scope) -> None:
     scope.send("delete_subnet", SubnetId=scope.id)
 
 
-def modify_endpoint(scope: Scope) -> None:
+def modify_endpoint(scope: ResourceScope) -> None:
     """The lists are changed by what comes and what goes; a policy that is taken away leaves full access."""
     parameters: dict[str, Any] = {"VpcEndpointId": scope.id}
     for add, remove, name in (
@@ -73,18 +73,18 @@ def modify_endpoint(scope: Scope) -> None:
     scope.send("modify_vpc_endpoint", **parameters)
 
 
-def flow_log_resources(scope: Scope) -> list[str]:
+def flow_log_resources(scope: ResourceScope) -> list[str]:
     return [str(scope.properties["ResourceId"])]
 
 
-def _in_vpc(scope: Scope, operation: str, listed: str, identifier: str) -> str | None:
+def _in_vpc(scope: ResourceScope, operation: str, listed: str, identifier: str) -> str | None:
     """The id of the default thing that EC2 makes with every VPC."""
     found = scope.send(operation, Filters=[{"Name": "vpc-id", "Values": [scope.id]}])[listed]
     defaults = (item for item in found if item.get("IsDefault", item.get("GroupName") == "default"))
     return next((str(item[identifier]) for item in defaults), None)
 
 
-def _acl_association(scope: Scope) -> str | None:
+def _acl_association(scope: ResourceScope) -> str | None:
     filters = [{"Name": "association.subnet-id", "Values": [scope.id]}]
     acls = scope.send("describe_network_acls", Filters=filters)["NetworkAcls"]
     associations = [item for acl in acls for item in acl["Associations"] if item["SubnetId"] == scope.id]

@@ -8,7 +8,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop, response, text
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 
 # A route's target: any one of these properties.
@@ -28,23 +28,23 @@ ROUTE_TARGETS = (
 DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")
 
 
-def destination(scope: Scope) -> str:
+def destination(scope: ResourceScope) -> str:
     return next(str(scope.properties[name]) for name in DESTINATIONS if scope.properties.get(name))
 
 
-def delete_route(scope: Scope) -> None:
+def delete_route(scope: ResourceScope) -> None:
     destinations = {name: scope.properties.get(name) for name in DESTINATIONS}
     scope.send("delete_route", RouteTableId=scope.properties["RouteTableId"], **destinations)
 
 
-def move_gateway(scope: Scope) -> None:
+def move_gateway(scope: ResourceScope) -> None:
     """An attachment that changes gateway keeps its VPC."""
     vpc = scope.properties["VpcId"]
     scope.send("detach_internet_gateway", InternetGatewayId=scope.before["InternetGatewayId"], VpcId=vpc)
     scope.send("attach_internet_gateway", InternetGatewayId=scope.properties["InternetGatewayId"], VpcId=vpc)
 
 
-def delete_nat_gateway(scope: Scope) -> None:
+def delete_nat_gateway(scope: ResourceScope) -> None:
     """moto leaves the gateway's interface behind, on which its subnet then hangs."""
     (gateway,) = scope.send("describe_nat_gateways", NatGatewayIds=[scope.id])["NatGateways"] or [None]
     if gateway is None or gateway["State"] == "deleted":
@@ -54,16 +54,16 @@ def delete_nat_gateway(scope: Scope) -> None:
         scope.send("delete_network_interface", NetworkInterfaceId=address["NetworkInterfaceId"])
 
 
-def _allocation(scope: Scope) -> Mapping[str, Any]:
+def _allocation(scope: ResourceScope) -> Mapping[str, Any]:
     addresses = scope.send("describe_addresses", PublicIps=[scope.id])["Addresses"]
     return dict(addresses[0])
 
 
-def _retag_address(scope: Scope) -> None:
+def _retag_address(scope: ResourceScope) -> None:
     ec2_tags().apply(replace(scope, id=_allocation(scope)["AllocationId"]))
 
 
-def _release_address(scope: Scope) -> None:
+def _release_address(scope: ResourceScope) -> None:
     address = _allocation(scope)
     if address.get("AssociationId"):
         scope.send("disassociate_address", AssociationId=address["AssociationId"])

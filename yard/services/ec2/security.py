@@ -8,7 +8,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, find, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, Scope, live, response
+from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, ResourceScope, live, response
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 from slipway.yard.errors import ApiError
@@ -69,7 +69,7 @@ def rules(direction: str) -> Action:
     """Replace what the template said before by what it says now, and touch no other rule of the group."""
     name = f"SecurityGroup{direction.capitalize()}"
 
-    def put(scope: Scope) -> None:
+    def put(scope: ResourceScope) -> None:
         default = [ALLOW_ALL] if direction == "egress" else []
         creating = not scope.before
         before = default if creating else scope.before.get(name) or default
@@ -90,7 +90,7 @@ def read_rules(direction: str) -> Expression:
     """The group's rules in the words of the template, without those that other resources gave it."""
     name = f"SecurityGroup{direction.capitalize()}"
 
-    def read(scope: Scope) -> list[dict[str, Any]]:
+    def read(scope: ResourceScope) -> list[dict[str, Any]]:
         filters = [{"Name": "group-id", "Values": [scope.id]}]
         found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
         own = [rule for rule in found if rule["IsEgress"] == (direction == "egress") and not _tagged(rule)]
@@ -116,7 +116,7 @@ def as_template(rule: Rule, direction: str) -> dict[str, Any]:
     return {name: value for name, value in words.items() if value not in (None, "")}
 
 
-def delete_group(scope: Scope) -> None:
+def delete_group(scope: ResourceScope) -> None:
     """moto lets a group go that an interface still wears; EC2 does not."""
     filters = [{"Name": "group-id", "Values": [scope.id]}]
     used = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
@@ -127,7 +127,7 @@ def delete_group(scope: Scope) -> None:
 
 
 def add_rule(direction: str) -> Action:
-    def create(scope: Scope) -> dict[str, Any]:
+    def create(scope: ResourceScope) -> dict[str, Any]:
         wanted = [permission(scope.properties)]
         operation = f"authorize_security_group_{direction}"
         marked = [
@@ -143,14 +143,14 @@ def add_rule(direction: str) -> Action:
 
 
 def drop_rule(direction: str) -> Action:
-    def delete(scope: Scope) -> None:
+    def delete(scope: ResourceScope) -> None:
         operation = f"revoke_security_group_{direction}"
         scope.send(operation, GroupId=scope.properties["GroupId"], SecurityGroupRuleIds=[scope.id])
 
     return delete
 
 
-def describe_again(scope: Scope) -> None:
+def describe_again(scope: ResourceScope) -> None:
     """The rule stays as it is, with another description."""
     given = scope.properties
     rule = {word: given[name] for name, word in RULE_WORDS.items() if name in given}
@@ -161,7 +161,7 @@ def describe_again(scope: Scope) -> None:
 
 
 def read_description(direction: str) -> Expression:
-    def read(scope: Scope) -> Any:
+    def read(scope: ResourceScope) -> Any:
         return _described(as_template(scope.live, direction), [scope.properties]).get("Description")
 
     return read
@@ -218,7 +218,7 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
-def _change(scope: Scope, operation: str, rule: Rule) -> None:
+def _change(scope: ResourceScope, operation: str, rule: Rule) -> None:
     """A rule that is there already, or gone already, is as the template wants it."""
     try:
         scope.send(operation, GroupId=scope.id, IpPermissions=[permission(rule)])

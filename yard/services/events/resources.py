@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import Scope, live, prop
+from slipway.yard.cloudformation.resources.scope import ResourceScope, live, prop
 
 
-def put_targets(scope: Scope) -> None:
+def put_targets(scope: ResourceScope) -> None:
     targets = scope.properties.get("Targets") or []
     kept = {target["Id"] for target in targets}
     gone = [target["Id"] for target in scope.before.get("Targets") or [] if target["Id"] not in kept]
@@ -21,7 +21,7 @@ def put_targets(scope: Scope) -> None:
         scope.send("put_targets", **place, Targets=targets)
 
 
-def delete_rule(scope: Scope) -> None:
+def delete_rule(scope: ResourceScope) -> None:
     """EventBridge refuses to delete a rule that still has targets."""
     name, bus = scope.id.rpartition("|")[2], scope.properties.get("EventBusName")
     targets = scope.send("list_targets_by_rule", Rule=name, EventBusName=bus)["Targets"]

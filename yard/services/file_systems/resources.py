@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
-from slipway.yard.cloudformation.resources.scope import ID, Scope, live, pick, prop, response, text
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, pick, prop, response, text
 from slipway.yard.cloudformation.resources.tags import tags
 
 
-def mount_name(scope: Scope) -> str:
+def mount_name(scope: ResourceScope) -> str:
     """moto has none. FSx's own are eight letters and digits, or `fsx` on SCRATCH_1."""
     deployment = scope.properties.get("LustreConfiguration", {}).get("DeploymentType", "SCRATCH_1")
     own = "fsx" if deployment == "SCRATCH_1" else scope.id[-8:]
     return str(pick(scope.live, "LustreConfiguration.MountName", own))
 
 
-def lifecycle(scope: Scope) -> list[dict[str, str]]:
+def lifecycle(scope: ResourceScope) -> list[dict[str, str]]:
     return [dict(policy) for policy in scope.properties.get("LifecyclePolicies") or []]
 
 

@@ -20,7 +20,7 @@ from slipway.yard.cloudformation.resources.scope import (
     ID,
     Action,
     Expression,
-    Scope,
+    ResourceScope,
     is_gone,
     live,
     prop,
@@ -34,12 +34,12 @@ from slipway.yard.errors import ApiError
 PRINCIPALS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}
 
 
-def trust(scope: Scope) -> dict[str, Any]:
+def trust(scope: ResourceScope) -> dict[str, Any]:
     """IAM takes a policy without a version; moto, when it updates one, does not."""
     return {"Version": "2012-10-17", **scope.properties["AssumeRolePolicyDocument"]}
 
 
-def put_inline(scope: Scope) -> None:
+def put_inline(scope: ResourceScope) -> None:
     """A role's own policies: gone ones are deleted, the others written again."""
     policies = {item["PolicyName"]: item["PolicyDocument"] for item in scope.properties.get("Policies") or []}
     for item in scope.before.get("Policies") or []:
@@ -49,7 +49,7 @@ def put_inline(scope: Scope) -> None:
         scope.send("put_role_policy", RoleName=scope.id, PolicyName=name, PolicyDocument=document)
 
 
-def attach_managed(scope: Scope) -> None:
+def attach_managed(scope: ResourceScope) -> None:
     wanted = scope.properties.get("ManagedPolicyArns") or []
     had = scope.before.get("ManagedPolicyArns") or []
     for arn in had:
@@ -60,7 +60,7 @@ def attach_managed(scope: Scope) -> None:
             scope.send("attach_role_policy", RoleName=scope.id, PolicyArn=arn)
 
 
-def delete_role(scope: Scope) -> None:
+def delete_role(scope: ResourceScope) -> None:
     """IAM refuses a role that still has policies. CloudFormation takes its own off; others' keep the role."""
     named = [item["PolicyName"] for item in scope.properties.get("Policies") or []]
     for name in set(named) & set(scope.send("list_role_policies", RoleName=scope.id)["PolicyNames"]):
@@ -72,7 +72,7 @@ def delete_role(scope: Scope) -> None:
     scope.send("delete_role", RoleName=scope.id)
 
 
-def read_inline(scope: Scope) -> list[dict[str, Any]]:
+def read_inline(scope: ResourceScope) -> list[dict[str, Any]]:
     names = scope.send("list_role_policies", RoleName=scope.id)["PolicyNames"]
     own = {item["PolicyName"] for item in scope.properties["Policies"]}
     found = [
@@ -81,7 +81,7 @@ def read_inline(scope: Scope) -> list[dict[str, Any]]:
     return list(like(scope.properties["Policies"], found))
 
 
-def read_attached(scope: Scope) -> list[str]:
+def read_attached(scope: ResourceScope) -> list[str]:
     attached = scope.send("list_attached_role_policies", RoleName=scope.id)["AttachedPolicies"]
     return list(like(scope.properties["ManagedPolicyArns"], [policy["PolicyArn"] for policy in attached]))
 
@@ -89,7 +89,7 @@ def read_attached(scope: Scope) -> list[str]:
 def on_principals(put: str, remove: str, **parameters: Any) -> Action:
     """Put a policy on those that are listed now, and take it off those that no longer are."""
 
-    def apply(scope: Scope) -> None:
+    def apply(scope: ResourceScope) -> None:
         for listed, (kind, member) in PRINCIPALS.items():
             wanted = scope.properties.get(listed) or []
             for name in (item for item in scope.before.get(listed) or [] if item not in wanted):
@@ -101,7 +101,7 @@ def on_principals(put: str, remove: str, **parameters: Any) -> Action:
 
 
 def take_off(remove: str, **parameters: Any) -> Action:
-    def delete(scope: Scope) -> None:
+    def delete(scope: ResourceScope) -> None:
         for listed, (kind, member) in PRINCIPALS.items():
             for name in scope.properties.get(listed) or []:
                 _take_off(scope, remove.format(kind), {member: name, **parameters})
@@ -109,18 +109,20 @@ def take_off(remove: str, **parameters: Any) -> Action:
     return delete
 
 
-def put_policy(scope: Scope) -> None:
+def put_policy(scope: ResourceScope) -> None:
     """An inline policy; one that is renamed is removed under its old name first."""
     old, new = scope.before.get("PolicyName"), scope.properties["PolicyName"]
     if old and old != new:
-        renamed = Scope(context=scope.context, service=scope.service, id=scope.id, properties=scope.before)
+        renamed = ResourceScope(
+            context=scope.context, service=scope.service, id=scope.id, properties=scope.before
+        )
         take_off("delete_{}_policy", PolicyName=old)(renamed)
     on_principals(
         "put_{}_policy", "delete_{}_policy", PolicyName=new, PolicyDocument=scope.properties["PolicyDocument"]
     )(scope)
 
 
-def new_policy_version(scope: Scope) -> None:
+def new_policy_version(scope: ResourceScope) -> None:
     """IAM keeps five versions of a managed policy; CloudFormation drops the oldest one."""
     versions = scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]
     spare = [item["VersionId"] for item in versions if not item["IsDefaultVersion"]]
@@ -131,7 +133,7 @@ def new_policy_version(scope: Scope) -> None:
     scope.send("create_policy_version", PolicyArn=scope.id, PolicyDocument=document, SetAsDefault=True)
 
 
-def delete_managed(scope: Scope) -> None:
+def delete_managed(scope: ResourceScope) -> None:
     take_off("detach_{}_policy", PolicyArn=scope.id)(scope)
     for version in scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]:
         if not version["IsDefaultVersion"]:
@@ -139,7 +141,7 @@ def delete_managed(scope: Scope) -> None:
     scope.send("delete_policy", PolicyArn=scope.id)
 
 
-def wear_roles(scope: Scope) -> None:
+def wear_roles(scope: ResourceScope) -> None:
     wanted, had = scope.properties.get("Roles") or [], scope.before.get("Roles") or []
     for role in had:
         if role not in wanted:
@@ -149,7 +151,7 @@ def wear_roles(scope: Scope) -> None:
             scope.send("add_role_to_instance_profile", InstanceProfileName=scope.id, RoleName=role)
 
 
-def delete_profile(scope: Scope) -> None:
+def delete_profile(scope: ResourceScope) -> None:
     profile = scope.send("get_instance_profile", InstanceProfileName=scope.id)["InstanceProfile"]
     for role in profile["Roles"]:
         scope.send(
@@ -282,7 +284,7 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
-def _take_off(scope: Scope, operation: str, parameters: Mapping[str, Any]) -> None:
+def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
     """One principal that is gone already must not keep the policy on the others."""
     try:
         scope.send(operation, **parameters)

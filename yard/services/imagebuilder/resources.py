@@ -9,7 +9,15 @@ from slipway.yard.cloudformation.resources.api import ApiResource, call, find, m
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
-from slipway.yard.cloudformation.resources.scope import ID, Expression, Scope, live, response, snake, text
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Expression,
+    ResourceScope,
+    live,
+    response,
+    snake,
+    text,
+)
 from slipway.yard.cloudformation.resources.tags import tags
 
 NAME = Name(property="Name", limit=126)
@@ -49,7 +57,7 @@ def latest(part: str) -> Expression:
     """Where a recipe may refer to "the newest of this version": x for what may rise."""
     kept = {"Arn": 0, "Major": 1, "Minor": 2, "Patch": 3}[part]
 
-    def arn(scope: Scope) -> str:
+    def arn(scope: ResourceScope) -> str:
         head, version = _split_version(scope.id)
         return f"{head}/{'.'.join([*version[:kept], *('x' for _ in version[kept:])])}"
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import tags
 
 
-def put_rotation(scope: Scope) -> None:
+def put_rotation(scope: ResourceScope) -> None:
     if scope.properties.get("EnableKeyRotation"):
         period = scope.properties.get("RotationPeriodInDays")
         scope.send("enable_key_rotation", KeyId=scope.id, RotationPeriodInDays=period)
@@ -19,11 +19,11 @@ def put_rotation(scope: Scope) -> None:
         scope.send("disable_key_rotation", KeyId=scope.id)
 
 
-def put_enabled(scope: Scope) -> None:
+def put_enabled(scope: ResourceScope) -> None:
     scope.send("enable_key" if scope.properties.get("Enabled", True) else "disable_key", KeyId=scope.id)
 
 
-def delete_key(scope: Scope) -> None:
+def delete_key(scope: ResourceScope) -> None:
     """A key is never gone at once: it waits, as on AWS, and cannot be used meanwhile."""
     state = scope.send("describe_key", KeyId=scope.id)["KeyMetadata"]["KeyState"]
     if state != "PendingDeletion":
@@ -31,7 +31,7 @@ def delete_key(scope: Scope) -> None:
         scope.send("schedule_key_deletion", KeyId=scope.id, PendingWindowInDays=days)
 
 
-def read_policy(scope: Scope) -> object:
+def read_policy(scope: ResourceScope) -> object:
     return like(
         scope.properties["KeyPolicy"],
         scope.send("get_key_policy", KeyId=scope.id, PolicyName="default")["Policy"],

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, prop, text
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, prop, text
 from slipway.yard.cloudformation.resources.tags import tags
 
 
-def rewrite_filter(scope: Scope) -> None:
+def rewrite_filter(scope: ResourceScope) -> None:
     """moto keeps the old filter of the same name beside the new one."""
     scope.send("delete_metric_filter", logGroupName=scope.properties["LogGroupName"], filterName=scope.id)
     shaped("put_metric_filter", filterName=ID)(scope)

@@ -11,14 +11,14 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.recorded import TAG_OPERATIONS, Record, Store, kept, new_id, page
+from slipway.yard.services.recorded import TAG_OPERATIONS, Store, StoredRecord, kept, new_id, page
 from slipway.yard.services.registry import not_emulated
 
 SLURMCTLD_PORT = "6817"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class PcsKind:
     noun: str  # in the operations: CreateComputeNodeGroup
     path: str  # in ARNs: …/computenodegroup/<id>
     in_cluster: bool = True
@@ -29,9 +29,9 @@ class Kind:
 
 
 KINDS = (
-    Kind(noun="Cluster", path="cluster", in_cluster=False),
-    Kind(noun="ComputeNodeGroup", path="computenodegroup"),
-    Kind(noun="Queue", path="queue"),
+    PcsKind(noun="Cluster", path="cluster", in_cluster=False),
+    PcsKind(noun="ComputeNodeGroup", path="computenodegroup"),
+    PcsKind(noun="Queue", path="queue"),
 )
 CLUSTER = KINDS[0]
 
@@ -54,7 +54,7 @@ def reset() -> None:
     _store.clear()
 
 
-def _create(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
+def _create(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     name = parameters[f"{kind.member}Name"]
     cluster = _cluster_of(kind, parameters, region)
     conflict = ApiError("ConflictException", f"a {kind.member} named '{name}' is there already", status=409)
@@ -67,7 +67,7 @@ def _create(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
     _check_groups(cluster, parameters)
     identifier = new_id("pcs_")
     base = parent_arn or f"arn:aws:pcs:{region}:{ACCOUNT}:cluster"
-    record = Record(
+    record = StoredRecord(
         arn=f"{base}/{kind.path}/{identifier}" if parent_arn else f"{base}/{identifier}",
         kind=kind.noun,
         region=region,
@@ -81,18 +81,18 @@ def _create(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
     return {kind.member: {**_view(_store.add(record, conflict)), "status": "CREATING"}}
 
 
-def _get(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
+def _get(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     return {kind.member: _view(_named(kind, parameters, region))}
 
 
-def _list(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
+def _list(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     cluster = _cluster_of(kind, parameters, region)
     found = [_view(record) for record in _store.of_kind(kind.noun, region, cluster.arn if cluster else "")]
     shown, more = page(found, parameters)
     return {f"{kind.member}s": shown, **more}
 
 
-def _update(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
+def _update(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     record = _named(kind, parameters, region)
     _check_groups(_cluster_of(kind, parameters, region), parameters)
     changes = kept(parameters, f"{kind.member}Identifier", "clusterIdentifier")
@@ -103,7 +103,7 @@ def _update(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
     return {kind.member: {**_view(record), "status": "UPDATING"}}
 
 
-def _delete(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
+def _delete(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     record = _named(kind, parameters, region)
     users = [other.name for other in _store.everything() if _uses(other, record)]
     if users:
@@ -114,14 +114,14 @@ def _delete(kind: Kind, parameters: Parameters, region: str) -> dict[str, Any]:
     return {}
 
 
-def _uses(other: Record, record: Record) -> bool:
+def _uses(other: StoredRecord, record: StoredRecord) -> bool:
     groups = [
         item.get("computeNodeGroupId") for item in other.given.get("computeNodeGroupConfigurations", [])
     ]
     return other.parent_arn == record.arn or record.facts["id"] in groups
 
 
-def _named(kind: Kind, parameters: Parameters, region: str) -> Record:
+def _named(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord:
     """By name or by id, within its cluster."""
     wanted = parameters[f"{kind.member}Identifier"]
     cluster = _cluster_of(kind, parameters, region)
@@ -131,11 +131,11 @@ def _named(kind: Kind, parameters: Parameters, region: str) -> Record:
     raise _missing(kind.member, wanted)
 
 
-def _cluster_of(kind: Kind, parameters: Parameters, region: str) -> Record | None:
+def _cluster_of(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord | None:
     return _named(CLUSTER, parameters, region) if kind.in_cluster else None
 
 
-def _check_groups(cluster: Record | None, parameters: Parameters) -> None:
+def _check_groups(cluster: StoredRecord | None, parameters: Parameters) -> None:
     """A queue's node groups are its cluster's."""
     if cluster is None:
         return
@@ -145,13 +145,13 @@ def _check_groups(cluster: Record | None, parameters: Parameters) -> None:
             raise _missing("computeNodeGroup", item["computeNodeGroupId"])
 
 
-def _by_token(kind: Kind, region: str, parameters: Parameters) -> Record | None:
+def _by_token(kind: PcsKind, region: str, parameters: Parameters) -> StoredRecord | None:
     token = parameters.get("clientToken")
     same = (record for record in _store.everything() if (record.kind, record.region) == (kind.noun, region))
     return next((record for record in same if token and record.client_token == token), None)
 
 
-def _view(record: Record) -> dict[str, Any]:
+def _view(record: StoredRecord) -> dict[str, Any]:
     view = record.view()
     if "endpoints" in record.facts:  # a cluster also shows where Slurm keeps its key
         secret = (
@@ -167,9 +167,9 @@ def _missing(what: str, identifier: str) -> ApiError:
     return ApiError("ResourceNotFoundException", f"there is no {what} '{identifier}'", status=404)
 
 
-_Act = Callable[[Kind, Parameters, str], dict[str, Any]]
+_Act = Callable[[PcsKind, Parameters, str], dict[str, Any]]
 _VERBS: Mapping[str, _Act] = {"Create": _create, "Get": _get, "Update": _update, "Delete": _delete}
-_OPERATIONS: Mapping[str, tuple[_Act, Kind]] = {
+_OPERATIONS: Mapping[str, tuple[_Act, PcsKind]] = {
     **{verb + kind.noun: (act, kind) for verb, act in _VERBS.items() for kind in KINDS},
     **{f"List{kind.noun}s": (_list, kind) for kind in KINDS},
 }

@@ -9,30 +9,38 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Expression, Scope, live, prop, response, snake
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Expression,
+    ResourceScope,
+    live,
+    prop,
+    response,
+    snake,
+)
 from slipway.yard.cloudformation.resources.tags import tags
 
 # PCS limits the names of its three resources to this many characters.
 NAME = {"cluster": 40, "computeNodeGroup": 25, "queue": 25}
 
 
-def key(scope: Scope) -> str:
+def key(scope: ResourceScope) -> str:
     """PCS takes an id where CloudFormation keeps the ARN, whose last part it is."""
     return scope.id.rpartition("/")[2]
 
 
-def launch_template(scope: Scope) -> dict[str, str] | None:
+def launch_template(scope: ResourceScope) -> dict[str, str] | None:
     """The template says TemplateId where PCS's request says id."""
     given = scope.properties.get("CustomLaunchTemplate")
     return {"id": given["TemplateId"], "version": str(given["Version"])} if given else None
 
 
-def read_launch_template(scope: Scope) -> dict[str, str]:
+def read_launch_template(scope: ResourceScope) -> dict[str, str]:
     found = scope.live["customLaunchTemplate"]
     return {"TemplateId": found["id"], "Version": found["version"]}
 
 
-def scheduler_version(scope: Scope) -> dict[str, str] | None:
+def scheduler_version(scope: ResourceScope) -> dict[str, str] | None:
     """Of the scheduler only the version can change, and PCS refuses one that does not."""
     old, new = scope.before.get("Scheduler"), scope.properties["Scheduler"]
     return None if old == new else {"version": new["Version"]}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
-from slipway.yard.cloudformation.resources.recorded import Record, forget, keep, recall
-from slipway.yard.cloudformation.resources.scope import Scope, is_gone
+from slipway.yard.cloudformation.resources.recorded import ResourceRecord, forget, keep, recall
+from slipway.yard.cloudformation.resources.scope import ResourceScope, is_gone
 from slipway.yard.errors import ApiError
 
 POLICY_TYPE = "AWS::S3::BucketPolicy"
@@ -24,11 +24,11 @@ class BucketPolicy:
     def create(self, context: Context, properties: Properties) -> Resource:
         bucket = str(properties["Bucket"])
         enforceable = without_conditional_denies(properties["PolicyDocument"])
-        scope = Scope(context=context, service="s3", id=bucket)
+        scope = ResourceScope(context=context, service="s3", id=bucket)
         scope.send("head_bucket", Bucket=bucket)
         write_policy(scope, bucket, enforceable if enforceable["Statement"] else None)
         keep(
-            Record(
+            ResourceRecord(
                 region=context.region,
                 type=POLICY_TYPE,
                 physical_id=bucket,
@@ -44,7 +44,7 @@ class BucketPolicy:
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
         forget(context.region, POLICY_TYPE, resource.physical_id)
         try:
-            scope = Scope(context=context, service="s3")
+            scope = ResourceScope(context=context, service="s3")
             scope.send("delete_bucket_policy", Bucket=resource.physical_id)
         except ApiError as error:
             if not is_gone(error):
@@ -61,7 +61,7 @@ def without_conditional_denies(policy: Mapping[str, Any]) -> dict[str, Any]:
     return {**policy, "Statement": kept}
 
 
-def write_policy(scope: Scope, bucket: str, policy: Mapping[str, Any] | str | None) -> None:
+def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | str | None) -> None:
     if policy is None:
         scope.send("delete_bucket_policy", Bucket=bucket)
     else:

@@ -9,7 +9,15 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, setting
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Expression, Scope, is_gone, pick, prop, text
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Expression,
+    ResourceScope,
+    is_gone,
+    pick,
+    prop,
+    text,
+)
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import as_map
 from slipway.yard.errors import ApiError
@@ -17,7 +25,7 @@ from slipway.yard.services.s3.lifecycle import lifecycle_rule, renamed
 from slipway.yard.services.s3.policy import write_policy
 
 
-def create_bucket(scope: Scope) -> dict[str, Any]:
+def create_bucket(scope: ResourceScope) -> dict[str, Any]:
     region = scope.context.region
     # S3 itself: us-east-1 is the one region that must not be named.
     constraint = None if region == "us-east-1" else {"LocationConstraint": region}
@@ -29,11 +37,11 @@ def create_bucket(scope: Scope) -> dict[str, Any]:
     )
 
 
-def lifecycle_rules(scope: Scope) -> dict[str, Any]:
+def lifecycle_rules(scope: ResourceScope) -> dict[str, Any]:
     return {"Rules": [lifecycle_rule(rule) for rule in scope.properties["LifecycleConfiguration"]["Rules"]]}
 
 
-def logging_status(scope: Scope) -> dict[str, Any]:
+def logging_status(scope: ResourceScope) -> dict[str, Any]:
     given = scope.properties.get("LoggingConfiguration")
     if not given:
         return {}
@@ -41,7 +49,7 @@ def logging_status(scope: Scope) -> dict[str, Any]:
     return {"LoggingEnabled": {"TargetBucket": target, "TargetPrefix": given.get("LogFilePrefix", "")}}
 
 
-def put_logging(scope: Scope) -> None:
+def put_logging(scope: ResourceScope) -> None:
     """moto wants the logging service permitted beforehand; S3 does not.
 
     A policy that permits it for one bucket, as the CDK writes it, can only come after that bucket: so it is
@@ -59,7 +67,7 @@ def put_logging(scope: Scope) -> None:
             write_policy(scope, target, policy)
 
 
-def current_policy(scope: Scope, bucket: str) -> str | None:
+def current_policy(scope: ResourceScope, bucket: str) -> str | None:
     try:
         return str(scope.send("get_bucket_policy", Bucket=bucket)["Policy"])
     except ApiError as error:
@@ -78,7 +86,7 @@ def permit_logging(bucket: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def notifications(scope: Scope) -> dict[str, Any]:
+def notifications(scope: ResourceScope) -> dict[str, Any]:
     given = dict(scope.properties.get("NotificationConfiguration") or {})
     bridge = given.get("EventBridgeConfiguration", {}).get("EventBridgeEnabled")
     return {
@@ -90,7 +98,7 @@ def notifications(scope: Scope) -> dict[str, Any]:
     }
 
 
-def put_tags(scope: Scope) -> None:
+def put_tags(scope: ResourceScope) -> None:
     tags = [{"Key": key, "Value": value} for key, value in as_map(scope.properties, "Tags").items()]
     if tags:
         scope.send("put_bucket_tagging", Bucket=scope.id, Tagging={"TagSet": tags})
@@ -98,13 +106,13 @@ def put_tags(scope: Scope) -> None:
         scope.send("delete_bucket_tagging", Bucket=scope.id)
 
 
-def put_versioning(scope: Scope) -> None:
+def put_versioning(scope: ResourceScope) -> None:
     """A bucket that was versioned once can only be suspended."""
     status = scope.properties.get("VersioningConfiguration", {}).get("Status", "Suspended")
     scope.send("put_bucket_versioning", Bucket=scope.id, VersioningConfiguration={"Status": status})
 
 
-def put_acl(scope: Scope) -> None:
+def put_acl(scope: ResourceScope) -> None:
     """S3's request writes BucketOwnerFullControl as bucket-owner-full-control."""
     words = re.findall(r"[A-Z][a-z]*", scope.properties.get("AccessControl", "Private"))
     scope.send("put_bucket_acl", Bucket=scope.id, ACL="-".join(words).lower())
@@ -115,7 +123,7 @@ def bucket_setting(name: str, put: str, remove: str, **parameters: Any) -> Setti
 
 
 def read(operation: str, name: str, path: str) -> Expression:
-    def live(scope: Scope) -> Any:
+    def live(scope: ResourceScope) -> Any:
         found = pick(scope.send(operation, Bucket=scope.id), path)
         return None if found is None else like(scope.properties[name], found)
 
@@ -125,7 +133,7 @@ def read(operation: str, name: str, path: str) -> Expression:
 def absent_when_refused(expression: Expression, code: str) -> Expression:
     """S3 answers what is not configured with an error of its own."""
 
-    def live(scope: Scope) -> Any:
+    def live(scope: ResourceScope) -> Any:
         try:
             return expression(scope)
         except ApiError as error:
@@ -136,12 +144,12 @@ def absent_when_refused(expression: Expression, code: str) -> Expression:
     return live
 
 
-def encryption_rules(scope: Scope) -> dict[str, Any]:
+def encryption_rules(scope: ResourceScope) -> dict[str, Any]:
     listed = scope.properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     return {"Rules": [renamed(rule, ENCRYPTION_WORDS) for rule in listed]}
 
 
-def read_encryption(scope: Scope) -> dict[str, Any]:
+def read_encryption(scope: ResourceScope) -> dict[str, Any]:
     given = scope.properties["BucketEncryption"]
     rules = scope.send("get_bucket_encryption", Bucket=scope.id)["ServerSideEncryptionConfiguration"]["Rules"]
     words = {to: name for name, to in ENCRYPTION_WORDS.items()}

@@ -10,16 +10,16 @@ from slipway.yard.cloudformation.resources.api import ApiResource, call, find, m
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
-from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop, response, text
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
 from slipway.yard.cloudformation.resources.tags import tags
 
 
-def cluster_name(scope: Scope) -> str:
+def cluster_name(scope: ResourceScope) -> str:
     """SageMaker takes the ARN too; moto wants another form of it than it gives."""
     return scope.id.rpartition("/")[2]
 
 
-def definition(scope: Scope) -> dict[str, Any]:
+def definition(scope: ResourceScope) -> dict[str, Any]:
     """The pipeline's definition, written in the template or kept in S3."""
     given = scope.properties["PipelineDefinition"]
     if "PipelineDefinitionBody" in given:
@@ -28,12 +28,12 @@ def definition(scope: Scope) -> dict[str, Any]:
     return {"PipelineDefinitionS3Location": {"Bucket": place["Bucket"], "ObjectKey": place["Key"]}}
 
 
-def create_pipeline(scope: Scope) -> dict[str, Any]:
+def create_pipeline(scope: ResourceScope) -> dict[str, Any]:
     written = {name: value for name, value in scope.properties.items() if name != "PipelineDefinition"}
     return scope.send("create_pipeline", **written, **definition(scope), ClientRequestToken=_token(scope))
 
 
-def update_pipeline(scope: Scope) -> None:
+def update_pipeline(scope: ResourceScope) -> None:
     names = ("PipelineDescription", "PipelineDisplayName", "RoleArn", "ParallelismConfiguration")
     written = {name: scope.properties.get(name) for name in names}
     scope.send("update_pipeline", PipelineName=scope.id, **written, **definition(scope))
@@ -130,7 +130,7 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
-def _token(scope: Scope) -> str:
+def _token(scope: ResourceScope) -> str:
     """SageMaker wants a token of 32 characters or more; one per resource and stack serves."""
     from hashlib import sha256
 

@@ -9,11 +9,11 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, prop, response
 from slipway.yard.cloudformation.resources.tags import tags
 
 
-def secret_text(scope: Scope) -> str | None:
+def secret_text(scope: ResourceScope) -> str | None:
     """The template's text, or a generated one; with GenerateStringKey, put into the template's JSON."""
     wanted: Mapping[str, Any] | None = scope.properties.get("GenerateSecretString")
     if wanted is None:

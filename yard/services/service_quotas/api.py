@@ -16,23 +16,23 @@ from slipway.yard.services.registry import not_emulated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class ServiceQuota:
     name: str
     vcpus: int
     default_vcpus: int
 
 
 # A fresh account has 0 of the accelerated ones; the yard is an account that asked and got.
-QUOTAS: Mapping[str, Quota] = {
-    "L-1216C47A": Quota(
+QUOTAS: Mapping[str, ServiceQuota] = {
+    "L-1216C47A": ServiceQuota(
         name="Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", vcpus=4096, default_vcpus=5
     ),
-    "L-2C3B7624": Quota(name="Running On-Demand Trn instances", vcpus=4096, default_vcpus=0),
-    "L-34B43A08": Quota(
+    "L-2C3B7624": ServiceQuota(name="Running On-Demand Trn instances", vcpus=4096, default_vcpus=0),
+    "L-34B43A08": ServiceQuota(
         name="All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", vcpus=4096, default_vcpus=5
     ),
-    "L-417A185B": Quota(name="Running On-Demand P instances", vcpus=4096, default_vcpus=0),
-    "L-6E869C2A": Quota(name="Running On-Demand DL instances", vcpus=4096, default_vcpus=0),
+    "L-417A185B": ServiceQuota(name="Running On-Demand P instances", vcpus=4096, default_vcpus=0),
+    "L-6E869C2A": ServiceQuota(name="Running On-Demand DL instances", vcpus=4096, default_vcpus=0),
 }
 SERVICE = "ec2"
 

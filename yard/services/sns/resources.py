@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, mirrored, setting
 from slipway.yard.cloudformation.resources.names import Name, generated
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, is_gone, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
 from slipway.yard.cloudformation.resources.tags import tags
 from slipway.yard.errors import ApiError
 
@@ -51,7 +51,7 @@ def subscription_attribute(name: str) -> Setting:
     )
 
 
-def subscribe(scope: Scope) -> None:
+def subscribe(scope: ResourceScope) -> None:
     """The subscriptions written inside a topic."""
     wanted = scope.properties.get("Subscription") or []
     for item in scope.before.get("Subscription") or []:
@@ -64,11 +64,11 @@ def subscribe(scope: Scope) -> None:
             scope.send("subscribe", TopicArn=scope.id, Protocol=item["Protocol"], Endpoint=item["Endpoint"])
 
 
-def fifo(scope: Scope) -> dict[str, str] | None:
+def fifo(scope: ResourceScope) -> dict[str, str] | None:
     return {"FifoTopic": "true"} if scope.properties.get("FifoTopic") else None
 
 
-def put_topic_policy(scope: Scope) -> None:
+def put_topic_policy(scope: ResourceScope) -> None:
     topics = scope.properties["Topics"]
     for topic in scope.before.get("Topics") or []:
         if topic not in topics:
@@ -78,7 +78,7 @@ def put_topic_policy(scope: Scope) -> None:
         scope.send("set_topic_attributes", TopicArn=topic, AttributeName="Policy", AttributeValue=document)
 
 
-def reset_topic_policy(scope: Scope, topic: str) -> None:
+def reset_topic_policy(scope: ResourceScope, topic: str) -> None:
     """A topic always has a policy; without ours it is the one that lets its owner do everything."""
     owner = {
         "Sid": "__default_statement_ID",
@@ -96,12 +96,12 @@ def reset_topic_policy(scope: Scope, topic: str) -> None:
             raise
 
 
-def delete_topic_policy(scope: Scope) -> None:
+def delete_topic_policy(scope: ResourceScope) -> None:
     for topic in scope.properties["Topics"]:
         reset_topic_policy(scope, topic)
 
 
-def delete_topic(scope: Scope) -> None:
+def delete_topic(scope: ResourceScope) -> None:
     """moto keeps the subscriptions of a topic that is gone; SNS does not."""
     for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
         scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])

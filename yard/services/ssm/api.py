@@ -9,8 +9,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.machines.hosts import book
-from slipway.yard.machines.hosts.book import Host
+from slipway.yard.machines.hosts import host_store
+from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.memory_need import need_of
 from slipway.yard.machines.memory import promises
 from slipway.yard.services.recorded import page
@@ -84,30 +84,30 @@ def _instances(parameters: Parameters, region: str) -> list[str]:
         raise ApiError(
             "DuplicateInstanceId", "You cannot specify an instance ID in more than one association."
         )
-    managed = {host.machine.id: host for host in _managed(region)}
+    managed = {host.instance.id: host for host in _managed(region)}
     if unknown := [each for each in named if each not in managed]:
         raise ApiError("InvalidInstanceId", f"Instances [[{', '.join(unknown)}]] not in a valid state")
     targets = parameters.get("Targets") or ()
     for host in managed.values() if targets else ():
-        if all(_is_target(host, target) for target in targets) and host.machine.id not in named:
-            named.append(host.machine.id)
+        if all(_is_target(host, target) for target in targets) and host.instance.id not in named:
+            named.append(host.instance.id)
     return named
 
 
 def _is_target(host: Host, target: Mapping[str, Any]) -> bool:
     key, values = target["Key"], target.get("Values", [])
     if key == "InstanceIds":
-        return host.machine.id in values
+        return host.instance.id in values
     if not key.startswith("tag:"):
         raise ApiError("InvalidTarget", f"the yard knows the targets InstanceIds and tag:*, not {key}")
-    return host.machine.tags.get(key[4:]) in values
+    return host.instance.tags.get(key[4:]) in values
 
 
 def _managed(region: str) -> list[Host]:
     """Hosts on which an agent would answer."""
-    with book.changed:
-        hosts = list(book.hosts.values())
-    return [host for host in hosts if host.machine.region == region and host.state in CAN_ANSWER]
+    with host_store.changed:
+        hosts = list(host_store.hosts.values())
+    return [host for host in hosts if host.instance.region == region and host.state in CAN_ANSWER]
 
 
 def _cancel(parameters: Parameters, region: str) -> Answer:
@@ -182,13 +182,13 @@ def _describe_instances(parameters: Parameters, region: str) -> Answer:
     hosts = [host for host in _managed(region) if _is_asked_for(host, parameters)]
     shown = [
         {
-            "InstanceId": host.machine.id,
+            "InstanceId": host.instance.id,
             "PingStatus": "Online",
             "PlatformType": "Linux",
             "ResourceType": "EC2Instance",
-            "IPAddress": host.machine.address,
-            "ComputerName": host.machine.hostname,
-            "IamRole": host.machine.role,
+            "IPAddress": host.instance.address,
+            "ComputerName": host.instance.hostname,
+            "IamRole": host.instance.role,
         }
         for host in hosts
     ]
@@ -200,8 +200,8 @@ def _is_asked_for(host: Host, parameters: Parameters) -> bool:
     filters += [
         (each["key"], each["valueSet"]) for each in parameters.get("InstanceInformationFilterList") or ()
     ]
-    fields = {"InstanceIds": host.machine.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
-    fields |= {f"tag:{key}": value for key, value in host.machine.tags.items()}
+    fields = {"InstanceIds": host.instance.id, "PingStatus": "Online", "PlatformTypes": "Linux"}
+    fields |= {f"tag:{key}": value for key, value in host.instance.tags.items()}
     return all(fields.get(key) in values for key, values in filters)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.errors import ApiError
-from slipway.yard.machines.hosts.book import Run
+from slipway.yard.machines.hosts.host_store import HostCommand
 
 EXECUTION_TIMEOUT_S = 3600  # of aws:runShellScript that says none
 _PLACE = re.compile(r"\{\{\s*([\w.:-]+)\s*\}\}")
@@ -44,14 +44,14 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class DocumentStep:
     name: str
     action: str
-    run: Run
+    run: HostCommand
     timeout_s: float
 
 
-def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> list[Step]:
+def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> list[DocumentStep]:
     """What is to be run; raises ApiError for parameters that the document does not allow."""
     if document.get("schemaVersion") not in ("2.0", "2.2"):
         raise ApiError("InvalidDocument", "the yard runs documents of schema 2.2 (and 2.0) only")
@@ -99,14 +99,14 @@ def _invalid(problem: str) -> ApiError:
     return ApiError("InvalidParameters", problem)
 
 
-def _step(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> Step:
+def _step(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> DocumentStep:
     build = _STEPS.get(step["action"])
     if build is None:
         raise ApiError("InvalidDocument", f"the yard runs {', '.join(_STEPS)}, not {step['action']}")
     return build(step, values, environment)
 
 
-def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> Step:
+def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[str, str]) -> DocumentStep:
     inputs = step["inputs"]
     lines = _expanded(inputs["runCommand"], values)
     text = "\n".join(lines if isinstance(lines, list) else [lines])
@@ -115,15 +115,15 @@ def _shell_script(step: Mapping[str, Any], values: Values, environment: Mapping[
     argv = (*_interpreter(text), "-c", text)
     if folder:
         argv = ("/usr/bin/env", f"--chdir={folder}", *argv)
-    return Step(
+    return DocumentStep(
         name=str(step["name"]),
         action=step["action"],
-        run=Run(argv=argv, environment=environment),
+        run=HostCommand(argv=argv, environment=environment),
         timeout_s=float(timeout),
     )
 
 
-_STEPS: Mapping[str, Callable[[Mapping[str, Any], Values, Mapping[str, str]], Step]] = {
+_STEPS: Mapping[str, Callable[[Mapping[str, Any], Values, Mapping[str, str]], DocumentStep]] = {
     "aws:runShellScript": _shell_script,
 }
 

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Scope, live, prop
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import tags
 
 PARAMETER_PROPERTIES = ("AllowedPattern", "DataType", "Description", "Policies", "Tier", "Type", "Value")
 
 
-def arn(scope: Scope) -> str:
+def arn(scope: ResourceScope) -> str:
     """A name that is a path brings its own slash."""
     place = f"arn:aws:ssm:{scope.context.region}:{scope.context.account}:parameter"
     return f"{place}{'' if scope.id.startswith('/') else '/'}{scope.id}"
 
 
-def rewrite_document(scope: Scope) -> None:
+def rewrite_document(scope: ResourceScope) -> None:
     """UpdateMethod NewVersion: the new version becomes the default one."""
     answer = scope.send(
         "update_document",
@@ -35,7 +35,7 @@ def rewrite_document(scope: Scope) -> None:
     scope.send("update_document_default_version", Name=scope.id, DocumentVersion=version)
 
 
-def read_content(scope: Scope) -> object:
+def read_content(scope: ResourceScope) -> object:
     return like(scope.properties["Content"], scope.send("get_document", Name=scope.id)["Content"])
 
 

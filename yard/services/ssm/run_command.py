@@ -18,9 +18,9 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines import log_stream, memory
-from slipway.yard.machines.hosts import book
+from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.ssm.documents import Step
+from slipway.yard.services.ssm.documents import DocumentStep
 
 log = logging.getLogger("yard.ssm")
 
@@ -35,7 +35,7 @@ DELAYED = "Delayed"  # the status detail of what could not be given to its insta
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """One step on one instance."""
 
     name: str
@@ -56,7 +56,7 @@ class Invocation:
 
     command: Command
     instance: str
-    outcomes: list[Outcome]
+    outcomes: list[StepOutcome]
     status: str = "Pending"
     details: str = "Pending"
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -68,7 +68,7 @@ class Invocation:
 class Command:
     region: str
     sent: Mapping[str, Any]  # the parameters of SendCommand
-    steps: Sequence[Step]
+    steps: Sequence[DocumentStep]
     version: str
     log_group: str  # empty: no output goes to CloudWatch
     need: memory.Need | None = None  # of memory; it is promised to the command before it begins
@@ -94,7 +94,7 @@ def send(command: Command, instances: Sequence[str]) -> None:
     with _lock:
         commands[command.id] = command
         for instance in instances:
-            outcomes = [Outcome(name=step.name, action=step.action) for step in command.steps]
+            outcomes = [StepOutcome(name=step.name, action=step.action) for step in command.steps]
             invocation = Invocation(command=command, instance=instance, outcomes=outcomes)
             command.invocations[instance] = invocation
             threading.Thread(target=_run, args=(invocation,), daemon=True).start()
@@ -166,7 +166,7 @@ def _run_steps(invocation: Invocation) -> None:
     invocation.status, invocation.details = status, details
 
 
-def _run_step(invocation: Invocation, step: Step, outcome: Outcome) -> str:
+def _run_step(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> str:
     outcome.started_at, outcome.status = datetime.now(UTC), "InProgress"
     invocation.answered.clear()
     invocation.code = None
@@ -199,9 +199,9 @@ def _status(invocation: Invocation, is_in_time: bool) -> str:
     return "Success" if invocation.code == 0 else "Failed"
 
 
-def _start(invocation: Invocation, step: Step, outcome: Outcome) -> list[threading.Thread]:
+def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> list[threading.Thread]:
     """Two threads, each of which reads a stream."""
-    host = book.hosts.get(invocation.instance)
+    host = host_store.hosts.get(invocation.instance)
     name = f"{invocation.command.id}/{invocation.instance}/{step.name}"
     with _lock:
         if invocation.cancelled.is_set() or host is None or host.link is None:
@@ -231,7 +231,7 @@ def _is_running(invocation: Invocation) -> bool:
 def _kill(invocation: Invocation) -> None:
     """The whole process group at once, without a word before: so does the agent (amazon-ssm-agent,
     executers_unix.go)."""
-    host = book.hosts.get(invocation.instance)
+    host = host_store.hosts.get(invocation.instance)
     with _lock:
         names = [name for name, each in _running.items() if each is invocation]
     for name in names:
@@ -239,7 +239,7 @@ def _kill(invocation: Invocation) -> None:
             host.link.signal(name, signal.SIGKILL)
 
 
-def _read(invocation: Invocation, outcome: Outcome, stream: str, descriptor: int) -> None:
+def _read(invocation: Invocation, outcome: StepOutcome, stream: str, descriptor: int) -> None:
     rest = b""
     with os.fdopen(descriptor, "rb", buffering=0) as output:
         while chunk := output.read(READ_BYTES):
@@ -249,7 +249,7 @@ def _read(invocation: Invocation, outcome: Outcome, stream: str, descriptor: int
     _to_cloudwatch(invocation, outcome, stream, [rest])
 
 
-def _to_cloudwatch(invocation: Invocation, outcome: Outcome, stream: str, lines: list[bytes]) -> None:
+def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, lines: list[bytes]) -> None:
     """Group and stream are made with the first line; streams are named as the agent names them."""
     command = invocation.command
     if not command.log_group or not any(lines):

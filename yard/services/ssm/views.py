@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from slipway.yard.services.ssm import run_command
-from slipway.yard.services.ssm.run_command import Command, Invocation, Outcome
+from slipway.yard.services.ssm.run_command import Command, Invocation, StepOutcome
 
 Answer = dict[str, Any]
 
@@ -78,14 +78,14 @@ def _of_both(one: Invocation) -> Answer:
     }
 
 
-def _outcome(one: Invocation, step: str | None) -> Outcome:
+def _outcome(one: Invocation, step: str | None) -> StepOutcome:
     if step:
         return next(each for each in one.outcomes if each.name == step)
     begun = [each for each in one.outcomes if each.started_at]
     return begun[-1] if begun else one.outcomes[0]
 
 
-def _times(outcome: Outcome) -> Answer:
+def _times(outcome: StepOutcome) -> Answer:
     """Empty until there is something to say."""
     started, ended = outcome.started_at, outcome.ended_at
     if started is None:
@@ -102,7 +102,7 @@ def _output_config(command: Command) -> Answer:
     return {"CloudWatchLogGroupName": command.log_group, "CloudWatchOutputEnabled": bool(command.log_group)}
 
 
-def _plugin(outcome: Outcome) -> Answer:
+def _plugin(outcome: StepOutcome) -> Answer:
     shown: Answer = {
         "Name": outcome.name,
         "Status": outcome.status,

@@ -10,7 +10,7 @@ import pytest
 from slipway.jobs.core.targets import MpiTarget, encode_target, parameter_name
 from slipway.jobs.platforms.mpi import halting
 from slipway.jobs.platforms.mpi.nodes import Clock
-from slipway.yard.gateway.faults import Fault, Kind, script, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import MPI_TARGET, TARGET
 from tests.yard.conftest import RunningYard
@@ -69,7 +69,7 @@ def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, 
         ("ListJobs", {"jobSummaryList": summaries}),
         ("DescribeJobs", {"jobs": details}),
     ):
-        rule = Fault(service="batch", operation=operation, kind=Kind.RESPOND, body=[body], times=None)
+        rule = Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None)
         script(yard_shell, rule)
     code, _, err = slipway("empty", "dl1", "--yes")
     unscript(yard_shell)

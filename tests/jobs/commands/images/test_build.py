@@ -17,7 +17,7 @@ from slipway.jobs.core.images.container_images import image_tag, source_files
 from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.images import builds
 from slipway.jobs.images.builds import build_request, running_build, zip_sources
-from slipway.yard.gateway.faults import Fault, Kind, script
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.conftest import RunningYard
@@ -81,7 +81,7 @@ def test_what_is_pushed_already_is_said_and_not_built_again(
 def test_a_build_that_fails_tells_phase_and_reason_and_can_be_tried_again_at_once(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    fault = Fault(service="s3", operation="GetObject", kind=Kind.SERVER_ERROR)
+    fault = Fault(service="s3", operation="GetObject", kind=FaultKind.SERVER_ERROR)
     script(yard_shell, fault)
     code, out, err = slipway("build", "gaudi")
     assert (code, out) == (1, "")
@@ -94,7 +94,7 @@ def test_a_build_that_fails_tells_phase_and_reason_and_can_be_tried_again_at_onc
 def test_a_lost_answer_to_the_start_makes_no_second_build(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    fault = Fault(service="codebuild", operation="StartBuild", kind=Kind.DROP_RESPONSE)
+    fault = Fault(service="codebuild", operation="StartBuild", kind=FaultKind.DROP_RESPONSE)
     script(yard_shell, fault)
     code, _, err = slipway("build", "gaudi")
     assert code == 1

@@ -11,7 +11,7 @@ import pytest
 
 from slipway.jobs.core.targets import BatchTarget, parameter_name
 from slipway.jobs.runs import logs as runs_logs
-from slipway.yard.gateway.faults import Fault, Kind, script, scripted, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names
 from tests.yard.conftest import REGION, RunningYard
@@ -31,7 +31,7 @@ def job_as(yard: RunningYard, **changes: Any) -> None:
     ):
         script(
             yard,
-            Fault(service="batch", operation=operation, kind=Kind.RESPOND, body=[body], times=None),
+            Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None),
         )
 
 
@@ -60,7 +60,7 @@ def test_the_same_command_prints_the_same_job(
 def test_a_dry_run_prints_the_request_and_sends_nothing(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, tmp_path: Path
 ) -> None:
-    fault = Fault(service="batch", operation="SubmitJob", kind=Kind.SERVER_ERROR, times=None)
+    fault = Fault(service="batch", operation="SubmitJob", kind=FaultKind.SERVER_ERROR, times=None)
     script(yard_shell, fault)
     code, out, _ = slipway(*SUBMIT, "--dry-run")
     assert code == 0
@@ -185,7 +185,7 @@ def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Sl
 
 def test_cancelling_ends_a_job_and_says_why_in_its_record(yard_shell: RunningYard, slipway: Slipway) -> None:
     job_as(yard_shell)
-    fault = Fault(service="batch", operation="TerminateJob", kind=Kind.RESPOND, body=[{}])
+    fault = Fault(service="batch", operation="TerminateJob", kind=FaultKind.RESPOND, body=[{}])
     script(yard_shell, fault)
     code, out, _ = slipway("cancel", "bert", "--json")
     assert (code, json.loads(out)["cancelled"]) == (0, True)
@@ -194,7 +194,7 @@ def test_cancelling_ends_a_job_and_says_why_in_its_record(yard_shell: RunningYar
 
 def test_a_job_that_ended_is_not_cancelled(yard_shell: RunningYard, slipway: Slipway) -> None:
     job_as(yard_shell, status="SUCCEEDED")
-    fault = Fault(service="batch", operation="TerminateJob", kind=Kind.SERVER_ERROR, times=None)
+    fault = Fault(service="batch", operation="TerminateJob", kind=FaultKind.SERVER_ERROR, times=None)
     script(yard_shell, fault)
     code, out, err = slipway("cancel", "bert", "--json")
     assert (code, json.loads(out)["cancelled"]) == (0, False)

@@ -8,7 +8,7 @@ from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.job_facts import gather
 from slipway.jobs.platforms.batch.runs import read_run
-from slipway.yard.gateway.faults import Fault, Kind, script
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.yard.conftest import RunningYard
 
 
@@ -25,7 +25,7 @@ def found(target: BatchTarget, **changes: Any) -> Found[BatchTarget]:
 
 
 def respond(yard: RunningYard, service: str, operation: str, *body: dict[str, Any]) -> None:
-    fault = Fault(service=service, operation=operation, kind=Kind.RESPOND, body=body, times=1000)
+    fault = Fault(service=service, operation=operation, kind=FaultKind.RESPOND, body=body, times=1000)
     script(yard, fault)
 
 
@@ -121,7 +121,7 @@ def test_what_is_not_answered_is_named_and_hides_nothing_else(
     yard_shell: RunningYard, target: BatchTarget
 ) -> None:
     fault = Fault(
-        service="autoscaling", operation="DescribeAutoScalingGroups", kind=Kind.SERVER_ERROR, times=None
+        service="autoscaling", operation="DescribeAutoScalingGroups", kind=FaultKind.SERVER_ERROR, times=None
     )
     script(yard_shell, fault)
     facts = gather(found(target))

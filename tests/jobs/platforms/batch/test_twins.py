@@ -21,7 +21,7 @@ from slipway.jobs.platforms.batch.request import BatchRequest, send
 from slipway.jobs.platforms.batch.twins import SubmittedTwice
 from slipway.jobs.submit import submission
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
-from slipway.yard.gateway.faults import Fault, Kind, script
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.submit.test_submission import Clock
 from tests.yard.conftest import RunningYard
@@ -164,7 +164,7 @@ def test_a_job_that_was_taken_is_told_though_nobody_can_look(
     refused = Fault(
         service="batch",
         operation="ListJobs",
-        kind=Kind.SERVER_ERROR,
+        kind=FaultKind.SERVER_ERROR,
         times=None,
     )
     meanwhile(lambda: script(yard_shell, refused))
@@ -181,7 +181,7 @@ def test_a_second_job_that_cannot_be_ended_is_an_error_that_names_it(
     meanwhile(lambda: other.append(elsewhere(target)))
     script(
         yard_shell,
-        Fault(service="batch", operation="TerminateJob", kind=Kind.SERVER_ERROR, times=None),
+        Fault(service="batch", operation="TerminateJob", kind=FaultKind.SERVER_ERROR, times=None),
     )
     with pytest.raises(SubmittedTwice, match="could not be ended") as refusal:
         submit(Clock())

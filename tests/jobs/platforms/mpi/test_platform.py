@@ -30,7 +30,7 @@ from slipway.jobs.runs.find import find_run, list_runs, refresh
 from slipway.jobs.runs.logs import Wanted, follow_lines
 from slipway.jobs.runs.rate import settings_of
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
-from slipway.yard.gateway.faults import Fault, Kind, script
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.platforms.mpi.conftest import commands
 from tests.jobs.submit.test_submission import Clock
 from tests.yard.conftest import REGION
@@ -87,8 +87,10 @@ def test_the_same_job_again_is_the_one_that_exists(site: Site, target: MpiTarget
     assert len(commands(target, target.run_document)) == 1
 
 
-@pytest.mark.parametrize("kind", [Kind.DROP_RESPONSE, Kind.SERVER_ERROR, Kind.THROTTLE])
-def test_a_job_is_sent_once_whatever_happens_to_the_answer(site: Site, target: MpiTarget, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [FaultKind.DROP_RESPONSE, FaultKind.SERVER_ERROR, FaultKind.THROTTLE])
+def test_a_job_is_sent_once_whatever_happens_to_the_answer(
+    site: Site, target: MpiTarget, kind: FaultKind
+) -> None:
     script(site.yard, Fault(service="ssm", operation="SendCommand", kind=kind))
     submitted = submit(target)
     found = [each["CommandId"] for each in commands(target, target.run_document)]

@@ -11,15 +11,17 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource
 from slipway.yard.cloudformation.resources.recorded import records
-from slipway.yard.cloudformation.resources.scope import Scope, is_gone
+from slipway.yard.cloudformation.resources.scope import ResourceScope, is_gone
 from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.world import Made
 
-Look = Callable[[Scope], Any]
+Look = Callable[[ResourceScope], Any]
 
 
 def look(kind: str, made: Made) -> Any:
-    scope = Scope(context=made.context, service=_service(made), id=made.id, properties=made.properties)
+    scope = ResourceScope(
+        context=made.context, service=_service(made), id=made.id, properties=made.properties
+    )
     try:
         return LOOKS[kind](scope) if kind in LOOKS else _described(kind, made, scope)
     except ApiError as error:
@@ -32,114 +34,114 @@ def _service(made: Made) -> str:
     return made.provider.service if isinstance(made.provider, ApiResource) else "batch"
 
 
-def _described(kind: str, made: Made, scope: Scope) -> Any:
+def _described(kind: str, made: Made, scope: ResourceScope) -> Any:
     if isinstance(made.provider, ApiResource) and made.provider.describe is not None:
         return made.provider.describe(scope)
     return [record.properties for record in records(kind) if record.physical_id == made.id]
 
 
-def routes(scope: Scope) -> Any:
+def routes(scope: ResourceScope) -> Any:
     (table,) = scope.send("describe_route_tables", RouteTableIds=[scope.properties["RouteTableId"]])[
         "RouteTables"
     ]
     return [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
 
 
-def associations(scope: Scope) -> Any:
+def associations(scope: ResourceScope) -> Any:
     filters = [{"Name": "association.route-table-association-id", "Values": [scope.id]}]
     return scope.send("describe_route_tables", Filters=filters)["RouteTables"]
 
 
-def attachments(scope: Scope) -> Any:
+def attachments(scope: ResourceScope) -> Any:
     filters = [{"Name": "attachment.vpc-id", "Values": [scope.properties["VpcId"]]}]
     return scope.send("describe_internet_gateways", Filters=filters)["InternetGateways"]
 
 
-def dns_of_vpc(scope: Scope) -> Any:
+def dns_of_vpc(scope: ResourceScope) -> Any:
     vpc = scope.send("describe_vpc_attribute", VpcId=scope.id, Attribute="enableDnsHostnames")
     return vpc["EnableDnsHostnames"], scope.send("describe_vpcs", VpcIds=[scope.id])["Vpcs"][0]["Tags"]
 
 
-def latest_version(scope: Scope) -> Any:
+def latest_version(scope: ResourceScope) -> Any:
     found = scope.send("describe_launch_template_versions", LaunchTemplateId=scope.id, Versions=["$Latest"])
     return found["LaunchTemplateVersions"]
 
 
-def tags_of_pcs(scope: Scope) -> Any:
+def tags_of_pcs(scope: ResourceScope) -> Any:
     queue = scope.id.rpartition("/")[2]
     exists = scope.send("get_queue", clusterIdentifier=scope.properties["ClusterId"], queueIdentifier=queue)
     return bool(exists) and scope.send("list_tags_for_resource", resourceArn=scope.id)["tags"]
 
 
-def inline_policy(scope: Scope) -> Any:
+def inline_policy(scope: ResourceScope) -> Any:
     (role,) = scope.properties["Roles"]
     return scope.send("get_role_policy", RoleName=role, PolicyName=scope.properties["PolicyName"])[
         "PolicyDocument"
     ]
 
 
-def role(scope: Scope) -> Any:
+def role(scope: ResourceScope) -> Any:
     found = scope.send("get_role", RoleName=scope.id)["Role"]
     policies = scope.send("list_attached_role_policies", RoleName=scope.id)["AttachedPolicies"]
     return found.get("Description"), policies
 
 
-def bucket(scope: Scope) -> Any:
+def bucket(scope: ResourceScope) -> Any:
     versioning = scope.send("get_bucket_versioning", Bucket=scope.id).get("Status")
     return versioning, scope.send("get_bucket_tagging", Bucket=scope.id)["TagSet"]
 
 
-def aliases(scope: Scope) -> Any:
+def aliases(scope: ResourceScope) -> Any:
     return [alias for alias in scope.send("list_aliases")["Aliases"] if alias["AliasName"] == scope.id]
 
 
-def lifecycle(scope: Scope) -> Any:
+def lifecycle(scope: ResourceScope) -> Any:
     return scope.send("describe_lifecycle_configuration", FileSystemId=scope.id)["LifecyclePolicies"]
 
 
-def groups_of_target(scope: Scope) -> Any:
+def groups_of_target(scope: ResourceScope) -> Any:
     return scope.send("describe_mount_target_security_groups", MountTargetId=scope.id)["SecurityGroups"]
 
 
-def filters(scope: Scope) -> Any:
+def filters(scope: ResourceScope) -> Any:
     found = scope.send("describe_metric_filters", logGroupName=scope.properties["LogGroupName"])
     return [one for one in found["metricFilters"] if one["filterName"] == scope.id]
 
 
-def streams(scope: Scope) -> Any:
+def streams(scope: ResourceScope) -> Any:
     found = scope.send("describe_log_streams", logGroupName=scope.properties["LogGroupName"])["logStreams"]
     return [stream for stream in found if stream["logStreamName"] == scope.id]
 
 
-def log_policies(scope: Scope) -> Any:
+def log_policies(scope: ResourceScope) -> Any:
     found = scope.send("describe_resource_policies")["resourcePolicies"]
     return [policy for policy in found if policy["policyName"] == scope.id]
 
 
-def subscription(scope: Scope) -> Any:
+def subscription(scope: ResourceScope) -> Any:
     return scope.send("get_subscription_attributes", SubscriptionArn=scope.id)["Attributes"]
 
 
-def topic_policy(scope: Scope) -> Any:
+def topic_policy(scope: ResourceScope) -> Any:
     (topic,) = scope.properties["Topics"]
     policy = scope.send("get_topic_attributes", TopicArn=topic)["Attributes"]["Policy"]
     return None if "__default_policy_ID" in policy else policy
 
 
-def secret_policy(scope: Scope) -> Any:
+def secret_policy(scope: ResourceScope) -> Any:
     return scope.send("get_resource_policy", SecretId=scope.properties["SecretId"]).get("ResourcePolicy")
 
 
-def document(scope: Scope) -> Any:
+def document(scope: ResourceScope) -> Any:
     return scope.send("get_document", Name=scope.id)["Content"]
 
 
-def definition(scope: Scope) -> Any:
+def definition(scope: ResourceScope) -> Any:
     found = scope.send("describe_job_definitions", jobDefinitions=[scope.id])["jobDefinitions"]
     return [one for one in found if one["status"] == "ACTIVE"]
 
 
-def tags_of_sagemaker(scope: Scope) -> Any:
+def tags_of_sagemaker(scope: ResourceScope) -> Any:
     kind = "domain" if scope.id.startswith("d-") else ""
     place = f"arn:aws:sagemaker:{scope.context.region}:{scope.context.account}:{kind}/{scope.id}"
     exists = (

@@ -123,7 +123,9 @@ def problems(text: str) -> Iterator[str]:
             return "ami-0123" if "ami" in name else "30"
 
     loaded = template.load(text)
-    place = blueprint.Place(region="us-east-1", account="123456789012", stack_name="s", stack_id="arn:s")
+    place = blueprint.StackIdentity(
+        region="us-east-1", account="123456789012", stack_name="s", stack_id="arn:s"
+    )
     values = parameters.resolve(loaded, {}, {}, Lookups())
     drawn = blueprint.draw(loaded, values, place, Lookups(), str)
     for planned in drawn.resources.values():

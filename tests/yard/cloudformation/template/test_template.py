@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from slipway.yard.cloudformation.template import blueprint, parameters, template
-from slipway.yard.cloudformation.template.blueprint import Blueprint, Place
+from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity
 from slipway.yard.cloudformation.template.scope import Pending, fail
 from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.fakes import FakeLookups
 
-PLACE = Place(region="eu-west-1", account="123456789012", stack_name="net", stack_id="arn:net")
+PLACE = StackIdentity(region="eu-west-1", account="123456789012", stack_name="net", stack_id="arn:net")
 TOPIC = {"Type": "AWS::SNS::Topic"}
 
 

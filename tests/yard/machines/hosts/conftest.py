@@ -17,8 +17,8 @@ import pytest
 
 from slipway.yard import process
 from slipway.yard.endpoint import control
-from slipway.yard.machines.hosts import entering
-from slipway.yard.machines.hosts.keeper import REPLACE_VARIABLE
+from slipway.yard.machines.hosts import enter
+from slipway.yard.machines.hosts.reconciler import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.yard.conftest import RunningYard
 
@@ -80,7 +80,7 @@ class Site:
     def on(self, host: str, *words: str) -> Said:
         """Run there what the words say; no shell reads them."""
         door = control(self.yard, "POST", "/enter-host", {"host": host})
-        entry = entering.entry(door, words)
+        entry = enter.entry(door, words)
         done = subprocess.run(
             entry.argv,
             env=door["environment"],

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from slipway.yard.errors import ApiError
-from slipway.yard.machines.hosts import boot
 from slipway.yard.machines.hosts.firewall import ANY, Rule, ruleset
+from slipway.yard.machines.hosts.planning import boot
 from slipway.yard.services.ssm import documents
 
 

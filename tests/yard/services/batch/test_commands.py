@@ -8,7 +8,7 @@ import pytest
 
 from slipway.jobs.commands.cli import run
 from slipway.yard.machines.isolation.tiers import TIERS
-from slipway.yard.services.batch.imitation import LEFT_OUT
+from slipway.yard.services.batch.differences import LEFT_OUT
 from tests.yard.services.batch.conftest import FOREVER, Cluster
 
 

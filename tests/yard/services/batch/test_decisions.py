@@ -10,7 +10,7 @@ import pytest
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import storage
 from slipway.yard.services.batch import overrides, plan
-from slipway.yard.services.batch.retries import Ending, is_retried
+from slipway.yard.services.batch.retries import ContainerExit, is_retried
 
 HOST_GONE = "Host EC2 (instance i-0) terminated."
 
@@ -102,14 +102,14 @@ RULES = [
 def test_the_first_rule_that_matches_decides_and_none_means_again(
     code: int | None, reason: str, again: bool
 ) -> None:
-    ending = Ending(status_reason=reason, exit_code=code)
+    ending = ContainerExit(status_reason=reason, exit_code=code)
     assert is_retried(ending, {"attempts": 3, "evaluateOnExit": RULES}, 1) is again
 
 
 def test_success_and_the_last_attempt_are_final() -> None:
-    assert not is_retried(Ending(status_reason="", exit_code=0), {"attempts": 3}, 1)
-    assert not is_retried(Ending(status_reason="", exit_code=2), {"attempts": 3}, 3)
-    assert not is_retried(Ending(status_reason="", exit_code=2), {}, 1)
+    assert not is_retried(ContainerExit(status_reason="", exit_code=0), {"attempts": 3}, 1)
+    assert not is_retried(ContainerExit(status_reason="", exit_code=2), {"attempts": 3}, 3)
+    assert not is_retried(ContainerExit(status_reason="", exit_code=2), {}, 1)
 
 
 def test_a_volume_of_the_node_that_is_a_file_system_is_shared(

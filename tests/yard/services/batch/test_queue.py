@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.gateway.faults import Fault, Kind, script, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.yard.asking import refusal
 from tests.yard.services.batch.conftest import FOREVER, Cluster, limit
 
@@ -62,7 +62,7 @@ def test_jobs_run_in_order_and_nobody_overtakes(cluster: Cluster) -> None:
 
 
 def test_without_capacity_a_job_waits_until_there_is_some(cluster: Cluster) -> None:
-    always = Fault(service="ec2", operation="RunInstances", kind=Kind.INSUFFICIENT_CAPACITY, times=None)
+    always = Fault(service="ec2", operation="RunInstances", kind=FaultKind.INSUFFICIENT_CAPACITY, times=None)
     script(cluster.yard, always)
     job = cluster.submit("pass")
     waits_with(cluster, job, "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill")
@@ -74,7 +74,7 @@ def test_without_capacity_a_job_waits_until_there_is_some(cluster: Cluster) -> N
 def test_a_capacity_that_never_comes_ends_at_the_queues_limit(cluster: Cluster) -> None:
     reason = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
     cluster.batch.update_job_queue(jobQueue="queue", jobStateTimeLimitActions=[limit(reason)])
-    always = Fault(service="ec2", operation="RunInstances", kind=Kind.INSUFFICIENT_CAPACITY, times=None)
+    always = Fault(service="ec2", operation="RunInstances", kind=FaultKind.INSUFFICIENT_CAPACITY, times=None)
     script(cluster.yard, always)
     found = cluster.ended(cluster.submit("pass"))
     assert found["statusReason"] == f"Canceled by JobStateTimeLimit action due to reason: {reason}"

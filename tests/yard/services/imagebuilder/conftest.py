@@ -13,7 +13,7 @@ import pytest
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, Tier, best_tier
-from slipway.yard.services.imagebuilder.base import BASE_VARIABLE
+from slipway.yard.services.imagebuilder.machine.base import BASE_VARIABLE
 from tests.yard.conftest import REGION, RunningYard
 from tests.yard.services.imagebuilder.tiny import write_root
 

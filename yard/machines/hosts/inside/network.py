@@ -31,10 +31,10 @@ def main(tier: str, descriptor: str) -> NoReturn:
     control = socket.socket(fileno=int(descriptor))
     os.set_inheritable(control.fileno(), False)
     namespaces.enter_network(tier, control)
-    Network(control).run(namespaces.wake_on_children())
+    NetworkProcess(control).run(namespaces.wake_on_children())
 
 
-class Network:
+class NetworkProcess:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.holders: dict[int, int] = {}  # the process that we wait for -> its host
@@ -111,10 +111,10 @@ class Network:
         self.control.send(json.dumps({"event": event, "host": host, **more}).encode())
 
 
-_ORDERS: Mapping[str, Callable[[Network, int, Mapping[str, Any], int], None]] = {
-    "start": Network.start,
-    "firewall": Network.firewall,
-    "kill": Network.kill,
+_ORDERS: Mapping[str, Callable[[NetworkProcess, int, Mapping[str, Any], int], None]] = {
+    "start": NetworkProcess.start,
+    "firewall": NetworkProcess.firewall,
+    "kill": NetworkProcess.kill,
 }
 
 

@@ -34,10 +34,10 @@ def main(plan_file: str, descriptor: str) -> NoReturn:
     else:
         kernel.adopt_orphans()
     awake = namespaces.wake_on_children()
-    Cluster(plan, control).run(awake)
+    NodeProcesses(plan, control).run(awake)
 
 
-class Cluster:
+class NodeProcesses:
     def __init__(self, plan: Plan, control: socket.socket) -> None:
         self.plan, self.control = plan, control
         self.holders: dict[int, int] = {}  # the process that we wait for -> its node

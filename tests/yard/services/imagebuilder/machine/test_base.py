@@ -1,0 +1,122 @@
+"""The Debian that a bake begins with: made once, whole or not at all, and never where it cannot be."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from slipway.yard.services.imagebuilder.machine import base, network_settings
+from slipway.yard.services.imagebuilder.machine.base import (
+    BASE_VARIABLE,
+    NoBase,
+    base_archive,
+    reason_for_no_base,
+)
+
+# Takes the folder from its arguments, as debootstrap does, and notes that it was called.
+DEBOOTSTRAP = """#!/bin/bash
+echo called >> "{notes}"
+root="${{@: -1}}"
+mkdir -p "$root/etc" "$root/dev"
+echo name > "$root/etc/hostname"
+echo content > "$root/etc/os-release"
+[ -e "{broken}" ] && {{ echo "E: no route to the archive"; exit 1; }}
+exit 0
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Root with a debootstrap that takes no time, and an empty cache."""
+    program = tmp_path / "bin" / "debootstrap"
+    program.parent.mkdir()
+    program.write_text(DEBOOTSTRAP.format(notes=tmp_path / "notes", broken=tmp_path / "broken"))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(BASE_VARIABLE, raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return tmp_path
+
+
+def test_a_base_is_made_once_and_found_again(machine: Path) -> None:
+    said: list[str] = []
+    first = base_archive(said.append)
+    assert base_archive(said.append) == first
+    assert (machine / "notes").read_text().splitlines() == ["called"]
+    assert len(said) == 1
+    assert str(first) in said[0]
+    with tarfile.open(first) as archive:
+        names = archive.getnames()
+    assert "./etc/os-release" in names
+    assert "./etc/hostname" not in names
+
+
+def test_a_base_that_could_not_be_made_is_made_anew(machine: Path) -> None:
+    (machine / "broken").touch()
+    with pytest.raises(NoBase, match="debootstrap ended with 1: E: no route to the archive"):
+        base_archive(lambda _: None)
+    assert list(base.cache().glob("*.tar")) == []
+    assert list(base.cache().glob("debootstrap-*")) == []
+    (machine / "broken").unlink()
+    assert base_archive(lambda _: None).is_file()
+
+
+def test_another_list_of_packages_is_another_base(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = base_archive(lambda _: None)
+    monkeypatch.setattr(base, "PACKAGES", (*base.PACKAGES, "another"))
+    assert base_archive(lambda _: None) != first
+
+
+def test_an_ordinary_user_is_told_what_is_needed(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert reason_for_no_base().startswith(
+        "the yard runs as user 1000, and a base for machine images is made"
+    )
+    with pytest.raises(NoBase, match=BASE_VARIABLE):
+        base_archive(lambda _: None)
+
+
+def test_a_machine_without_debootstrap_is_told_how_to_get_it(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(machine / "nothing"))
+    assert "debootstrap is not installed" in reason_for_no_base()
+    assert "set_up.py machine" in reason_for_no_base()
+
+
+def test_a_base_of_your_own_is_taken_and_a_wrong_name_refused(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = machine / "own.tar"
+    monkeypatch.setenv(BASE_VARIABLE, str(own))
+    with pytest.raises(NoBase, match="is no file"):
+        base_archive(lambda _: None)
+    own.touch()
+    assert base_archive(lambda _: None) == own
+    assert not (machine / "notes").exists()
+
+
+def test_pip_finds_the_folders_of_this_machine_under_other_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index" / "simple").mkdir(parents=True)
+    (tmp_path / "wheels").mkdir()
+    settings = {
+        "index_url": "https://mirror.test/simple",
+        "extra_index_url": f"file://{tmp_path}/index/simple",
+        "find_links": f"{tmp_path}/wheels /nowhere",
+    }
+    monkeypatch.setattr(network_settings, "_pip_settings", lambda: settings)
+    shared = network_settings.prepare(tmp_path / "run")
+    assert shared == [(f"{tmp_path}/index", "run/slipway/pip-0"), (f"{tmp_path}/wheels", "run/slipway/pip-1")]
+    written = (tmp_path / "run" / "slipway" / "pip.conf").read_text().splitlines()
+    assert written == [
+        "[global]",
+        "index_url = https://mirror.test/simple",
+        "extra_index_url = file:///run/slipway/pip-0/simple",
+        "find_links = /run/slipway/pip-1/ /nowhere",
+    ]

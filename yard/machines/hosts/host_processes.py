@@ -1,0 +1,148 @@
+"""The yard's side of the processes of hosts: one for each VPC's network, one first process in each host."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.machines.hosts.host_store import HostCommand
+from slipway.yard.machines.isolation.tiers import programs
+from slipway.yard.machines.settings import CHECKOUT
+
+log = logging.getLogger("yard.hosts")
+
+NETWORK_MODULE = "slipway.yard.machines.hosts.inside.network"
+PLAIN_MODULE = "slipway.yard.machines.hosts.inside.plain"
+LARGEST_EVENT = 65536
+_DESCRIPTORS = 4  # with one event: output, process, and two listeners
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostEvent:
+    name: str
+    said: Mapping[str, Any]
+    descriptors: tuple[int, ...] = ()
+
+
+Heard = Callable[[HostEvent], None]
+
+
+class _Channel:
+    """Orders go out, events come in on a thread of its own; the last event is `gone`."""
+
+    def __init__(self, ours: socket.socket, name: str, heard: Heard) -> None:
+        self._socket, self._heard = ours, heard
+        threading.Thread(target=self._listen, name=name, daemon=True).start()
+
+    def order(self, do: str, descriptors: tuple[int, ...] = (), **more: object) -> None:
+        with suppress(OSError):  # it has ended, and `gone` is on its way
+            socket.send_fds(self._socket, [json.dumps({"do": do, **more}).encode()], descriptors)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _listen(self) -> None:
+        while event := self._next():
+            try:
+                self._heard(event)
+            except Exception:
+                log.exception("an event of a host was lost: %s", event.name)
+        self._socket.close()
+        self._heard(HostEvent(name="gone", said={}))
+
+    def _next(self) -> HostEvent | None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._socket, LARGEST_EVENT, _DESCRIPTORS)
+        except OSError:
+            return None
+        if not data:
+            return None
+        said: dict[str, Any] = json.loads(data)
+        return HostEvent(name=said["event"], said=said, descriptors=tuple(descriptors))
+
+
+class VpcNetwork:
+    """One VPC's. Its process ends when it is closed, and with it every host in it."""
+
+    def __init__(self, tier: str, vpc: str, heard: Heard) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = _start(NETWORK_MODULE, tier, theirs)
+        self._channel = _Channel(ours, f"network {vpc}", heard)
+
+    def start(self, number: int, plan: Path, heard: Heard) -> HostChannel:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._channel.order("start", (theirs.fileno(),), host=number, plan=str(plan))
+        return HostChannel(_Channel(ours, f"host {number}", heard))
+
+    def set_firewall(self, number: int, rules: str) -> None:
+        self._channel.order("firewall", host=number, rules=rules)
+
+    def kill(self, number: int) -> None:
+        self._channel.order("kill", host=number)
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        self._channel.close()
+        self._process.wait()
+
+
+class HostChannel:
+    """One host's first process."""
+
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    def command(self, name: str, run: HostCommand, descriptors: tuple[int, int]) -> None:
+        self._channel.order("command", descriptors, id=name, argv=run.argv, environment=run.environment)
+
+    def signal(self, name: str, number: int) -> None:
+        self._channel.order("signal", id=name, signal=number)
+
+    def shut_down(self) -> None:
+        self._channel.order("shut-down")
+
+    def power_off(self) -> None:
+        """Only where no network holds the host, which would do it sooner."""
+        self._channel.order("power-off")
+
+
+def start_plain(plan: Path, heard: Heard) -> HostChannel:
+    """A host that is one process of this machine among others."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = _start(PLAIN_MODULE, str(plan), theirs)
+    return HostChannel(_Channel(ours, f"host {process.pid}", _then_wait_for(process, heard)))
+
+
+def _then_wait_for(process: subprocess.Popen[bytes], heard: Heard) -> Heard:
+    def hears(event: HostEvent) -> None:
+        if event.name == "gone":
+            process.wait()
+        heard(event)
+
+    return hears
+
+
+def _start(module: str, first: str, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    environment = {"PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
+    return subprocess.Popen(
+        [sys.executable, "-S", "-m", module, first, str(theirs.fileno())],
+        pass_fds=(theirs.fileno(),),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )

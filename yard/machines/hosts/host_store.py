@@ -1,0 +1,78 @@
+"""All hosts of this yard, and the one lock around them; whoever changes something tells the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from slipway.yard.machines.hosts.instances import HostInstance
+
+# A host in one of these is not on its way to another.
+SETTLED = ("running", "dead", "failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCommand:
+    """What a host is asked to run, besides its units."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class FirstProcess(Protocol):
+    """A host's first process, from the yard's side."""
+
+    def command(self, name: str, run: HostCommand, descriptors: tuple[int, int]) -> None: ...
+
+    def signal(self, name: str, number: int) -> None: ...
+
+    def shut_down(self) -> None: ...
+
+    def power_off(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Host:
+    instance: HostInstance
+    number: int  # in its network, and never that of another one
+    root: str  # what its files are made of
+    state: str = "starting"  # then booting and running, or failed; dead when it has ended
+    why: str = ""
+    firewall: str = ""
+    tier: str = ""  # of yard/machines/isolation/tiers.py: how it is kept apart
+    process: int = 0  # its first one, as this machine numbers it
+    namespaces: Mapping[str, str] = field(default_factory=dict)  # its own, as /proc names them
+    link: FirstProcess | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)  # of what is run there
+    said: Callable[[str], str] = str  # what a machine's paths are called there
+    is_expected_to_end: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+hosts: dict[str, Host] = {}  # by the id of the instance
+changed = threading.Condition(threading.RLock())
+
+
+def set_state(host: Host, state: str, why: str = "") -> None:
+    with changed:
+        host.state, host.why = state, why or host.why
+        changed.notify_all()
+
+
+def find(text: str) -> Host:
+    """The one host with this name, id or address, or whose name or id begins so."""
+    with changed:
+        known = list(hosts.values())
+    exact = [each for each in known if text in _names(each)]
+    found = exact or [each for each in known if text and any(name.startswith(text) for name in _names(each))]
+    if len(found) != 1:
+        listed = ", ".join(f"{each.instance.name} ({each.instance.id})" for each in known) or "none"
+        raise ValueError(f"'{text}' is {len(found)} of the hosts that are here: {listed}")
+    return found[0]
+
+
+def _names(host: Host) -> tuple[str, ...]:
+    instance = host.instance
+    return instance.name, instance.hostname, instance.id, instance.address

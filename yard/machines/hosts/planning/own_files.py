@@ -1,0 +1,108 @@
+"""The tree of a host whose machine image was not baked here: this machine's own files, made to look like one.
+
+The environment of the image is this checkout's; `slipway yard status` says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from slipway.yard import state
+from slipway.yard.machines.hosts.planning.boot import VENV
+from slipway.yard.machines.isolation import home
+from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.machines.settings import CHECKOUT, needed
+
+USER = "slipway"  # our machine images have it
+USER_ID = 64001  # of nobody on this machine: Debian gives 1000 to 59999 to people
+# This machine's keys and its root's are not the host's.
+REMOVED = ("/root/.ssh", "/root/.aws", f"/home/{USER}", "/etc/ssh/sshd_config", "/etc/slipway")
+HOST_KEYS = Path("/etc/ssh")
+SSHD_CONFIG = """\
+Include /etc/ssh/sshd_config.d/*.conf
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+X11Forwarding no
+PrintMotd no
+Subsystem sftp internal-sftp
+"""
+NODE_SCRIPT = """\
+#!{venv}/bin/python
+import sys
+sys.path.insert(0, {checkout!r})
+from slipway.jobs.platforms.mpi.node.main import main
+sys.exit(main())
+"""
+# What mends a host that lacks a program, where its programs are this machine's and where they are an image's.
+INSTALL = (
+    "install it with `python3 scripts/set_up.py machine` (as root), then start the yard anew: "
+    "slipway yard down; slipway yard up"
+)
+BAKE_AGAIN = "bake a machine image that has it: slipway bake"
+_HIDDEN = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - a host's are its own
+
+
+def plan(tier: Tier) -> dict[str, Any]:
+    """The part of a host's plan that is about its files."""
+    is_overlay = tier.name == "root"
+    homes = home.plan(needed(), state.home())
+    bound = [path for path in needed() if not is_overlay or _is_apart(Path(path))]
+    return {
+        "mend": INSTALL,
+        "tree": "overlay" if is_overlay else "copied",
+        "lower": "/",
+        "overlay_options": "",
+        "home": homes,
+        "mounts": [(path, path) for path in bound],
+        "read_only": [path for path in bound if path in homes["shown"]],
+        "removed": [*REMOVED, *map(str, HOST_KEYS.glob("ssh_host_*"))],
+        "modes": {str(path): 0o711 for path in _on_the_way() if is_overlay},
+        "links": environment(),
+        "appended": {
+            "/etc/passwd": f"{USER}:x:{USER_ID}:{USER_ID}::/home/{USER}:/bin/bash\n",
+            "/etc/group": f"{USER}:x:{USER_ID}:\n",
+            "/etc/shadow": f"{USER}:*:20000:0:99999:7:::\n",
+        },
+        "written": {
+            "/etc/ssh/sshd_config": {"text": SSHD_CONFIG, "mode": 0o644},
+            f"{VENV}/bin/slipway-node": {
+                "text": NODE_SCRIPT.format(venv=VENV, checkout=str(CHECKOUT)),
+                "mode": 0o755,
+            },
+        },
+        "owned": {f"/home/{USER}": USER_ID} if is_overlay else {f"/home/{USER}": 0},
+    }
+
+
+def _is_apart(path: Path) -> bool:
+    """On another file system than /, or where a host has a folder of its own: an overlay hides both."""
+    if any(Path(hidden) in path.parents for hidden in _HIDDEN):
+        return True
+    return any(os.path.ismount(each) for each in (path, *path.parents[:-1]))
+
+
+def _on_the_way() -> Iterator[Path]:
+    """Folders that only root may pass, and behind which lies what every user of a host runs."""
+    for path in needed():
+        for each in Path(path).parents:
+            if not each.stat().st_mode & 0o001:
+                yield each
+
+
+def environment() -> dict[str, str]:
+    """An environment whose parts are this one's: Python takes the folder of pyvenv.cfg for its own."""
+    own = Path(sys.prefix)
+    links = {f"{VENV}/bin/{each.name}": _end(each) for each in (own / "bin").iterdir()}
+    links |= {f"{VENV}/{each.name}": str(each) for each in own.iterdir() if each.name != "bin"}
+    return links
+
+
+def _end(path: Path) -> str:
+    """A link to the interpreter leads out of this environment at once, lest it be taken for its own."""
+    return str(path.resolve() if path.is_symlink() else path)

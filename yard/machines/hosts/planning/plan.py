@@ -1,0 +1,179 @@
+"""One host as the processes that will run: decided here, carried out by hosts/inside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from slipway.yard.machines import image_store, storage
+from slipway.yard.machines.hosts.instances import HostInstance
+from slipway.yard.machines.hosts.planning import boot, own_files, plain, systemd
+from slipway.yard.machines.isolation import home
+from slipway.yard.machines.isolation.tiers import Tier
+
+PLAN_FILE = "plan.json"
+PATH = f"{systemd.FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_FILE_SYSTEM = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
+_TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
+_TERMINALS_OF_USER = "newinstance,ptmxmode=0666,mode=620"  # a group of 5 does not exist there
+# An ordinary user cannot call setgroups, without which sshd lets nobody in but the user that it runs as:
+# there, units and commands are that one user's.
+_USERS = "/run/yard/users"  # one namespace for all of them: a job is ended by another command than started it
+_AS_USER = ("nsenter", f"--user={_USERS}", "--preserve-credentials")
+
+Plan = dict[str, Any]
+
+
+def write(instance: HostInstance, tier: Tier, firewall: str) -> Path:
+    """The file that the host's first process is made from."""
+    folder = root() / instance.id
+    (folder / "mount").mkdir(parents=True)
+    file = folder / PLAN_FILE
+    file.touch(mode=0o600)  # user data is for root only
+    file.write_text(json.dumps(_plan(instance, tier, firewall, folder)), encoding="utf-8")
+    return file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """What the yard must know of a host that is no machine of its own."""
+
+    file: Path
+    metadata: socket.socket
+    environment: Mapping[str, str]
+    root: Path
+    mounts: Mapping[str, str]
+
+    def said(self, text: str) -> str:
+        """Text that speaks of a machine's folders, speaking of this host's."""
+        return plain.replaced(text, self.root, self.mounts)
+
+
+def write_plain(instance: HostInstance) -> Plain:
+    folder = root() / instance.id
+    files = folder / "root"
+    files.mkdir(parents=True)
+    data = boot.read_user_data(instance.user_data)
+    metadata = plain.metadata_listener(instance.address)
+    variables = plain.environment(files, environment(), metadata)
+    mounts = {path: source for source, path in _shared(data)}
+    found = Plain(
+        file=folder / PLAN_FILE, metadata=metadata, environment=variables, root=files, mounts=mounts
+    )
+    for given in data.files.values():
+        given["text"] = found.said(given["text"])
+    said = plain.plan(files, instance.address, variables, data)
+    found.file.write_text(json.dumps(said), encoding="utf-8")
+    return found
+
+
+def root() -> Path:
+    return Path(tempfile.gettempdir()) / "hosts"
+
+
+def port() -> int:
+    """The yard's own, at which each host finds it too."""
+    return urlsplit(os.environ["SLIPWAY_YARD_ENDPOINT"]).port or 0
+
+
+def environment() -> dict[str, str]:
+    """Of everything that runs on a host: only the endpoint is not as on AWS."""
+    return {
+        "PATH": PATH,
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "AWS_ENDPOINT_URL": os.environ["SLIPWAY_YARD_ENDPOINT"],
+        "SLIPWAY_SMT_CONTROL": "/run/yard/smt-control",  # infra/userdata: this machine's is not the host's
+    }
+
+
+def _plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
+    data = boot.read_user_data(instance.user_data)
+    tree = _tree(instance, tier)
+    written = {**tree["written"], **systemd.FILES, **_names(instance), **_variables(), **data.files}
+    return {
+        **tree,
+        "folder": str(folder / "mount"),
+        "mounts": [*tree["mounts"], *_shared(data)],
+        "terminals": _TERMINALS.get(tier.name, _TERMINALS_OF_USER),
+        "written": written,
+        "hostname": instance.hostname,
+        "address": f"{instance.address}/{instance.prefix_length}",
+        "firewall": firewall,
+        "port": port(),
+        "environment": environment(),
+        "boot": boot.steps(data),
+        "programs": boot.programs(data),
+        "keep_output": boot.KEEP_OUTPUT,
+        "units": boot.UNITS,
+        "masked": systemd.MASKED,
+        "is_root": tier.name == "root",
+        "as_user": _AS_USER if tier.name == "user" else (),
+        "users": {_USERS: own_files.USER_ID} if tier.name == "user" else {},
+    }
+
+
+def _tree(instance: HostInstance, tier: Tier) -> Plan:
+    files = image_store.root_of(instance.image)
+    if files is None:
+        return own_files.plan(tier)
+    return {
+        "tree": "overlay",
+        "mend": own_files.BAKE_AGAIN,
+        "lower": str(files),
+        "overlay_options": "" if tier.name == "root" else ",userxattr",
+        "home": home.NOTHING,
+        "mounts": [],
+        "read_only": [],
+        "removed": [],
+        "modes": {},
+        "links": {},
+        "appended": {},
+        "written": {},
+        "owned": {},
+    }
+
+
+def _names(instance: HostInstance) -> Plan:
+    """In place of the VPC's DNS a host knows itself; the others are the cluster's to tell."""
+    names = f"{instance.hostname} {instance.name}"
+    hosts = (
+        f"127.0.0.1 localhost\n::1 localhost\n{instance.address} {names}\n::ffff:{instance.address} {names}\n"
+    )
+    return {
+        "/etc/hosts": {"text": hosts, "mode": 0o644},
+        "/etc/hostname": {"text": f"{instance.hostname}\n", "mode": 0o644},
+        "/etc/resolv.conf": {"text": "# the yard has no DNS\n", "mode": 0o644},
+        "/etc/machine-id": {"text": f"{instance.id[2:]:0>32}\n", "mode": 0o444},
+    }
+
+
+def _variables() -> Plan:
+    """For whoever comes in by ssh, and for tools that start without an environment."""
+    endpoint = environment()["AWS_ENDPOINT_URL"]
+    return {
+        "/etc/ssh/sshd_config.d/00-yard.conf": {
+            "text": f"SetEnv AWS_ENDPOINT_URL={endpoint}\n",
+            "mode": 0o644,
+        },
+        "/etc/environment": {"text": f"AWS_ENDPOINT_URL={endpoint}\n", "mode": 0o644},
+    }
+
+
+def _shared(data: boot.UserData) -> Iterator[tuple[str, str]]:
+    """The file system that the node's first boot would mount, from what user data tells it."""
+    said = boot.told(data)
+    text = data.files.get(boot.NODE_FILE, {}).get("text", "")
+    files: Mapping[str, Any] = said.get("files") or {}
+    path = files.get("path") or said.get("file_system_mount")
+    identifier = files.get("id") or next(iter(_FILE_SYSTEM.findall(text)), None)
+    if path and identifier:
+        yield str(storage.file_system(str(identifier))), str(path)

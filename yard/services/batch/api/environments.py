@@ -1,0 +1,93 @@
+"""Batch's compute environments, where moto asks for more than AWS does or forgets what it was told.
+
+AWS takes its own role where none is given, and no security groups where a launch template brings them; an
+update changes the compute resources that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.gateway.seed_data import BATCH_ROLE, BATCH_SERVICE
+
+ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/{BATCH_SERVICE}/{BATCH_ROLE}"
+# AWS applies it with an update, and never shows it.
+_NOT_KEPT = frozenset({"updateToLatestImageVersion"})
+
+Parameters = Mapping[str, Any]
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    from moto.core.exceptions import AWSError
+
+    try:
+        changed = _OPERATIONS[operation](parameters, region)
+    except AWSError as error:
+        raise ApiError("ClientException", str(error.message)) from error
+    return {"computeEnvironmentName": changed.name, "computeEnvironmentArn": changed.arn}
+
+
+def _create(parameters: Parameters, region: str) -> Any:
+    from moto.batch.models import batch_backends
+
+    resources = dict(parameters.get("computeResources") or {})
+    groups_from_template = "launchTemplate" in resources and not resources.get("securityGroupIds")
+    if groups_from_template:
+        resources["securityGroupIds"] = _default_groups(resources.get("subnets", ()), region)
+    made = batch_backends[ACCOUNT][region].create_compute_environment(
+        compute_environment_name=parameters["computeEnvironmentName"],
+        _type=parameters["type"],
+        state=parameters.get("state", "ENABLED"),
+        compute_resources=resources or None,
+        service_role=parameters.get("serviceRole") or ROLE_ARN,
+        tags=parameters.get("tags"),
+    )
+    if groups_from_template:
+        del made.compute_resources["securityGroupIds"]  # moto is satisfied, and nobody is told of them
+    return made
+
+
+def _update(parameters: Parameters, region: str) -> Any:
+    from moto.batch.models import batch_backends
+
+    backend, name = batch_backends[ACCOUNT][region], parameters["computeEnvironment"]
+    environment = backend.get_compute_environment(name)
+    if environment is None:
+        raise ApiError("ClientException", f"Compute environment {name} does not exist")
+    given = parameters.get("computeResources") or {}
+    resources = _merged(environment.compute_resources or {}, given)
+    backend.update_compute_environment(name, parameters.get("state"), None, parameters.get("serviceRole"))
+    if given:
+        environment.compute_resources = resources
+    return environment
+
+
+def _merged(resources: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**resources, **{key: value for key, value in given.items() if key not in _NOT_KEPT}}
+    low, high = merged.get("minvCpus", 0), merged.get("maxvCpus", 0)
+    if low > high:
+        raise ApiError("ClientException", f"minvCpus {low} must not be greater than maxvCpus {high}")
+    if not low <= merged.get("desiredvCpus", low) <= high:
+        if "desiredvCpus" in given:
+            wanted = given["desiredvCpus"]
+            raise ApiError("ClientException", f"desiredvCpus {wanted} must be from {low} to {high}")
+        merged["desiredvCpus"] = low
+    return merged
+
+
+def _default_groups(subnet_ids: list[str], region: str) -> list[str]:
+    from moto.ec2.models import ec2_backends
+
+    backend = ec2_backends[ACCOUNT][region]
+    networks = {subnet.vpc_id for subnet in backend.describe_subnets() if subnet.id in subnet_ids}
+    groups = backend.describe_security_groups(filters={"group-name": ["default"]})
+    return [group.id for group in groups if group.vpc_id in networks]
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], Any]] = {
+    "CreateComputeEnvironment": _create,
+    "UpdateComputeEnvironment": _update,
+}

@@ -1,0 +1,130 @@
+"""Batch's jobs, run for real by yard/services/batch. Another operation is a function and its line below."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.machines import storage
+from slipway.yard.services.batch import job_store, scheduler
+from slipway.yard.services.batch.api import listing, submission, views
+from slipway.yard.services.batch.records import WAITING, BatchJob
+
+Parameters = Mapping[str, Any]
+
+END_TIMEOUT_S = 10.0
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    """Every process of every job ends, and its folders go."""
+    with job_store.changed:
+        for job in job_store.jobs.values():
+            scheduler.stop(job, "the yard was reset")
+        job_store.changed.wait_for(_have_all_ended, END_TIMEOUT_S)
+        job_store.jobs.clear()
+        job_store.changed.notify_all()
+    storage.forget()
+
+
+def _have_all_ended() -> bool:
+    """Asked again whenever something changes: one that was only starting has processes by then."""
+    left = [job for job in job_store.jobs.values() if job.attempts and not job.is_final]
+    for job in left:
+        if job.running:
+            job.running.kill_all()
+    return not left
+
+
+def kill_node(text: str, node: int) -> str:
+    """As a machine that dies: no signal is heard, and nobody is told. Returns the name of the job."""
+    with job_store.changed:
+        job = _running(text)
+        if not 0 <= node < job.nodes:
+            raise ValueError(f"job {job.name} has no node {node}; it has 0 to {job.nodes - 1}")
+        assert job.running
+        job.running.kill(node)
+        return job.name
+
+
+def _running(text: str) -> BatchJob:
+    """The one running job with this id or name, or whose id or name begins so."""
+    running = [job for job in job_store.jobs.values() if job.running]
+    exact = [job for job in running if text in (job.id, job.name)]
+    found = exact or [job for job in running if text and _begins(job, text)]
+    if len(found) != 1:
+        known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
+        raise ValueError(f"'{text}' is {len(found)} of the jobs that run here: {known}")
+    return found[0]
+
+
+def _begins(job: BatchJob, text: str) -> bool:
+    return job.id.startswith(text) or job.name.startswith(text)
+
+
+@lru_cache(maxsize=1)
+def _end_with_the_yard() -> None:
+    atexit.register(reset)
+
+
+def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
+    _end_with_the_yard()
+    job = submission.submit(parameters, region)
+    return {"jobId": job.id, "jobName": job.name, "jobArn": views.arn(job)}
+
+
+def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
+    with job_store.changed:
+        return {"jobs": [view for each in parameters["jobs"] for view in _view(each, region)]}
+
+
+def _view(wanted: str, region: str) -> list[dict[str, Any]]:
+    """None of a job or node that is not there."""
+    identifier, _, node = wanted.rpartition("/")[2].partition("#")
+    job = job_store.find(identifier)
+    if job is None or job.region != region:
+        return []
+    if not node:
+        return [views.detail(job)]
+    exists = job.node_properties is not None and node.isdecimal() and int(node) < job.nodes
+    return [views.detail(job, int(node))] if exists else []
+
+
+def _cancel(parameters: Parameters, _region: str) -> dict[str, Any]:
+    """One that starts or runs already goes on, and that is no error."""
+    with job_store.changed:
+        job = job_store.find(_required(parameters, "jobId"))
+        if job and job.status in WAITING and not any(child.running for child in job.children):
+            job.is_cancelled = True
+            scheduler.stop(job, _required(parameters, "reason"))
+    return {}
+
+
+def _terminate(parameters: Parameters, _region: str) -> dict[str, Any]:
+    with job_store.changed:
+        job = job_store.find(_required(parameters, "jobId"))
+        if job and not job.is_final:
+            job.is_terminated = True
+            scheduler.stop(job, _required(parameters, "reason"))
+    return {}
+
+
+def _required(parameters: Parameters, member: str) -> str:
+    if not parameters.get(member):
+        raise ApiError("ClientException", f"{member} must not be empty")
+    return str(parameters[member])
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "CancelJob": _cancel,
+    "DescribeJobs": _describe,
+    "ListJobs": listing.list_jobs,
+    "SubmitJob": _submit,
+    "TerminateJob": _terminate,
+}

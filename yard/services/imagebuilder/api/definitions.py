@@ -1,0 +1,247 @@
+"""EC2 Image Builder: components, recipes, configurations and pipelines. imagebuilder_images.py runs them.
+
+Another kind of resource is one entry of KINDS: the operations follow from its noun, as in botocore's model.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.errors import ApiError
+from slipway.yard.services.imagebuilder.components.document import parse
+from slipway.yard.services.imagebuilder.components.errors import BadDocument
+from slipway.yard.services.recorded import TAG_OPERATIONS, Store, StoredRecord, kept, page
+from slipway.yard.services.registry import not_emulated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordKind:
+    noun: str  # in the operations: CreateImageRecipe
+    path: str  # in ARNs, with {name} and {version}
+    listed: str  # in the answer of its list operation
+    arn_member: str = ""  # in requests and answers, where it is not the noun
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    can_change: bool = False
+
+    @property
+    def member(self) -> str:
+        return self.noun[0].lower() + self.noun[1:]
+
+    @property
+    def arn_name(self) -> str:
+        return self.arn_member or f"{self.member}Arn"
+
+
+KINDS = (
+    RecordKind(
+        noun="Component",
+        path="component/{name}/{version}/1",
+        listed="componentVersionList",
+        arn_member="componentBuildVersionArn",
+        facts={"type": "BUILD", "encrypted": True},
+    ),
+    RecordKind(
+        noun="ImageRecipe",
+        path="image-recipe/{name}/{version}",
+        listed="imageRecipeSummaryList",
+        facts={"type": "AMI", "platform": "Linux"},
+    ),
+    RecordKind(
+        noun="ContainerRecipe",
+        path="container-recipe/{name}/{version}",
+        listed="containerRecipeSummaryList",
+        facts={"platform": "Linux"},
+    ),
+    RecordKind(
+        noun="InfrastructureConfiguration",
+        path="infrastructure-configuration/{name}",
+        listed="infrastructureConfigurationSummaryList",
+        can_change=True,
+    ),
+    RecordKind(
+        noun="DistributionConfiguration",
+        path="distribution-configuration/{name}",
+        listed="distributionConfigurationSummaryList",
+        facts={"timeoutMinutes": 720},
+        can_change=True,
+    ),
+    RecordKind(
+        noun="ImagePipeline",
+        path="image-pipeline/{name}",
+        listed="imagePipelineList",
+        facts={"status": "ENABLED", "platform": "Linux"},
+        can_change=True,
+    ),
+)
+COMPONENT = KINDS[0]
+
+Parameters = Mapping[str, Any]
+store = Store()
+_OUR_ARN = re.compile(rf"arn:aws:imagebuilder:[\w-]+:{ACCOUNT}:[\w/.-]+")
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    if operation in TAG_OPERATIONS:
+        return store.tag_call(operation, parameters, missing(parameters["resourceArn"]))
+    if operation == "ListComponentBuildVersions":
+        return _list_builds(parameters, region)
+    if operation not in _OPERATIONS:
+        raise not_emulated("imagebuilder", operation)
+    act, kind = _OPERATIONS[operation]
+    return {"requestId": str(uuid.uuid4()), **act(kind, parameters, region)}
+
+
+def reset() -> None:
+    store.clear()
+
+
+def _create(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, Any]:
+    version = parameters.get("semanticVersion", "")
+    slug = re.sub(r"[^a-z0-9-]+", "-", parameters["name"].lower())
+    arn = f"arn:aws:imagebuilder:{region}:{ACCOUNT}:{kind.path.format(name=slug, version=version)}"
+    _check_references(parameters)
+    if parameters.get("dryRun"):
+        raise ApiError("DryRunOperationException", "the request would have succeeded", status=412)
+    record = StoredRecord(
+        arn=arn,
+        kind=kind.noun,
+        region=region,
+        name=parameters["name"],
+        given=_given(kind, parameters, region),
+        facts={**kind.facts, "owner": ACCOUNT, **({"version": version} if version else {})},
+        tags=dict(parameters.get("tags", {})),
+        client_token=parameters.get("clientToken", ""),
+    )
+    conflict = ApiError("ResourceAlreadyExistsException", f"{kind.member} '{arn}' is there already")
+    return _answer(kind, store.add(record, conflict).arn, parameters)
+
+
+def _given(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, Any]:
+    """A component's document is read when it is created, wherever it lies."""
+    given = kept(parameters, "name", "semanticVersion")
+    if kind is not COMPONENT:
+        return given
+    if uri := given.pop("uri", ""):
+        bucket, _, key = str(uri).removeprefix("s3://").partition("/")
+        given["data"] = own_client("s3", region).get_object(Bucket=bucket, Key=key)["Body"].read().decode()
+    try:
+        parse(given.get("data", ""))
+    except BadDocument as error:
+        raise ApiError(
+            "InvalidParameterValueException", f"The component document is invalid: {error}"
+        ) from None
+    return given
+
+
+def _get(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, Any]:
+    return {kind.member: view(_named(kind, parameters))}
+
+
+def _update(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, Any]:
+    """What is left out is taken away: an update writes the resource anew."""
+    record = _named(kind, parameters)
+    _check_references(parameters)
+    store.change(record, kept(parameters, kind.arn_name))
+    return _answer(kind, record.arn, parameters)
+
+
+def _delete(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, Any]:
+    record = _named(kind, parameters)
+    users = [
+        other.arn
+        for other in store.everything()
+        if any(refers(reference, record.arn) for reference in _references(other.given))
+    ]
+    if users:
+        raise ApiError("ResourceDependencyException", f"{record.arn} is used by {', '.join(users)}")
+    store.remove(record)
+    return _answer(kind, record.arn, parameters)
+
+
+def _list(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, Any]:
+    found = [view(record) for record in store.of_kind(kind.noun, region) if _is_wanted(record, parameters)]
+    if kind is COMPONENT:
+        found = [{**each, "arn": each["arn"].rpartition("/")[0], "status": "ACTIVE"} for each in found]
+    shown, more = page(found, parameters)
+    return {kind.listed: shown, **more}
+
+
+def _list_builds(parameters: Parameters, region: str) -> dict[str, Any]:
+    version = parameters.get("componentVersionArn", "")
+    found = [view(record) for record in store.of_kind("Component", region) if record.arn.startswith(version)]
+    shown, more = page(found, parameters)
+    return {"componentSummaryList": shown, **more}
+
+
+def _is_wanted(record: StoredRecord, parameters: Parameters) -> bool:
+    """AWS's own and the marketplace's are not here."""
+    if parameters.get("owner", "Self") != "Self":
+        return False
+    return is_filtered_in(record.view(), parameters)
+
+
+def is_filtered_in(shown: Parameters, parameters: Parameters) -> bool:
+    return all(shown.get(wanted["name"]) in wanted["values"] for wanted in parameters.get("filters", []))
+
+
+def _named(kind: RecordKind, parameters: Parameters) -> StoredRecord:
+    arn = parameters[kind.arn_name]
+    record = store.at(arn)
+    if record is None or record.kind != kind.noun:
+        raise missing(arn)
+    return record
+
+
+def view(record: StoredRecord) -> dict[str, Any]:
+    dates = {"dateCreated": iso(record.created_at), "dateUpdated": iso(record.modified_at)}
+    return {**record.view(), **dates}
+
+
+def iso(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _answer(kind: RecordKind, arn: str, parameters: Parameters) -> dict[str, Any]:
+    return {kind.arn_name: arn, "clientToken": parameters.get("clientToken")}
+
+
+def _check_references(parameters: Parameters) -> None:
+    """What a resource is made of must be there; what AWS or the marketplace owns is taken on trust."""
+    for reference in _references(kept(parameters)):
+        if not any(refers(reference, record.arn) for record in store.everything()):
+            raise ApiError("InvalidParameterValueException", f"there is no '{reference}'")
+
+
+def _references(given: Parameters) -> Iterator[str]:
+    """The members that are ARNs of this account, at any depth; `data` and the like are free text."""
+    for name, value in given.items():
+        if isinstance(value, str) and name.endswith("Arn"):
+            yield from _OUR_ARN.findall(value)
+        elif isinstance(value, list | dict):
+            nested = value if isinstance(value, list) else [value]
+            yield from (found for item in nested if isinstance(item, dict) for found in _references(item))
+
+
+def refers(reference: str, arn: str) -> bool:
+    """A reference may end with its version, and say x for "the newest"."""
+    pattern = re.sub(r"(?<=[/.])x(?=\\\.|/|$)", r"\\d+", re.escape(reference))
+    return re.fullmatch(pattern + r"(/\d+)?", arn) is not None
+
+
+def missing(arn: str) -> ApiError:
+    return ApiError("ResourceNotFoundException", f"there is no '{arn}'", status=404)
+
+
+_Act = Callable[[RecordKind, Parameters, str], dict[str, Any]]
+_VERBS: Mapping[str, _Act] = {"Create": _create, "Get": _get, "Delete": _delete}
+_OPERATIONS: Mapping[str, tuple[_Act, RecordKind]] = {
+    **{verb + kind.noun: (act, kind) for verb, act in _VERBS.items() for kind in KINDS},
+    **{f"Update{kind.noun}": (_update, kind) for kind in KINDS if kind.can_change},
+    **{f"List{kind.noun}s": (_list, kind) for kind in KINDS},
+}

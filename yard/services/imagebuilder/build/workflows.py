@@ -1,0 +1,135 @@
+"""The steps of a bake, in the order and under the names of Image Builder's own workflows.
+
+A further step is a function and its line in WORKFLOWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from slipway.yard.endpoint import own_client
+from slipway.yard.machines import image_store
+from slipway.yard.services.imagebuilder.build.bake_log import BakeLog
+from slipway.yard.services.imagebuilder.build.distribution import distribute, unknown
+from slipway.yard.services.imagebuilder.build.records import Bake, Ingredient, StepRun
+from slipway.yard.services.imagebuilder.components.document import parse
+from slipway.yard.services.imagebuilder.components.errors import BadDocument
+from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component, runner
+from slipway.yard.services.imagebuilder.machine import base
+from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
+
+
+@dataclass(slots=True, kw_only=True)
+class BakeContext:
+    """What the steps of one bake share."""
+
+    bake: Bake
+    log: BakeLog
+    machine: BakedMachine
+    runner: list[Component] = field(default_factory=list)
+
+    def run_phases(self, step: StepRun, *phases: str) -> None:
+        """All components' first phase, then all components' second one, as on AWS."""
+        total = len(phases) * len(self.components)
+        for number, (phase, component) in enumerate(
+            ((phase, component) for phase in phases for component in self.components), 1
+        ):
+            step.message = f"{component.name}, {phase} ({number} of {total})"
+            runner.run_phase(component, phase, self.machine, self.log.say, self.bake.plan.cancelled.is_set)
+
+
+def _launch(context: BakeContext, _step: StepRun) -> None:
+    plan = context.bake.plan
+    if refused := unknown(plan.distributions):
+        raise BadDocument(f"the distribution has {refused[0]}, which the yard does not do")
+    own_client("iam", plan.region).get_instance_profile(InstanceProfileName=plan.instance_profile)
+    context.components += [found for each in plan.ingredients if (found := _component(each, context))]
+    context.machine.boot(context.log.say)
+    if plan.cancelled.is_set():
+        raise Cancelled
+
+
+def _component(ingredient: Ingredient, context: BakeContext) -> Component | None:
+    if ingredient.data is None:
+        left_out = f"{ingredient.arn}: a component of AWS's own, whose document is not here"
+        context.bake.left_out.append(left_out)
+        context.log.say(f"left out: {left_out}")
+        return None
+    try:
+        document = parse(ingredient.data)
+        return Component.of(ingredient.arn, ingredient.name, document, ingredient.parameters)
+    except BadDocument as error:
+        raise BadDocument(f"{ingredient.arn}: {error}") from None
+
+
+def _distribute(context: BakeContext, _step: StepRun) -> None:
+    bake, plan = context.bake, context.bake.plan
+    bake.left_out += [words for each in context.components for words in each.left_out]
+    at = datetime.now(UTC)
+    bake.amis = [*distribute(plan, at)]
+    manifest = {
+        "image_builder_arn": plan.arn,
+        "recipe": plan.name,
+        "version": plan.version,
+        "parent": plan.parent,
+        "base": base.name(),
+        "baked_at": at.isoformat(timespec="seconds"),
+        "components": [each.arn for each in plan.ingredients],
+        "left_out": bake.left_out,
+    }
+    image_store.keep(context.machine.folder, [str(ami["image"]) for ami in bake.amis], manifest)
+    for ami in bake.amis:
+        context.log.say(f"{ami['image']} in {ami['region']}: {ami['name']}")
+
+
+Act = Callable[[BakeContext, StepRun], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    name: str
+    type: str
+    status: str  # of the image, while it runs
+    steps: Mapping[str, tuple[str, Act]]  # name -> action and what it does
+
+
+WORKFLOWS = (
+    Workflow(
+        name="build-image",
+        type="BUILD",
+        status="BUILDING",
+        steps={
+            "LaunchBuildInstance": ("LaunchInstance", _launch),
+            "ApplyBuildComponents": (
+                "ExecuteComponents",
+                lambda context, step: context.run_phases(step, "build", "validate"),
+            ),
+            "RunSanitizeScript": ("SanitizeInstance", lambda context, _: context.machine.seal()),
+            "CreateOutputAMI": ("CreateImage", lambda context, _: context.machine.clear()),
+        },
+    ),
+    Workflow(
+        name="test-image",
+        type="TEST",
+        status="TESTING",
+        steps={
+            "LaunchTestInstance": (
+                "LaunchInstance",
+                lambda context, _: context.machine.start_test(context.log.say),
+            ),
+            "ApplyTestComponents": (
+                "ExecuteComponents",
+                lambda context, step: context.run_phases(step, "test"),
+            ),
+            "TerminateTestInstance": ("TerminateInstance", lambda context, _: context.machine.clear()),
+        },
+    ),
+    Workflow(
+        name="distribute-image",
+        type="DISTRIBUTION",
+        status="DISTRIBUTING",
+        steps={"DistributeImage": ("DistributeImage", _distribute)},
+    ),
+)

@@ -1,0 +1,139 @@
+"""A component document of EC2 Image Builder, read into types. What the yard cannot run is refused by name.
+
+Its schema: https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-use-documents.html. A further member
+of a step is a field of Step and a name in _STEP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
+from slipway.yard import bounded_yaml
+from slipway.yard.services.imagebuilder.components.errors import BadDocument
+
+PHASES = ("build", "validate", "test")
+TIMEOUT_SECONDS = 7200
+# What the name of a step ends in that cannot run outside AWS (infra/components/README.md), and why it cannot.
+ONLY_ON_AWS: Mapping[str, str] = {
+    ON_HARDWARE: "it needs a device or a kernel that only a machine of AWS's has",
+    FROM_VENDOR: "it takes what a vendor offers for download, or uses what such a step installed",
+}
+ON_FAILURE = ("Abort", "Continue", "Ignore")
+
+_DOCUMENT = frozenset({"name", "description", "schemaVersion", "parameters", "constants", "phases"})
+_STEP = frozenset({"name", "action", "inputs", "timeoutSeconds", "onFailure", "maxAttempts", "loop"})
+_UNUSED = {"if": "conditions", "assert": "assertions"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentStep:
+    name: str
+    action: str
+    inputs: Any
+    timeout_seconds: int = TIMEOUT_SECONDS
+    on_failure: str = "Abort"
+    max_attempts: int = 1
+    loop: Mapping[str, Any] | None = None
+
+    @property
+    def left_out(self) -> str:
+        """Why the yard leaves it out; "" where it runs it."""
+        return next((why for ending, why in ONLY_ON_AWS.items() if self.name.endswith(ending)), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    name: str
+    phases: Mapping[str, tuple[ComponentStep, ...]]
+    constants: Mapping[str, str]
+    defaults: Mapping[str, str | None]  # of its parameters; None: one must be given
+
+
+def parse(text: str) -> Document:
+    try:
+        found = bounded_yaml.load(text)
+    except yaml.YAMLError as error:
+        raise BadDocument(f"the document cannot be read as YAML: {error}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("phases"), list):
+        raise BadDocument("the document has no list of phases")
+    _refuse_unknown(found, _DOCUMENT, "the document")
+    phases = {_name(phase, "a phase"): tuple(_steps(phase)) for phase in found["phases"]}
+    if len(phases) != len(found["phases"]):
+        raise BadDocument("two phases have the same name")
+    return Document(
+        name=str(found.get("name", "")),
+        phases=phases,
+        constants={name: str(given["value"]) for name, given in _declared(found, "constants")},
+        defaults={name: _default(given) for name, given in _declared(found, "parameters")},
+    )
+
+
+def _declared(found: Mapping[str, Any], what: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Both are lists of objects with one name each."""
+    for entry in found.get(what) or ():
+        if not isinstance(entry, dict) or not all(isinstance(given, dict) for given in entry.values()):
+            raise BadDocument(f"{what} is no list of `Name: {{type: string, …}}`")
+        yield from entry.items()
+
+
+def _default(given: Mapping[str, Any]) -> str | None:
+    return str(given["default"]) if "default" in given else None
+
+
+def _steps(phase: Mapping[str, Any]) -> Iterator[ComponentStep]:
+    seen: set[str] = set()
+    for given in phase.get("steps") or ():
+        name = _name(given, f"a step of {phase['name']}")
+        where = f"step {phase['name']}.{name}"
+        if name in seen:
+            raise BadDocument(f"{where} is there twice")
+        seen.add(name)
+        yield _step(given, where)
+
+
+def _step(given: Mapping[str, Any], where: str) -> ComponentStep:
+    from slipway.yard.services.imagebuilder.components.actions import ACTIONS
+
+    _refuse_unknown(given, _STEP, where)
+    if given.get("action") not in ACTIONS:
+        known = ", ".join(ACTIONS)
+        raise BadDocument(f"{where} has the action {given.get('action')!r}; the yard knows {known}")
+    if given.get("onFailure", "Abort") not in ON_FAILURE:
+        raise BadDocument(
+            f"{where} has onFailure {given['onFailure']!r}; allowed are {', '.join(ON_FAILURE)}"
+        )
+    return ComponentStep(
+        name=given["name"],
+        action=given["action"],
+        inputs=given.get("inputs") or {},
+        timeout_seconds=_seconds(given.get("timeoutSeconds", TIMEOUT_SECONDS), where),
+        on_failure=given.get("onFailure", "Abort"),
+        max_attempts=max(1, int(given.get("maxAttempts", 1))),
+        loop=given.get("loop"),
+    )
+
+
+def _seconds(value: object, where: str) -> int:
+    """-1 means no limit, in AWS's words; a day is as good."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < -1 or value == 0:
+        raise BadDocument(f"{where} has timeoutSeconds {value!r}; a whole number above 0, or -1, is wanted")
+    return 86_400 if value == -1 else value
+
+
+def _name(given: Any, what: str) -> str:
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str) or not given["name"]:
+        raise BadDocument(f"{what} has no name")
+    return str(given["name"])
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    unknown: Sequence[str] = [name for name in given if name not in known]
+    if unknown:
+        words = _UNUSED.get(unknown[0])
+        why = f"; the yard runs no {words}" if words else f"; known are {', '.join(sorted(known))}"
+        raise BadDocument(f"{where} has '{unknown[0]}'{why}")

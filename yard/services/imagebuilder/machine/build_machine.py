@@ -1,0 +1,205 @@
+"""The machine that is baked: a root file system in a folder, in which steps run one after the other.
+
+What a step sees besides the files is in mounts.py; how it is kept apart from this machine is in inside.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.yard.endpoint import HIDDEN_VARIABLES
+from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.machines.settings import CHECKOUT
+from slipway.yard.services.imagebuilder.components.actions import Order
+from slipway.yard.services.imagebuilder.machine import base, downloads, network_settings
+from slipway.yard.state import remove_tree
+
+LONGEST_OUTPUT = 64 * 1024  # of a step, that later steps can refer to
+LOOK_SECONDS = 0.1
+ARCHIVES = "var/cache/apt/archives"
+AROUND = ("run", "tmp", "upper", "work", "merged")  # folders that a machine needs while it runs
+HOSTNAME = "image-builder"
+# What Image Builder's own sanitising takes out of an image, so that no two machines are the same one.
+SECRETS = (
+    "etc/ssh/ssh_host_*",
+    "root/.bash_history",
+    "root/.ssh/authorized_keys",
+    "var/lib/cloud/*",
+    "var/log/*.log",
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    code: int
+    output: str
+    timed_out: bool = False
+
+
+class BakedMachine:
+    """`folder` is its own, and gone with it but for the root."""
+
+    def __init__(self, folder: Path, region: str, directory: str, cancelled: threading.Event) -> None:
+        self.folder, self.root = folder, folder / "root"
+        self._region, self._directory, self._cancelled = region, directory, cancelled
+        self._is_test = False
+        self._readable: list[tuple[str, str]] = []
+        self._environment = network_settings.environment()
+
+    def boot(self, say: Say) -> None:
+        if not best_tier().isolated:
+            raise base.NoBase(
+                "this machine makes no namespaces for this user, so nothing is baked: run the yard as root"
+            )
+        self._prepare()
+        archive = base.base_archive(say)
+        base.unpack(archive, self.root)
+        say(f"a root file system of {archive.name} stands in for the parent image")
+
+    def run(self, order: Order, timeout_seconds: float, say: Say) -> Done:
+        """What the order's program prints is said line by line, as it comes."""
+        downloads.fetch(order.downloads, self.folder / "run/slipway/downloads", self._region)
+        with self._archives() as shared:
+            plan = self.folder / "plan.json"
+            plan.write_text(json.dumps(self._plan(order, shared)), encoding="utf-8")
+            return self._follow(plan, timeout_seconds, say)
+
+    def seal(self) -> None:
+        """What must not be in an image goes, and what a machine makes anew when it first starts."""
+        for pattern in SECRETS:
+            for path in self.root.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        resolver, machine_id = self.root / "etc/resolv.conf", self.root / "etc/machine-id"
+        if resolver.is_file() and not resolver.is_symlink() and resolver.stat().st_size == 0:
+            resolver.unlink()
+        if machine_id.is_file() and not machine_id.is_symlink():
+            machine_id.write_text("", encoding="ascii")
+
+    def start_test(self, say: Say) -> None:
+        """From here on the root stays as it is: what steps write lies over it, and goes with the machine."""
+        self._is_test = True
+        self._prepare()
+        if (self.root / "usr/bin/ssh-keygen").exists():  # on AWS cloud-init does it
+            self.run(Order(argv=("/usr/bin/ssh-keygen", "-A")), 60, say)
+
+    def clear(self) -> None:
+        """All but the root."""
+        for name in AROUND:
+            remove_tree(self.folder / name)
+        (self.folder / "plan.json").unlink(missing_ok=True)
+
+    def _prepare(self) -> None:
+        for name in AROUND:
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "tmp").chmod(0o1777)
+        self._readable = network_settings.prepare(self.folder / "run")
+
+    def _plan(self, order: Order, shared: list[tuple[str, str]]) -> dict[str, object]:
+        return {
+            "root": str(self.root),
+            **{name: str(self.folder / name) for name in ("run", "tmp", "work", "merged")},
+            "upper": str(self.folder / "upper") if self._is_test else "",
+            "resolver": "/run/slipway/resolv.conf",
+            "readable": self._readable,
+            "shared": shared,
+            "is_root": best_tier().name == "root",
+            "hostname": HOSTNAME,
+            "environment": self._environment,
+            "directory": self._directory,
+            "argv": order.argv,
+            "script": order.script,
+            "files": order.files,
+        }
+
+    @contextmanager
+    def _archives(self) -> Iterator[list[tuple[str, str]]]:
+        """apt finds what an earlier bake fetched: it looks at each file's hash before it takes it.
+
+        Each step has a folder of links of its own, or two bakes at once would find apt's lock taken.
+        """
+        if not (self.root / ARCHIVES).is_dir():
+            yield []
+            return
+        kept = base.cache() / "apt"
+        mine = base.cache() / f"apt-{uuid.uuid4().hex}"
+        for folder in (kept, mine / "partial"):
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            _link(kept, mine)
+            yield [(str(mine), ARCHIVES)]
+            _link(mine, kept)
+        finally:
+            shutil.rmtree(mine, ignore_errors=True)
+
+    def _follow(self, plan: Path, timeout_seconds: float, say: Say) -> Done:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-m", "slipway.yard.services.imagebuilder.machine.inside", str(plan)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=CHECKOUT,
+            env=_environment(),
+        )
+        ended, late = threading.Event(), threading.Event()
+        watch = threading.Thread(
+            target=self._watch, args=(process, timeout_seconds, ended, late), daemon=True
+        )
+        watch.start()
+        output = _say_lines(process, say)
+        code = process.wait()
+        ended.set()
+        watch.join()
+        return Done(code=code, output=output, timed_out=late.is_set())
+
+    def _watch(
+        self,
+        process: subprocess.Popen[bytes],
+        timeout_seconds: float,
+        ended: threading.Event,
+        late: threading.Event,
+    ) -> None:
+        """End it when its time is over, or when the bake is cancelled."""
+        deadline = time.monotonic() + timeout_seconds
+        while not ended.wait(LOOK_SECONDS):
+            if time.monotonic() > deadline:
+                late.set()
+            if late.is_set() or self._cancelled.is_set():
+                process.kill()  # its first process dies with it, and takes all others along
+                return
+
+
+def _say_lines(process: subprocess.Popen[bytes], say: Say) -> str:
+    assert process.stdout is not None
+    kept = ""
+    for line in process.stdout:
+        text = line.decode(errors="replace").rstrip("\r\n")
+        if len(kept) < LONGEST_OUTPUT:
+            kept += text + "\n"
+        say(text)
+    process.stdout.close()
+    return kept.strip()
+
+
+def _link(source: Path, target: Path) -> None:
+    for package in source.glob("*.deb"):
+        with suppress(FileExistsError, FileNotFoundError):
+            os.link(package, target / package.name)
+
+
+def _environment() -> dict[str, str]:
+    """What the steps may know: where our code is, and no secret of the yard."""
+    kept = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
+    return {**kept, "PYTHONPATH": str(CHECKOUT)}
