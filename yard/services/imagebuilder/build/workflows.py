@@ -16,7 +16,8 @@ from slipway.yard.services.imagebuilder.build.distribution import distribute, un
 from slipway.yard.services.imagebuilder.build.records import Bake, Ingredient, StepRun
 from slipway.yard.services.imagebuilder.components.document import parse
 from slipway.yard.services.imagebuilder.components.errors import BadDocument
-from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component, runner
+from slipway.yard.services.imagebuilder.components import runner
+from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
 
