@@ -14,9 +14,9 @@ from slipway.yard.machines import image_store
 from slipway.yard.services.imagebuilder.build.bake_log import BakeLog
 from slipway.yard.services.imagebuilder.build.distribution import distribute, unknown
 from slipway.yard.services.imagebuilder.build.records import Bake, Ingredient, StepRun
+from slipway.yard.services.imagebuilder.components import runner
 from slipway.yard.services.imagebuilder.components.document import parse
 from slipway.yard.services.imagebuilder.components.errors import BadDocument
-from slipway.yard.services.imagebuilder.components import runner
 from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
