@@ -29,7 +29,7 @@ class BakeContext:
     bake: Bake
     log: BakeLog
     machine: BakedMachine
-    runner: list[Component] = field(default_factory=list)
+    components: list[Component] = field(default_factory=list)
 
     def run_phases(self, step: StepRun, *phases: str) -> None:
         """All components' first phase, then all components' second one, as on AWS."""
