@@ -1,6 +1,6 @@
-"""The yard's own questions, under /_yard: is it there, what can it do, which faults are scripted.
+"""The yard's own API, under /_yard: its status, its faults, its hosts.
 
-A new one is a function and its line in _HANDLERS.
+To add a request: a function, and its line in _HANDLERS.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def control(environ: dict[str, Any]) -> Reply:
 
 
 def _check_signature(environ: dict[str, Any], body: bytes) -> None:
-    """Only the yard's own key orders the yard about; a job's or a host's does not."""
+    """Raise ApiError unless the request is signed with the yard's own key; jobs and hosts have others."""
     signature = signatures.read(environ)
     key = keys.find(signature.access_key_id)
     if key.access_key_id != ACCESS_KEY_ID or signature.service != CONTROL_SERVICE:
-        raise ApiError("AccessDenied", "only the yard's own key may do this", status=403)
+        raise ApiError("AccessDenied", "this request must be signed with the yard's own key", status=403)
     signatures.check(environ, signature, key, body)
 
 
@@ -90,7 +90,7 @@ def _memory_mib() -> int:
 
 
 def _stacks() -> list[dict[str, str]]:
-    """Of every region in which something was deployed since the start."""
+    """List the stacks of every region used since the yard started."""
     from slipway.yard.gateway.pipeline import regions_used
 
     module = registry.module_of("cloudformation", "DescribeStacks")
@@ -123,7 +123,7 @@ def _kill_node(asked: object) -> str:
     from slipway.yard.services.batch.api.jobs import kill_node
 
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
-        raise ValueError("a job's id and the number of one of its nodes are wanted")
+        raise ValueError("give the job's id as 'job' and the number of one of its nodes as 'node'")
     return kill_node(str(asked.get("job")), asked["node"])
 
 
@@ -138,19 +138,19 @@ def _hosts(_body: object) -> list[dict[str, Any]]:
 
 
 def _await_hosts(asked: object) -> bool:
-    """Whether all that is under way has come to an end."""
+    """Return True once no host is starting or ending."""
     if not isinstance(asked, Mapping):
-        raise ValueError("a time is wanted")
+        raise ValueError("give a time in seconds as 'timeout_s'")
     return reconciler.wait_until_settled(min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
 
 
 def _enter_host(asked: object) -> dict[str, Any]:
-    return enter.door(host_store.find(_host_named(asked)))
+    return enter.target(host_store.find(_host_named(asked)))
 
 
 def _host_named(asked: object) -> str:
     if not isinstance(asked, Mapping):
-        raise ValueError("a host's name is wanted")
+        raise ValueError("give the host's name as 'host'")
     return str(asked.get("host"))
 
 
@@ -158,12 +158,12 @@ def _await_job(asked: object) -> str:
     from slipway.yard.services.batch.job_store import wait_until_final
 
     if not isinstance(asked, Mapping):
-        raise ValueError("a job's id is wanted")
+        raise ValueError("give the job's id as 'job'")
     return wait_until_final(str(asked.get("job")), min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
 
 
 def _reset(_body: object) -> None:
-    """As new: what was created, scripted and given out is gone."""
+    """Forget all resources, faults and keys, as in a new yard."""
     faults.clear_rules()
     keys.reset()
     registry.reset()

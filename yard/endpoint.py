@@ -48,7 +48,7 @@ def refuse_remote(url: str) -> str:
 
     if not is_loopback(url):
         raise SlipwayError(
-            f"'{url}' is not on this machine, and a yard is never anywhere else; "
+            f"'{url}' is not on this machine, where a yard always is; "
             f"allowed are addresses like http://{HOST}:{DEFAULT_PORT}",
             hint='unset AWS_ENDPOINT_URL, or point it at the yard: eval "$(slipway yard env)"',
         )
@@ -89,7 +89,9 @@ def _ask(method: str, url: str, body: str, headers: Mapping[str, str]) -> Any:
         said = json.loads(answer.read() or b"null")
     except (OSError, http.client.HTTPException, ValueError) as error:
         endpoint = f"{address.scheme}://{address.netloc}"
-        raise SlipwayError(f"no yard answers at {endpoint} ({error})", hint="slipway yard up") from error
+        raise SlipwayError(
+            f"no yard answers at {endpoint} ({error})", hint="start one: slipway yard up"
+        ) from error
     finally:
         connection.close()
     if answer.status >= http.client.BAD_REQUEST:

@@ -1,6 +1,6 @@
-"""End the yard together with the process that it was started for, however that one ended.
+"""Stop the yard when the process that it was started for has exited, however that happened.
 
-A script or a test names that process in its environment; what a person starts goes on until `yard down`.
+A script or a test names that process in its environment; otherwise the yard runs until `yard down`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ POLL_S = 1.0
 
 
 def end_with_owner(folder: Path) -> None:
-    """Without an owner this is a no-op. Otherwise the yard stops after its owner and removes what it made."""
+    """Stop the yard and delete what it made when its owner exits; without an owner this is a no-op."""
     owner = os.environ.get(OWNER_VARIABLE)
     if not owner:
         return
     if not (owner.isascii() and owner.isdecimal() and int(owner) > 0):
         raise SystemExit(
-            f"{OWNER_VARIABLE} is '{owner}', not the number of a process; set it to one or unset it"
+            f"{OWNER_VARIABLE} is '{owner}', which is not a process id; set it to one, or unset it"
         )
     wait = _wait_for_end(int(owner))
 
@@ -40,7 +40,7 @@ def end_with_owner(folder: Path) -> None:
 
 
 def _wait_for_end(pid: int) -> Callable[[], object]:
-    """What returns when the process has ended. It is found now: later its number may be another's."""
+    """Return a function that waits for the process to end. It looks the pid up now, before it is reused."""
     if not hasattr(os, "pidfd_open"):
         return _poll(pid)
     try:
@@ -51,7 +51,7 @@ def _wait_for_end(pid: int) -> Callable[[], object]:
 
 
 def _poll(pid: int) -> Callable[[], object]:
-    """Where the system has no descriptors of processes (macOS)."""
+    """Wait by polling, for systems without process descriptors (macOS)."""
     identity = process_identity(pid)
 
     def wait() -> None:

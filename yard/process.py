@@ -1,4 +1,4 @@
-"""Start, find and stop the one process that is the yard. Each may be repeated; two at once make one yard."""
+"""Start, find and stop the yard's one process. Each call may be repeated; two at once start one yard."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Up:
 
 
 def up(port: int | None = None, *, folder: Path | None = None) -> Up:
-    """The running yard: the one that is there, or a new one. With a port, a new one takes that or none."""
+    """Return the running yard, or start one. A new one fails if the port asked for is taken."""
     folder = folder or home()
     with locked(folder):
         state = read_state(folder)
@@ -64,7 +64,7 @@ def up(port: int | None = None, *, folder: Path | None = None) -> Up:
 
 
 def down(*, folder: Path | None = None) -> YardState | None:
-    """Stop the yard and remove all it made. Returns what was stopped, None when nothing ran."""
+    """Stop the yard and delete everything in it. Return what was stopped, or None if nothing ran."""
     folder = folder or home()
     if not folder.exists():
         return None
@@ -83,7 +83,7 @@ def running(*, folder: Path | None = None) -> YardState | None:
 
 
 def required(*, folder: Path | None = None) -> YardState:
-    """The running yard, or an error that says how to get one."""
+    """Return the running yard, or raise an error that says how to start one."""
     folder = folder or home()
     state = read_state(folder)
     if state and state.is_running():
@@ -93,13 +93,13 @@ def required(*, folder: Path | None = None) -> YardState:
 
 
 def obituary(folder: Path, state: YardState) -> str:
-    """Say that this yard died, when it was last heard of, and what is lost with it."""
-    life = f"the one of {_clock(state.started_at)} died after {_last_heard(folder, state)}"
-    return f"{life} without being stopped; its stacks, files and jobs are gone, for they were in its memory"
+    """Tell that this yard died, when it last wrote to its log, and what was lost."""
+    life = f"the one started at {_clock(state.started_at)} died after {_last_heard(folder, state)}"
+    return f"{life} without being stopped; its stacks, files and jobs were in its memory and are lost"
 
 
 def _last_heard(folder: Path, state: YardState) -> str:
-    """The yard logs every request."""
+    """Return the time of the last request: the yard logs every one."""
     try:
         seconds = (folder / LOG_FILE).stat().st_mtime
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def _last_heard(folder: Path, state: YardState) -> str:
 
 
 def _clock(moment: str) -> str:
-    """In the user's own time."""
+    """Format the moment in the user's time zone."""
     return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
@@ -123,13 +123,13 @@ def last_log_lines(folder: Path, count: int = LAST_LOG_LINES) -> str:
 def _checked(state: YardState, port: int | None) -> YardState:
     if port is not None and not state.endpoint.endswith(f":{port}"):
         raise SlipwayError(
-            f"a yard is already up at {state.endpoint}, and port {port} was asked for",
+            f"a yard is already up at {state.endpoint}, so it cannot take port {port}",
             hint="stop it first: slipway yard down",
         )
     if not is_answering(state.endpoint):
         raise SlipwayError(
-            f"the yard's process {state.pid} is there but does not answer at {state.endpoint}",
-            hint="stop it: slipway yard down; its log: slipway yard logs",
+            f"the yard's process {state.pid} is running but does not answer at {state.endpoint}",
+            hint="read its log (slipway yard logs), then stop it (slipway yard down)",
         )
     return state
 
@@ -177,7 +177,7 @@ def _wait_for(child: subprocess.Popen[bytes], folder: Path) -> YardState:
     remove_made(folder)
     raise SlipwayError(
         f"the yard did not start (exit code {_children.pop(child.pid).wait()}); the end of its log:\n{log}",
-        hint="is the extra 'yard' installed, and the port free? Try another: slipway yard up --port 5600",
+        hint="install the extra 'yard' if it is missing; use another port if this one is taken (--port 5600)",
     )
 
 
@@ -194,9 +194,7 @@ def _stop(state: YardState) -> None:
             if child := _children.pop(state.pid, None):
                 child.wait()
             return
-    raise SlipwayError(
-        f"the yard's process {state.pid} does not end", hint=f"end it yourself: kill -9 {state.pid}"
-    )
+    raise SlipwayError(f"the yard's process {state.pid} does not exit", hint=f"kill it: kill -9 {state.pid}")
 
 
 def _until(is_so: Callable[[], bool], timeout_s: float) -> bool:

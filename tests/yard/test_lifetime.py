@@ -68,7 +68,7 @@ def test_a_yard_whose_owner_has_gone_before_it_came_up_ends_too(
 
 def test_an_owner_that_is_no_process_number_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(OWNER_VARIABLE, "me")
-    with pytest.raises(SlipwayError, match="SLIPWAY_YARD_UNTIL_EXIT_OF is 'me', not the number of a process"):
+    with pytest.raises(SlipwayError, match="SLIPWAY_YARD_UNTIL_EXIT_OF is 'me', which is not a process id"):
         process.up(folder=folder)
 
 

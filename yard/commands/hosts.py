@@ -1,4 +1,4 @@
-"""`slipway yard hosts` and `slipway yard ssh`: the machines of this yard, and the way into one."""
+"""`slipway yard hosts` and `slipway yard ssh`: list the hosts of this yard, and enter one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTS = (
 @click.command()
 @json_option
 def hosts(as_json: bool) -> None:
-    """List the hosts: each is an instance of an Auto Scaling group, with a network and files of its own."""
+    """List the hosts. Each is an instance of an Auto Scaling group, with its own network and files."""
     from slipway.yard import process
     from slipway.yard.endpoint import control
 
@@ -34,11 +34,12 @@ def hosts(as_json: bool) -> None:
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("host")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def ssh(host: str, words: tuple[str, ...]) -> None:
-    """Enter HOST (its name, instance or address, or the beginning of one) as root, or run a command there.
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def ssh(host: str, command: tuple[str, ...]) -> None:
+    """Open a root shell on HOST, or run a command there.
 
-    It enters as Session Manager would, past every security group; ssh between hosts is another matter.
+    HOST is a host's name, instance id or address, or an unambiguous prefix of its name or instance id.
+    Like Session Manager, this bypasses security groups; ssh between hosts does not.
 
     \\b
     slipway yard ssh ip-10-30-0-4
@@ -49,9 +50,9 @@ def ssh(host: str, words: tuple[str, ...]) -> None:
     from slipway.yard.machines.hosts import enter
 
     if shutil.which("nsenter") is None:
-        raise SlipwayError("nsenter is not on this machine", hint="install util-linux")
-    door = control(process.required(), "POST", "/enter-host", {"host": host})
-    argv = enter.entry(door, words).argv
-    if door["tier"] == "plain":
-        warn(f"{door['name']} is no machine of its own: this runs on your machine, as you, among your files")
-    os.execvpe(argv[0], argv, enter.environment(door["environment"], os.environ))  # noqa: S606 - no shell
+        raise SlipwayError("this machine has no nsenter program", hint="install util-linux")
+    target = control(process.required(), "POST", "/enter-host", {"host": host})
+    argv = enter.enter_command(target, command).argv
+    if target["tier"] == "plain":
+        warn(f"{target['name']} is not isolated: this runs on your machine, as you, with your files")
+    os.execvpe(argv[0], argv, enter.environment(target["environment"], os.environ))  # noqa: S606 - no shell

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 FOLLOW_POLL_S = 0.3
 MOST_BODY_BYTES = 16 << 20
-# Of gateway/faults.py and environment.py, which help and completion do not load; a test compares them.
+# Copies of the lists in gateway/faults.py and environment.py, which help and completion must not load.
+# A test compares them.
 FAULT_KINDS = ("throttle", "server-error", "drop-response", "insufficient-capacity", "respond")
 SHELLS = ("sh", "fish")
 
@@ -41,12 +42,12 @@ STATUS = (
     Column(name="memory_mib", title="memory", unit="MiB"),
 )
 STACKS = (Column(name="name", title="stack"), Column(name="region"), Column(name="status"))
-SERVICES = (Column(name="name", title="served by Slipway itself"),)
-TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="how far to trust it"))
-STAND_INS = (Column(name="name", title="stands in for what no account has at first"),)
-JOBS = (Column(name="name", title="jobs of AWS Batch are real processes here"),)
-HOSTS = (Column(name="name", title="instances of Auto Scaling groups are real hosts here"),)
-BAKES = (Column(name="name", title="machine images are baked for real here"),)
+SERVICES = (Column(name="name", title="service or operation that Slipway serves itself"),)
+TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="fidelity"))
+STAND_INS = (Column(name="name", title="stand-ins for what a real account gets by other means"),)
+JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machine)"),)
+HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
+BAKES = (Column(name="name", title="AMI bakes (run on this machine)"),)
 FAULTS = (
     Column(name="service"),
     Column(name="operation"),
@@ -58,52 +59,56 @@ FAULTS = (
 
 @click.group()
 def command() -> None:
-    """The yard: an AWS on this machine, with no account behind it.
+    """Run the yard: an AWS on this machine, without an AWS account.
 
     \b
     slipway yard up
-    eval "$(slipway yard env)"      # from here on, AWS tools in this shell talk to the yard
+    eval "$(slipway yard env)"      # AWS tools in this shell now talk to the yard
     cdk deploy --all
-    slipway yard down               # stops it and removes all it made
+    slipway yard down               # stops the yard and deletes everything in it
     """
 
 
 @command.command()
 @click.option(
-    "--port", type=click.IntRange(1, 65535), help="Take this port or none  [default: 5566 or the next]"
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port to listen on; fail if it is taken  [default: first free port from 5566]",
 )
 def up(port: int | None) -> None:
-    """Start the yard, or find it up already.
+    """Start the yard, unless it is already up.
 
-    A job starts when this machine has enough memory free for it. SLIPWAY_YARD_MEMORY_MIB, set when the yard
-    starts, is what all jobs may take together instead of what is free.
+    A job starts when this machine has enough free memory for it. To give all jobs together a fixed amount
+    instead, set SLIPWAY_YARD_MEMORY_MIB before the yard starts.
 
-    A script can have it end with a process: SLIPWAY_YARD_UNTIL_EXIT_OF=$$ slipway yard up
+    To stop the yard when a process (here: this shell) exits: SLIPWAY_YARD_UNTIL_EXIT_OF=$$ slipway yard up
     """
     from slipway.yard import process
 
     found = process.up(port)
     if found.died:
-        say(f"no yard was up: {found.died}")
-    say(f"the yard is {'up already' if found.was_up else 'up'} at {found.state.endpoint}")
+        say(f"the last yard is gone: {found.died}")
+    say(f"the yard is {'already up' if found.was_up else 'up'} at {found.state.endpoint}")
     say('point AWS tools at it: eval "$(slipway yard env)"')
 
 
 @command.command()
 def down() -> None:
-    """Stop the yard and remove everything it made."""
+    """Stop the yard and delete everything in it."""
     from slipway.yard import process
 
     stopped = process.down()
     say(
-        f"the yard at {stopped.endpoint} is down" if stopped else "the yard was not up; nothing is left of it"
+        f"the yard at {stopped.endpoint} is down"
+        if stopped
+        else "the yard was not up; no files of it are left"
     )
 
 
 @command.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show where the yard is, what is deployed, and how far to trust each type of resource."""
+    """Show the yard's endpoint, its stacks, and how faithfully it emulates each resource type."""
     from slipway.yard import process
     from slipway.yard.endpoint import control
 
@@ -124,9 +129,9 @@ def status(as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--follow", "-f", is_flag=True, help="Go on printing until the yard stops, or Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing until the yard stops or you press Ctrl-C.")
 def logs(follow: bool) -> None:
-    """Print the yard's log: every request and its status, and the traceback of every crash."""
+    """Print the yard's log: every request with its status, and the traceback of every crash."""
     from slipway.yard.state import LOG_FILE, home
 
     try:
@@ -134,15 +139,19 @@ def logs(follow: bool) -> None:
             for text in _log_texts(log, follow):
                 print_text(text)
     except FileNotFoundError:
-        raise SlipwayError("there is no log: the yard is not up", hint="start it: slipway yard up") from None
+        raise SlipwayError("the yard is not up, so it has no log", hint="start it: slipway yard up") from None
 
 
 @command.command()
 @click.option(
-    "--shell", type=click.Choice(SHELLS), default="sh", show_default=True, help="For bash and zsh: sh."
+    "--shell",
+    type=click.Choice(SHELLS),
+    default="sh",
+    show_default=True,
+    help="Shell syntax; use sh for bash and zsh.",
 )
 def env(shell: str) -> None:
-    """Print what points AWS tools at the yard, for `eval "$(slipway yard env)"`."""
+    """Print the variables that point AWS tools at the yard: `eval "$(slipway yard env)"`."""
     from slipway.yard import process
     from slipway.yard.environment import script
 
@@ -153,19 +162,19 @@ def env(shell: str) -> None:
 @click.argument("name")
 @click.argument("node", type=click.IntRange(0), required=False)
 def kill_node(name: str, node: int | None) -> None:
-    """Kill a machine, as one that loses its power: the host NAME, or NODE of the running job NAME.
+    """Kill the host NAME, or node NODE of the running job NAME, as a power failure would.
 
-    A name is a host's (name, instance, address) or a job's (id or name), or the beginning of one. No process
-    there hears a signal. The Auto Scaling group of a host starts another one.
+    NAME is a host's name, instance id or address, or a job's id or name; an unambiguous prefix will do.
+    Processes there get no signal to react to. The Auto Scaling group of a host starts a replacement.
     """
     from slipway.yard.endpoint import control
 
     if node is None:
         host = control(_yard(), "POST", "/kill-host", {"host": name})
-        say(f"host {host} is gone")
+        say(f"killed host {host}")
         return
     job = control(_yard(), "POST", "/kill-node", {"job": name, "node": node})
-    say(f"node {node} of {job} is gone")
+    say(f"killed node {node} of job {job}")
 
 
 command.add_command(hosts.hosts)
@@ -174,7 +183,7 @@ command.add_command(hosts.ssh)
 
 @command.group()
 def fault() -> None:
-    """Script faults: make calls to the yard fail, to see what comes of it."""
+    """Make calls to the yard fail, to test how your tools react."""
 
 
 @fault.command(name="add")
@@ -182,16 +191,18 @@ def fault() -> None:
 @click.argument("operation")
 @click.argument("kind", type=click.Choice(FAULT_KINDS))
 @click.option(
-    "--times", type=click.IntRange(1), default=1, show_default=True, help="How many calls it strikes."
+    "--times", type=click.IntRange(1), default=1, show_default=True, help="Number of calls that fail."
 )
-@click.option("--always", is_flag=True, help="Strike every call until cleared.")
+@click.option("--always", is_flag=True, help="Fail every call until the fault is cleared.")
 @click.option(
     "--body",
     type=click.Path(path_type=Path),
-    help="respond: a file with a JSON list of the results, in order.",
+    help="For respond: file with a JSON list of results, one per call.",
 )
 def add_fault(service: str, operation: str, kind: str, times: int, always: bool, body: Path | None) -> None:
-    """Strike OPERATION of SERVICE ("*": all of its operations), named as boto3 and AWS name them.
+    """Make calls to OPERATION of SERVICE fail.
+
+    SERVICE is boto3's name; OPERATION is AWS's name, or "*" for all operations of the service.
 
     \b
     slipway yard fault add batch SubmitJob throttle --times 3
@@ -209,13 +220,13 @@ def add_fault(service: str, operation: str, kind: str, times: int, always: bool,
     except ValueError as error:
         raise SlipwayError(str(error), hint="slipway yard fault add --help") from error
     script(_yard(), rule)
-    say(f"scripted: {kind} on {service}:{operation}, {'until cleared' if always else f'{times} times'}")
+    say(f"added: {kind} on {service}:{operation}, {'until cleared' if always else f'{times} times'}")
 
 
 @fault.command(name="list")
 @json_option
 def list_faults(as_json: bool) -> None:
-    """List the scripted faults and how often each has struck."""
+    """List the faults and how many calls each has failed."""
     from slipway.yard.gateway.faults import scripted
 
     print_table("faults", FAULTS, scripted(_yard()), as_json=as_json)
@@ -223,11 +234,11 @@ def list_faults(as_json: bool) -> None:
 
 @fault.command(name="clear")
 def clear_faults() -> None:
-    """Remove every scripted fault."""
+    """Remove all faults."""
     from slipway.yard.gateway.faults import unscript
 
     unscript(_yard())
-    say("no fault is scripted now")
+    say("removed all faults")
 
 
 def _yard() -> YardState:
@@ -243,7 +254,7 @@ def _named(names: list[str]) -> list[Mapping[str, object]]:
 def _results(body: Path | None) -> list[Any]:
     found = json.loads(read_text(body, MOST_BODY_BYTES)) if body else []
     if not isinstance(found, list) or not all(isinstance(result, dict) for result in found):
-        raise ValueError("--body is a JSON list of objects, each the result of one call")
+        raise ValueError("--body is not a JSON list of objects; give one object for the result of each call")
     return found
 
 

@@ -37,7 +37,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
-            raise ValueError(f"times is {self.times}; allowed are 1 and more, or null for until removed")
+            raise ValueError(f"times is {self.times}; allowed are 1 or more, or null for no limit")
         if (self.kind is FaultKind.RESPOND) != bool(self.body):
             raise ValueError(
                 f"kind '{self.kind}' with {len(self.body)} results in body; only 'respond' takes them"
@@ -166,7 +166,7 @@ def _check_names(fault: Fault) -> None:
     try:
         known = get_session().get_service_model(fault.service).operation_names
     except UnknownServiceError as error:
-        raise ValueError(f"there is no service '{fault.service}'; boto3's names are meant") from error
+        raise ValueError(f"there is no service '{fault.service}'; use boto3's name of a service") from error
     if fault.operation != ANY and fault.operation not in known:
         close = get_close_matches(fault.operation, known, n=3) or known[:3]
         raise ValueError(f"{fault.service} has no operation '{fault.operation}'; it has {', '.join(close)} …")

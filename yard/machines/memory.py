@@ -107,8 +107,8 @@ def limit_of(environment: Mapping[str, str]) -> int | None:
         return None
     if not re.fullmatch("[0-9]{1,10}", given, re.ASCII) or not 1 <= int(given) <= _MOST_MIB:
         raise SlipwayError(
-            f"{VARIABLE} is {given!r}, and must be a whole number of MiB from 1 to {_MOST_MIB}",
-            hint="set it to what jobs of the yard may take together, or unset it: the yard then measures",
+            f"{VARIABLE} is {given!r}; it must be a whole number of MiB from 1 to {_MOST_MIB}",
+            hint="set it to what all jobs of the yard may use together, or unset it to use what is free",
         )
     return int(given)
 

@@ -79,7 +79,7 @@ def test_status_as_json_counts_what_is_deployed(slipway: Slipway, yard: RunningY
 def test_up_beside_a_yard_says_that_it_is_up_already(slipway: Slipway, yard: RunningYard) -> None:
     code, out, err = slipway("up")
     assert (code, out) == (0, "")
-    assert f"the yard is up already at {yard.endpoint}" in err
+    assert f"the yard is already up at {yard.endpoint}" in err
 
 
 def test_what_env_prints_leads_every_tool_to_the_yard(slipway: Slipway, yard: RunningYard) -> None:

@@ -130,7 +130,7 @@ def test_a_setting_that_is_no_number_of_mib_is_refused_before_the_yard_starts(
         return
     monkeypatch.setenv(VARIABLE, given)
     with pytest.raises(
-        SlipwayError, match=f"{VARIABLE} is '.*', and must be a whole number of MiB"
+        SlipwayError, match=f"{VARIABLE} is '.*'; it must be a whole number of MiB"
     ) as refused:
         process.up(folder=tmp_path / "home")
     assert "unset it" in refused.value.hint

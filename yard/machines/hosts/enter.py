@@ -1,7 +1,7 @@
-"""The way into a host from this machine: by its namespaces, as Session Manager lets one in, not by ssh.
+"""Enter a host through its namespaces, as Session Manager does, not by ssh.
 
-The server says how the host was made, and it is entered so or not at all: nothing that is meant for a host
-may run outside it. A further way is a line of _WAYS.
+The server says how the host is isolated. A command either runs inside the host or not at all: nothing meant
+for a host may run outside it. To support another kind of isolation, add a line to _WAYS.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LOGIN = ("bash", "-l")
 
 
 class CannotEnter(SlipwayError):
-    """Nothing was run."""
+    """A host cannot be entered; no command was run."""
 
 
-def door(host: host_store.Host) -> dict[str, Any]:
-    """What the command line needs; it runs with the rights of whoever calls it."""
+def target(host: host_store.Host) -> dict[str, Any]:
+    """Return what the command line needs to enter the host with the caller's own rights."""
     if not host.process or host.ended.is_set():
-        raise ValueError(f"host {host.instance.name} is {host.state}, and nobody can enter it")
+        raise ValueError(f"host {host.instance.name} is {host.state} and cannot be entered")
     return {
         "name": host.instance.name,
         "tier": host.tier,
@@ -41,38 +41,38 @@ def door(host: host_store.Host) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnterCommand:
-    """A command that runs in a host, and the descriptors that it needs open."""
+    """Describe a command that runs in a host, and the descriptors that it needs open."""
 
     argv: list[str]
     descriptors: tuple[int, ...] = ()
 
 
-def entry(door: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
-    """The words run as they are; no shell reads them."""
-    way = _WAYS.get(str(door.get("tier")))
+def enter_command(target: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
+    """Build the command that enters the host; the words run as they are, without a shell."""
+    way = _WAYS.get(str(target.get("tier")))
     if way is None:
         raise CannotEnter(
-            f"the yard does not say how host {door.get('name')} is kept apart, so nothing was run",
-            hint="the yard is of another Slipway: slipway yard down; slipway yard up",
+            f"the yard does not say how host {target.get('name')} is isolated, so nothing was run",
+            hint="the yard has another version; restart it: slipway yard down; slipway yard up",
         )
-    into = way(door)
+    into = way(target)
     return EnterCommand(argv=[*into.argv, *_IN_SHELL, *(words or LOGIN)], descriptors=into.descriptors)
 
 
 def environment(of_host: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """The host's, and what the terminal is."""
+    """Return the host's environment with this terminal's type added."""
     return {**of_host, **{name: own[name] for name in ("TERM", "COLORTERM") if name in own}}
 
 
-def _by_namespaces(door: Mapping[str, Any], *more: str) -> EnterCommand:
-    opened = {name: _opened(door, name) for name in (*_NAMESPACES, *more)}
+def _by_namespaces(target: Mapping[str, Any], *more: str) -> EnterCommand:
+    opened = {name: _opened(target, name) for name in (*_NAMESPACES, *more)}
     options = (f"--{_WORDS.get(name, name)}=/proc/self/fd/{each}" for name, each in opened.items())
     return EnterCommand(argv=["nsenter", *options], descriptors=tuple(opened.values()))
 
 
-def _by_own_users(door: Mapping[str, Any]) -> EnterCommand:
-    """No root of this machine made the host: its users are its own, too."""
-    found = _by_namespaces(door, "user")
+def _by_own_users(target: Mapping[str, Any]) -> EnterCommand:
+    """Enter a host that an ordinary user started: it has a user namespace, too."""
+    found = _by_namespaces(target, "user")
     return replace(found, argv=[*found.argv, "--preserve-credentials"])
 
 
@@ -87,25 +87,25 @@ _WAYS: Mapping[str, Callable[[Mapping[str, Any]], EnterCommand]] = {
 }
 
 
-def _opened(door: Mapping[str, Any], name: str) -> int:
-    """The very namespace that the host told of.
+def _opened(target: Mapping[str, Any], name: str) -> int:
+    """Open the namespace that the host reported, and refuse any other.
 
-    Its process may have ended, and its number be another's, outside of any host; so the namespace is opened
-    first, looked at, and handed over open.
+    The host's process may have ended and its pid belong to a process outside any host. So the namespace is
+    opened first, then compared, then passed on open.
     """
-    path = f"/proc/{door['process']}/ns/{name}"
+    path = f"/proc/{target['process']}/ns/{name}"
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise _cannot(door, f"{path}: {error.strerror}") from error
+        raise _cannot(target, f"{path}: {error.strerror}") from error
     os.set_inheritable(descriptor, True)
-    if str(Path(f"/proc/self/fd/{descriptor}").readlink()) != door["namespaces"].get(name):
-        raise _cannot(door, f"process {door['process']} is not of this host")
+    if str(Path(f"/proc/self/fd/{descriptor}").readlink()) != target["namespaces"].get(name):
+        raise _cannot(target, f"process {target['process']} does not belong to this host")
     return descriptor
 
 
-def _cannot(door: Mapping[str, Any], why: str) -> CannotEnter:
+def _cannot(target: Mapping[str, Any], why: str) -> CannotEnter:
     return CannotEnter(
-        f"host {door['name']} cannot be entered, and nothing was run: {why}",
-        hint="slipway yard hosts shows which run; enter on the yard's machine, as the user who started it",
+        f"host {target['name']} cannot be entered, and nothing was run: {why}",
+        hint="list the hosts: slipway yard hosts; only the user who started the yard can enter them",
     )

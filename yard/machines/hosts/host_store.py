@@ -1,4 +1,4 @@
-"""All hosts of this yard, and the one lock around them; whoever changes something tells the others."""
+"""All hosts of this yard, and their one lock; every change notifies those who wait on it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SETTLED = ("running", "dead", "failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCommand:
-    """What a host is asked to run, besides its units."""
+    """Describe a command that a host runs besides its units."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class FirstProcess(Protocol):
-    """A host's first process, from the yard's side."""
+    """Send orders to a host's first process."""
 
     def command(self, name: str, run: HostCommand, descriptors: tuple[int, int]) -> None: ...
 
@@ -62,14 +62,14 @@ def set_state(host: Host, state: str, why: str = "") -> None:
 
 
 def find(text: str) -> Host:
-    """The one host with this name, id or address, or whose name or id begins so."""
+    """Return the one host with this name, id, address, or unambiguous prefix; else raise ValueError."""
     with changed:
         known = list(hosts.values())
     exact = [each for each in known if text in _names(each)]
     found = exact or [each for each in known if text and any(name.startswith(text) for name in _names(each))]
     if len(found) != 1:
         listed = ", ".join(f"{each.instance.name} ({each.instance.id})" for each in known) or "none"
-        raise ValueError(f"'{text}' is {len(found)} of the hosts that are here: {listed}")
+        raise ValueError(f"'{text}' matches {len(found)} hosts; name one of: {listed}")
     return found[0]
 
 

@@ -88,7 +88,7 @@ def _tier_named(name: str) -> Tier:
     if obstacle := found.obstacle():
         raise NoTier(
             f"{TIER_VARIABLE} asks for tier '{name}', which this machine does not allow: {obstacle}",
-            hint=f"unset {TIER_VARIABLE}, and the yard takes the best tier that this machine allows",
+            hint=f"unset {TIER_VARIABLE} to use the best tier that this machine allows",
         )
     return found
 
@@ -127,7 +127,7 @@ def _try(tier: str) -> str:
         raise NoTier(
             f"the trial of isolation tier '{tier}' crashed (exit code {tried.returncode}): "
             f"{_last_line(tried.stderr)}",
-            hint=f"this is a fault of Slipway; {TIER_VARIABLE}=plain starts a yard without isolation",
+            hint=f"this is a bug in Slipway; to start a yard without isolation, set {TIER_VARIABLE}=plain",
         )
     return _last_line(tried.stdout) if tried.returncode else ""
 

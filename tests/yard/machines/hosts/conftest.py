@@ -80,7 +80,7 @@ class Site:
     def on(self, host: str, *words: str) -> Said:
         """Run there what the words say; no shell reads them."""
         door = control(self.yard, "POST", "/enter-host", {"host": host})
-        entry = enter.entry(door, words)
+        entry = enter.enter_command(door, words)
         done = subprocess.run(
             entry.argv,
             env=door["environment"],

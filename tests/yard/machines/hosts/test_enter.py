@@ -55,8 +55,9 @@ def test_what_the_caller_s_shell_says_of_tiers_changes_no_way_into_a_host(
 
 def test_a_process_that_took_over_the_number_of_a_host_s_is_not_entered(site: Site, cluster: Cluster) -> None:
     door = {**door_of(site, cluster.members[0]), "process": os.getpid()}
-    with pytest.raises(CannotEnter, match=f"nothing was run: process {os.getpid()} is not of this host"):
-        enter.entry(door, ["true"])
+    refused = f"nothing was run: process {os.getpid()} does not belong to this host"
+    with pytest.raises(CannotEnter, match=refused):
+        enter.enter_command(door, ["true"])
 
 
 def test_a_host_that_has_ended_meanwhile_is_not_entered(site: Site, cluster: Cluster) -> None:
@@ -64,7 +65,7 @@ def test_a_host_that_has_ended_meanwhile_is_not_entered(site: Site, cluster: Clu
     ended.wait()
     door = {**door_of(site, cluster.members[0]), "process": ended.pid}
     with pytest.raises(CannotEnter, match="nothing was run"):
-        enter.entry(door, ["true"])
+        enter.enter_command(door, ["true"])
 
 
 @pytest.mark.parametrize("said", [{}, {"tier": "unheard-of"}])
@@ -73,4 +74,4 @@ def test_a_yard_that_does_not_say_how_a_host_was_made_is_not_believed(
 ) -> None:
     door = {key: value for key, value in door_of(site, cluster.members[0]).items() if key != "tier"}
     with pytest.raises(CannotEnter, match=r"does not say how host .* nothing was run"):
-        enter.entry({**door, **said}, ["true"])
+        enter.enter_command({**door, **said}, ["true"])

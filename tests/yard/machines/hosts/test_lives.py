@@ -154,7 +154,7 @@ def test_the_command_line_lists_enters_and_kills_hosts(
     )
     assert (entered.stdout, entered.returncode) == ("a b|$(id)|", 7)
     killed = CliRunner().invoke(cli, ["yard", "kill-node", name])
-    assert f"host {name} is gone" in killed.stderr
+    assert f"killed host {name}" in killed.stderr
     wrong = CliRunner().invoke(cli, ["yard", "kill-node", "nobody"])
     assert "'nobody' is 0 of the hosts" in str(wrong.exception)
 

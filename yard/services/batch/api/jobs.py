@@ -60,7 +60,7 @@ def _running(text: str) -> BatchJob:
     found = exact or [job for job in running if text and _begins(job, text)]
     if len(found) != 1:
         known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
-        raise ValueError(f"'{text}' is {len(found)} of the jobs that run here: {known}")
+        raise ValueError(f"'{text}' matches {len(found)} running jobs; name one of: {known}")
     return found[0]
 
 

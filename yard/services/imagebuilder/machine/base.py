@@ -55,7 +55,7 @@ def base_archive(say: Callable[[str], None]) -> Path:
     if own := os.environ.get(BASE_VARIABLE):
         if not Path(own).is_file():
             raise NoBase(
-                f"{BASE_VARIABLE} names {own}, which is no file; name a tar file of a root file system"
+                f"{BASE_VARIABLE} names {own}, which is not a file; name a tar file of a root file system"
             )
         return Path(own)
     archive = _archive()

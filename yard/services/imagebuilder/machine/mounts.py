@@ -74,7 +74,9 @@ def _folder(root: Path, name: str) -> Path:
     """A link here would lead out of the tree."""
     path = root / name
     if path.is_symlink():
-        raise ValueError(f"/{name} of the machine is a symbolic link, and the yard mounts nothing at one")
+        raise ValueError(
+            f"/{name} of the image is a symbolic link; the yard cannot mount there, so make it a folder"
+        )
     path.mkdir(parents=True, exist_ok=True)
     return path
 
