@@ -21,7 +21,7 @@ class UnfitYaml(yaml.YAMLError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Size:
-    """What one node stands for, its aliases written out."""
+    """Counts what one node stands for, with its aliases written out."""
 
     values: int
     characters: int

@@ -39,7 +39,7 @@ SHELLS: Mapping[str, Shell] = {
 
 
 def exported(yard: Yard, present: Mapping[str, str]) -> dict[str, str]:
-    """What a tool needs in order to reach the yard, in a shell that has these variables now."""
+    """Return the variables that a tool needs to reach the yard, given the shell's present ones."""
     region = present.get("AWS_REGION") or present.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
     variables = {
         "AWS_ENDPOINT_URL": yard.endpoint,
@@ -58,7 +58,7 @@ def unset(present: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def script(shell: str, yard: Yard, present: Mapping[str, str]) -> str:
-    """For `eval "$(slipway yard env)"`."""
+    """Return the lines that `eval "$(slipway yard env)"` runs."""
     words = SHELLS[shell]
     lines = [words.unset(name) for name in unset(present)]
     lines += [words.export(name, value) for name, value in exported(yard, present).items()]

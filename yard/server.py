@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _refuse_unknown_isolation() -> None:
-    """Before anything is promised: nothing that is to be kept apart may run where it is not."""
+    """Refuse a bad isolation tier first: nothing that must be isolated may run without."""
     try:
         log.info("isolation: %s", best_tier().words)
     except NoTier as error:
@@ -86,7 +86,7 @@ def _refuse_unknown_isolation() -> None:
 
 
 def _end(*_: object) -> None:
-    """Without a last search for cycles in all that moto made: it takes seconds and finds nothing of use."""
+    """Exit without Python's last search for cycles in moto's objects, which takes seconds."""
     gc.freeze()
     sys.exit(0)
 
@@ -136,7 +136,7 @@ def _listen(first_port: int, ports_to_try: int) -> socket.socket:
 
 
 def _set_environment(port: int, home: str, secret: str) -> None:
-    """For our own clients to this server, and for moto's."""
+    """Set the variables through which our clients and moto's reach this server."""
     os.environ.update(
         SLIPWAY_YARD_ENDPOINT=f"http://{HOST}:{port}",
         **{SECRET_VARIABLE: secret},

@@ -56,7 +56,7 @@ def home() -> Path:
 
 
 def read_state(folder: Path) -> YardState | None:
-    """None where no yard was started, or where its record cannot be one that we wrote."""
+    """Return the yard's record, or None if there is none or it is not one that we wrote."""
     try:
         return YardState(**json.loads(read_bytes(folder / STATE_FILE, _MOST_BYTES)))
     except (MissingFile, ValueError, TypeError):
@@ -64,7 +64,7 @@ def read_state(folder: Path) -> YardState | None:
 
 
 def write_state(folder: Path, state: YardState) -> None:
-    """In one step: a reader sees all of it or nothing."""
+    """Write the record in one step: a reader sees all of it or nothing."""
     draft = folder / f"{STATE_FILE}.{state.pid}"
     draft.unlink(missing_ok=True)
     with open(draft, "x", encoding="utf-8", opener=private) as file:
@@ -143,7 +143,7 @@ def process_identity(pid: int) -> str | None:
 
 
 def _identity_from_ps(pid: int) -> str | None:
-    """Where there is no /proc (macOS)."""
+    """Ask ps for the identity, where there is no /proc (macOS)."""
     asked = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],
         capture_output=True,

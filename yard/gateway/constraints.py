@@ -89,7 +89,7 @@ _CHECKS: Mapping[str, Callable[[Any, Any, str], Iterator[str]]] = {
 
 
 def _refused(value: Any, path: str, constraint: str) -> str:
-    """In AWS's own words."""
+    """Say in AWS's own words why the value is refused."""
     return f"{at(value, path)} failed to satisfy constraint: {constraint}"
 
 
@@ -103,7 +103,7 @@ def join(path: str, name: str) -> str:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """As AWS does: the whole value, unless the pattern has anchors of its own."""
+    """Match as AWS does: the whole value, unless the pattern has anchors of its own."""
     compiled = _compiled(pattern)
     if compiled is None:
         return True

@@ -113,7 +113,7 @@ _EXPECTED: Mapping[Way, Callable[[Environ, Signature, Key, str], str]] = {
 
 
 def _url(environ: Environ) -> str:
-    """As it was sent: WSGI's own path is decoded already."""
+    """Return the URL as it was sent: WSGI's own path is decoded already."""
     return f"http://{environ['HTTP_HOST']}{_target(environ)}"
 
 

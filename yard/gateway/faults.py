@@ -48,7 +48,7 @@ class Fault:
 
     @property
     def answers(self) -> int | None:
-        """How many calls this rule is good for."""
+        """Return how many calls this rule is good for."""
         return None if self.times is None else self.times + max(len(self.body) - 1, 0)
 
 
@@ -119,7 +119,7 @@ def next_for(service: str, operation: str) -> Struck | None:
 
 
 def scripted_result(struck: Struck | None, service: str) -> Mapping[str, Any] | None:
-    """What is answered in the service's place; raises the fault's error. None: the service is asked."""
+    """Return the scripted answer, raise the fault's error, or return None to ask the service."""
     return _SCRIPTS[struck.kind](struck, service) if struck else None
 
 

@@ -26,7 +26,7 @@ Headers = list[tuple[str, str]]
 
 
 def configure() -> None:
-    """Before the first request: no containers, the policies that AWS itself manages, no access logs.
+    """Set moto up before the first request: no containers, AWS's managed policies, no access logs.
 
     S3 delivers access logs hours later; moto would at once, into a bucket that then could not be deleted.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def keep() -> None:
-    """Of the services that were used: the others are not even imported."""
+    """Keep the state of the services that were used; the others are not even imported."""
     from moto.core.base_backend import BaseBackend
 
     BaseBackend.reset = lambda _: None  # who resets moto forgets all backends next: none need begin anew
@@ -75,7 +75,7 @@ def _image_of(backend: Any, image: Any) -> Any:
 
 
 def _again(one: Any, **changes: object) -> Any:
-    """Without moto's own __new__, which remembers every object that it ever made."""
+    """Copy without moto's own __new__, which remembers every object that it ever made."""
     fresh = object.__new__(type(one))
     fresh.__dict__ = {**one.__dict__, **changes}
     return fresh

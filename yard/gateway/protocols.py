@@ -74,7 +74,7 @@ class Call:
 
 
 def parse(environ: Environ) -> Call:
-    """What is asked. Raises ApiError where not even the service can be told. The body can be read again."""
+    """Return the call; raise ApiError if even its service is unknown. The body stays readable."""
     signature = signatures.read(environ)
     scope = signature.service
     body = b"" if scope in STREAMED else _buffered(environ)
@@ -116,7 +116,7 @@ def respond(call: Call, result: Mapping[str, Any] | ApiError) -> Reply:
 
 
 def respond_unparsed(error: ApiError) -> Reply:
-    """For a request of which not even the service is known; every SDK reads this shape at least as text."""
+    """Answer a request whose service is unknown; every SDK reads this shape at least as text."""
     body = json.dumps({"__type": error.code, "message": error.message}).encode()
     headers = {"Content-Type": "application/x-amz-json-1.1", "x-amzn-ErrorType": error.code}
     return Reply(status=error.status, headers=tuple(headers.items()), body=body)

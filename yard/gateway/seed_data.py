@@ -79,7 +79,7 @@ def _add_instance_types() -> None:
 
 
 def _described(known: InstanceType) -> dict[str, Any]:
-    """As DescribeInstanceTypes has it, as far as the catalogue goes."""
+    """Describe the type as DescribeInstanceTypes does, as far as the catalogue goes."""
     network: dict[str, Any] = {
         "NetworkPerformance": f"{known.network_gbps:g} Gigabit",
         "MaximumNetworkCards": known.network_cards,
@@ -117,7 +117,7 @@ def _accelerator(known: InstanceType) -> dict[str, Any]:
 
 
 def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, region: str) -> None:
-    """In the region, and in its zones a and b: in which of them AWS has the type is not in the catalogue."""
+    """Offer the type in the region and its first two zones; the catalogue does not know zones."""
     for kind, by_region in offerings.items():
         listed = by_region.get(region)
         if listed is None or any(offer["InstanceType"] == name for offer in listed):

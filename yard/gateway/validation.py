@@ -121,7 +121,7 @@ def _raw_problems(shape: Any, value: Any, path: str) -> Iterator[str]:
 
 
 def _is_of_type(value: Any, type_name: str) -> bool:
-    """In Python, unlike in JSON, true is a number."""
+    """Return True if the value has the type; a Python bool is no number here."""
     allowed = _JSON_TYPES.get(type_name)
     is_boolean_for_number = isinstance(value, bool) and type_name != "boolean"
     return allowed is None or (isinstance(value, allowed) and not is_boolean_for_number)

@@ -20,7 +20,7 @@ def folder() -> Path:
 
 
 def workshop(name: str) -> Path:
-    """Where a bake works: on the same disk, so that its root only changes its name."""
+    """Make the folder of a bake, on the disk of the store, so that keeping its root is a rename."""
     path = folder() / f".bake-{name}"
     remove_tree(path)
     path.mkdir(parents=True, mode=0o700)
@@ -38,7 +38,7 @@ def keep(machine: Path, ami_ids: list[str], manifest: Mapping[str, Any]) -> None
 
 
 def root_of(ami_id: str) -> Path | None:
-    """None: it was not baked in this yard."""
+    """Return the root of the AMI, or None if it was not baked in this yard."""
     root = folder() / ami_id / "root"
     return root if root.is_dir() else None
 

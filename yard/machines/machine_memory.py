@@ -17,12 +17,12 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelMemory:
-    """What the kernel says; `root` is where /proc and /sys are."""
+    """Reads the kernel's figures; `root` is the folder of /proc and /sys."""
 
     root: Path = Path("/")
 
     def total_mib(self) -> int:
-        """Of the machine, or of the smallest group of processes that holds this one."""
+        """Return the memory of the machine, or of the smallest group of processes that holds this one."""
         limits = [limit for limit, _ in _limits(self.root)]
         return min([_meminfo(self.root, "MemTotal"), *limits]) // _MIB
 

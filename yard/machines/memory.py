@@ -30,7 +30,7 @@ _MOST_MIB = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a job takes, by the number of its processes."""
+    """Holds the memory that a job needs, by the number of its processes."""
 
     nodes: int
     ranks: int  # of all nodes
@@ -45,7 +45,7 @@ class Need:
 
 @dataclass(slots=True, kw_only=True)
 class Promises:
-    """Who was promised how much; every call may come from any thread."""
+    """Records who was promised how much; every call may come from any thread."""
 
     machine: KernelMemory = field(default_factory=KernelMemory)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -90,7 +90,7 @@ class Promises:
 
 
 def _what_fits(need: Need, most_mib: int) -> str:
-    """As a person would submit it."""
+    """Say what fits, as a person would submit it."""
     fewer = range(need.ranks // need.nodes - 1, 0, -1)
     for processes in fewer:
         if Need(nodes=need.nodes, ranks=need.nodes * processes).mib <= most_mib:

@@ -33,7 +33,7 @@ def attempt_folder(job_id: str, number: int) -> Path:
 
 
 def file_systems() -> Path:
-    """What a user puts into one of its folders is on the nodes that mount that file system."""
+    """Return the folder of the shared file systems; nodes see there what users put in."""
     return root() / FILE_SYSTEMS
 
 
@@ -59,7 +59,7 @@ def mounts(container: Mapping[str, Any], shared: Mapping[str, str], private: Pat
 
 
 def shared_paths(environment: Any, region: str) -> dict[str, str]:
-    """Where the nodes of a compute environment mount which file system, from their launch template."""
+    """Return where a compute environment's nodes mount which file system, from their launch template."""
     given = (environment.compute_resources or {}).get("launchTemplate")
     data = _user_data(given, region) if given else ""
     found = (json.loads(text) for text in _FILES.findall(data))

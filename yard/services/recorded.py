@@ -34,7 +34,7 @@ class StoredRecord:
     modified_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def view(self) -> dict[str, Any]:
-        """For an answer: the serialiser takes of it the members that the service's model names."""
+        """Return the members for an answer; the serialiser drops those that the service's model lacks."""
         return {**self.facts, **self.given, "name": self.name, "arn": self.arn, "tags": self.tags}
 
 
@@ -103,7 +103,7 @@ TAG_OPERATIONS = frozenset({"TagResource", "UntagResource", "ListTagsForResource
 
 
 def kept(parameters: Mapping[str, Any], *but: str) -> dict[str, Any]:
-    """What of a request is the resource's own."""
+    """Keep the part of a request that belongs to the resource."""
     return {name: value for name, value in parameters.items() if name not in _NOT_KEPT and name not in but}
 
 

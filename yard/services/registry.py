@@ -78,7 +78,7 @@ def module_of(service: str, operation: str) -> ModuleType | None:
 
 
 def not_emulated(service: str, operation: str, detail: str = "") -> ApiError:
-    """What everyone answers who is asked for what the yard has not; no SDK repeats a 501."""
+    """Build the answer for what the yard does not emulate; no SDK repeats a 501."""
     return ApiError(
         "NotImplemented",
         f"the yard does not emulate {service}:{operation or '(no such operation)'}"

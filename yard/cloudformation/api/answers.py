@@ -18,7 +18,7 @@ Shown = dict[str, Any]
 
 
 def given(**values: Any) -> Shown:
-    """Only what there is: absent members stay out of an answer."""
+    """Drop the members that are None: absent members stay out of an answer."""
     return {name: value for name, value in values.items() if value is not None}
 
 

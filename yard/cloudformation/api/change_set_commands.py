@@ -124,7 +124,7 @@ def execute_change_set(call: StackRequest) -> Answer:
 
 
 def _settings(call: StackRequest, drawn_up: StackSettings) -> StackSettings:
-    """How failures are met may be decided as late as on execution."""
+    """Read the settings for failures, which may be decided as late as on execution."""
     return replace(
         drawn_up,
         disable_rollback=bool(call.get("DisableRollback", drawn_up.disable_rollback)),

@@ -59,7 +59,7 @@ def _policy(call: StackRequest) -> str | None:
 
 
 def has_changes(stack: Stack, intent: Intent) -> bool:
-    """Whether an update would do anything; one that failed half-way has always something left to do."""
+    """Return True if an update would do anything; after a failed update it always would."""
     old = stack.blueprint
     return (
         old is None
@@ -118,7 +118,7 @@ def _refuse_deletion(stack: Stack, retained: tuple[str, ...]) -> None:
 
 
 def rollback_stack(call: StackRequest) -> Answer:
-    """From a failure without rollback back to what was before."""
+    """Return a stack that failed without rollback to its last good state."""
     stack = call.stack()
     with stack.lock:
         _refuse_unless(stack, "CREATE_FAILED", "UPDATE_FAILED")

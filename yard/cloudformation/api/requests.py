@@ -94,7 +94,7 @@ def _given(listed: list[Mapping[str, Any]]) -> dict[str, str | None]:
 
 
 def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSettings:
-    """What a request leaves out stays as it was; how failures are met belongs to each request."""
+    """Keep what the request leaves out as it was, except how to meet failures."""
     deployment = given.get("DeploymentConfig") or {}
     tags = given.get("Tags")
     arns = given.get("NotificationARNs")

@@ -52,7 +52,7 @@ class Change:
 
 
 def needs_replacement(resource_type: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether going from the old properties to the new ones takes a new resource."""
+    """Return True if changing the old properties into the new ones takes a new resource."""
     paths = tuple(differences(old, new))
     answer, patterns = _recreation(resource_type, paths)
     if answer != CONDITIONALLY:
@@ -61,7 +61,7 @@ def needs_replacement(resource_type: str, old: Mapping[str, Any], new: Mapping[s
 
 
 def _recreation(resource_type: str, paths: tuple[Path, ...]) -> tuple[str, tuple[str, ...]]:
-    """What changes at the paths ask for, and the properties of the schema that ask for it."""
+    """Return whether the changed paths ask for a new resource, and the properties that do."""
     if not paths:
         return NEVER, ()
     if not schemas.is_updatable(resource_type):
@@ -174,7 +174,7 @@ def _static(before: Planned, after: Planned) -> Iterator[Detail]:
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """What stands at the path, or ABSENT."""
+    """Return the value at the path, or ABSENT."""
     for step in path:
         if isinstance(value, Mapping):
             value = value.get(step, ABSENT)

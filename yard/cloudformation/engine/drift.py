@@ -52,7 +52,7 @@ def compare(stack: Stack, record: Record, surroundings: EngineServices) -> Resou
 
 
 def _asked(expected: Any, actual: Any) -> Any:
-    """Only what the template sets, at any depth: defaults that a service fills in are no drift."""
+    """Keep only what the template sets, at any depth: a service's defaults are no drift."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         return {key: _asked(item, actual[key]) for key, item in expected.items() if key in actual}
     if isinstance(expected, list) and isinstance(actual, list):

@@ -150,7 +150,7 @@ class StackEngine:
             stack.worker.join(self._patience_seconds)
 
     def remembered(self, key: tuple[str, ...]) -> dict[str, Any] | None:
-        """What was answered to the same request token: a repeated request changes nothing."""
+        """Return the first answer to a repeated request token: a repeated request changes nothing."""
         with self._lock:
             return self._answers.get(key)
 

@@ -38,7 +38,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackSettings:
-    """What a caller says of a stack beside its template and parameters."""
+    """Holds what a caller sets for a stack besides its template and parameters."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()

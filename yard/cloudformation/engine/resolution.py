@@ -29,7 +29,7 @@ def scope_of(stack: Stack, blueprint: Blueprint, surroundings: EngineServices) -
 
 
 def attribute_of(record: Record, attribute: str) -> Any:
-    """What Fn::GetAtt gives: an attribute of the resource, or a property that was set."""
+    """Return what Fn::GetAtt gives: an attribute of the resource, or a property that was set."""
     attributes = record.resource.attributes
     if attribute in attributes:
         return attributes[attribute]

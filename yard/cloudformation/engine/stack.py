@@ -46,7 +46,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a failed operation goes back to; no blueprint where the stack did not exist before."""
+    """Holds what a failed operation goes back to; no blueprint if the stack did not exist before."""
 
     blueprint: Blueprint | None
     settings: StackSettings
@@ -150,7 +150,7 @@ class Stack:
             self.base = Snapshot(blueprint=self.blueprint, settings=self.settings, records=dict(self.records))
 
     def settle(self) -> None:
-        """Nothing is left to go back to."""
+        """Drop the snapshot: nothing is left to go back to."""
         with self.lock:
             self.base = None
             self.doomed.clear()

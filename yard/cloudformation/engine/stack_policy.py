@@ -34,7 +34,7 @@ def check(body: str) -> str:
 
 
 def denies(body: str | None, action: str, logical_id: str, resource_type: str) -> bool:
-    """Whether the policy keeps an update from the action, such as Update:Replace, on the resource."""
+    """Return True if the policy forbids the update action, such as Update:Replace, on the resource."""
     if body is None:
         return False
     applying = [

@@ -36,7 +36,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineServices:
-    """What an operation needs beside its stack."""
+    """Holds what an operation needs besides its stack."""
 
     account: str
     providers: Callable[[str], Provider]
@@ -98,7 +98,7 @@ class Steps:
         self._record(record, "DELETE_COMPLETE")
 
     def delete_or_leave(self, record: Record) -> bool:
-        """Whether the resource is gone after a few attempts; one that stays is left behind, as on AWS."""
+        """Return True if the resource is gone after a few attempts; if not, leave it, as AWS does."""
         for _ in range(CLEANUP_ATTEMPTS):
             try:
                 self.delete(record)
@@ -187,5 +187,5 @@ def subject_of(record: Record) -> Subject:
 
 
 def default_name(stack_name: str, logical_id: str) -> str:
-    """What CloudFormation calls a resource that its template does not name."""
+    """Return CloudFormation's name for a resource that its template does not name."""
     return f"{stack_name}-{logical_id}-{''.join(secrets.choice(SUFFIX) for _ in range(12))}"

@@ -59,7 +59,7 @@ def shaped(operation: str, /, *, renames: Mapping[str, str] | None = None, **par
 
 
 def find(operation: str, path: str, /, *, where: str = "", **parameters: Any) -> Expression:
-    """What describing the resource answers at `path`, or None when it is gone.
+    """Return what describing the resource answers at `path`, or None when it is gone.
 
     `where`: `path` leads to a list, and this field of the one that is meant holds the id.
     """
@@ -181,7 +181,7 @@ class ApiResource:
         return frozenset(properties) - taken - later - self.accepts
 
     def _refuse(self, unknown: frozenset[str], what: str) -> None:
-        """What cannot be carried out must not look as if it had been."""
+        """Refuse what cannot be carried out, so that it does not look done."""
         if unknown:
             names = ", ".join(sorted(unknown))
             raise ApiError("ValidationError", f"the yard does not {what} the {self.service} property {names}")

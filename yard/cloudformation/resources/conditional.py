@@ -13,7 +13,7 @@ Rule = Callable[[Properties, Properties], bool]  # old and new properties → re
 
 
 def replaces(kind: str, path: str, old: Properties, new: Properties) -> bool:
-    """Without a rule of its own a conditional property replaces."""
+    """Return True if the change takes a new resource; a property without a rule here always does."""
     rules = RULES.get(kind, {})
     rule = rules.get(path) or rules.get("*")
     return rule(old, new) if rule else True
@@ -25,7 +25,7 @@ def batch_environment(_old: Properties, new: Properties) -> bool:
 
 
 def vpc_tenancy(_old: Properties, new: Properties) -> bool:
-    """Only from dedicated to default can tenancy change in place."""
+    """Return False only for dedicated to default, the one change of tenancy made in place."""
     return bool(new.get("InstanceTenancy", "default") != "default")
 
 

@@ -9,7 +9,7 @@ from slipway.yard.cloudformation.resources.provider import Context, Properties
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """Which property is the name, and what its service allows in one."""
+    """Tells which property is the name, and what its service allows in one."""
 
     property: str
     limit: int

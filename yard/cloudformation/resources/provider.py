@@ -14,7 +14,7 @@ Properties = Mapping[str, Any]  # a template's properties, intrinsics resolved: 
 
 
 class Fidelity(Enum):
-    """How far to trust a resource of the yard; `slipway yard status` prints it for every type."""
+    """Tells how far to trust a resource of the yard; `slipway yard status` prints it for every type."""
 
     BEHAVIOURAL = "behavioural"  # what it does on AWS happens here too
     MOTO = "backed by moto"  # can be read back and changed through its API; nothing happens
@@ -23,7 +23,7 @@ class Fidelity(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Where a resource is being made."""
+    """Tells where a resource is being made."""
 
     region: str
     account: str
@@ -41,7 +41,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What was made: `Ref` gives the physical id, `Fn::GetAtt` an attribute (nested ones by dotted names)."""
+    """Holds what was made: `Ref` gives the physical id, `Fn::GetAtt` an attribute (nested: dotted names)."""
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)

@@ -33,7 +33,7 @@ def reset() -> None:
 
 
 def records(kind: str = "", region: str = "") -> tuple[ResourceRecord, ...]:
-    """What is recorded now, of one type and in one region where these are given."""
+    """Return what is recorded now, limited to a type and a region where given."""
     return tuple(
         record for record in _STORE.values() if kind in ("", record.type) and region in ("", record.region)
     )

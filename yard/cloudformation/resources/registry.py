@@ -101,7 +101,7 @@ def provider(kind: str) -> Provider:
 
 
 def fidelities() -> Mapping[str, Fidelity]:
-    """How far to trust each type."""
+    """Return the fidelity of each type."""
     return {kind: fidelity for kind, (_, fidelity) in TYPES.items()}
 
 

@@ -102,7 +102,7 @@ def _like_mapping(template: Mapping[str, Any], live: Mapping[str, Any]) -> dict[
 
 
 def _like_list(template: list[Any], live: list[Any]) -> list[Any]:
-    """What the template lists comes first and in its order, so that an API's own order is no difference."""
+    """Put the template's items first and in its order, so that an API's own order is no difference."""
     left, matched = list(live), []
     for item in template:
         twin = next((other for other in left if like(item, other) == item), None)

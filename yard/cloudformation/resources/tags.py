@@ -70,6 +70,6 @@ def as_map(properties: Properties, of: str) -> dict[str, str]:
 
 
 def _member(scope: ResourceScope, operation: str, which: Mapping[str, Any]) -> str:
-    """How this call names its tags or keys: tags, Tags, TagKeys, TagKeyList, …"""
+    """Return this call's name for its tags or keys: tags, Tags, TagKeys, TagKeyList, …"""
     members = input_shape(scope.context.client(scope.service), operation).members
     return str(next(name for name in members if "tag" in name.lower() and name not in which))

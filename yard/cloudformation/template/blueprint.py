@@ -16,7 +16,7 @@ from slipway.yard.cloudformation.template.template import ResourceDeclaration, T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackIdentity:
-    """Where a stack is: the pseudo parameters."""
+    """Holds what the pseudo parameters say: the stack's name, id, account and region."""
 
     region: str
     account: str
@@ -48,7 +48,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
-    """What a stack should hold. `resources` leaves out those whose condition is false, and is in order."""
+    """Holds what a stack should contain; `resources` is in order, without those whose condition is false."""
 
     template: Template
     parameters: Mapping[str, Parameter]

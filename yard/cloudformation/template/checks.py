@@ -83,7 +83,7 @@ def _refuse_attributes(blueprint: Blueprint) -> None:
 
 
 def property_problems(blueprint: Blueprint) -> tuple[PropertyProblem, ...]:
-    """What is wrong with the properties as far as they are known."""
+    """List what is wrong with the properties as far as they are known."""
     return tuple(problem for planned in blueprint.resources.values() for problem in _problems(planned))
 
 

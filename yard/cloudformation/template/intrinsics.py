@@ -50,7 +50,7 @@ def _call(name: str, argument: Any, scope: Scope) -> Any:
 
 
 def condition(name: str, scope: Scope, seen: tuple[str, ...] = ()) -> bool:
-    """Whether a condition of the template holds."""
+    """Return True if the template's condition holds."""
     conditions = scope.template.section("Conditions")
     if name not in conditions:
         fail(

@@ -71,7 +71,7 @@ def _pair(argument: Any) -> tuple[Any, Any]:
 
 
 def of_variable(name: str) -> Reference:
-    """What ${name} of a Sub refers to."""
+    """Return what ${name} of a Sub refers to."""
     logical_id, _, attribute = name.strip().partition(".")
     return Reference(logical_id=logical_id, attribute=attribute or None)
 
@@ -186,7 +186,7 @@ def order(dependencies: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 def _stable(sorter: TopologicalSorter[str], declared: tuple[str, ...]) -> Iterator[str]:
-    """As declared among those that are ready, so that two runs go the same way."""
+    """Take those that are ready as declared, so that two runs go the same way."""
     place = {name: index for index, name in enumerate(declared)}
     sorter.prepare()
     while sorter.is_active():

@@ -22,7 +22,7 @@ Schema = Mapping[str, Any]
 
 
 def is_known(resource_type: str) -> bool:
-    """Whether CloudFormation has the type at all; whether the yard emulates it is another question."""
+    """Return True if CloudFormation has the type, whether or not the yard emulates it."""
     return resource_type in SPECIAL or schema(resource_type) is not NO_SCHEMA
 
 
@@ -51,7 +51,7 @@ def is_updatable(resource_type: str) -> bool:
 
 
 def has_attribute(resource_type: str, attribute: str) -> bool:
-    """Whether Fn::GetAtt may ask for the attribute."""
+    """Return True if Fn::GetAtt may ask for the attribute."""
     if schema(resource_type) is NO_SCHEMA:
         return True
     known = _attributes(resource_type)
@@ -67,7 +67,7 @@ def coerce(resource_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(resource_type: str, properties: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is wrong with the properties, one line each in CloudFormation's words."""
+    """List what is wrong with the properties, one line each in CloudFormation's words."""
     if resource_type in SPECIAL or schema(resource_type) is NO_SCHEMA:
         return ()
     found = problems(coerce(resource_type, properties), schema(resource_type))

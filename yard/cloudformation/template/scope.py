@@ -41,7 +41,7 @@ def pending(expression: Any, waits_for: frozenset[Reference]) -> Pending:
 
 
 def waits_for(value: Any) -> frozenset[Reference]:
-    """What any part of the value still waits for."""
+    """Return everything that some part of the value still waits for."""
     if isinstance(value, Pending):
         return value.references
     if isinstance(value, dict):

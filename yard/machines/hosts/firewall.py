@@ -21,7 +21,7 @@ _CHAINS = {"ingress": ("input", "iif", "saddr"), "egress": ("output", "oif", "da
 
 
 def is_enforced() -> bool:
-    """Whether this machine can."""
+    """Return True if this machine can enforce security groups."""
     return best_tier().isolated and shutil.which("nft", path=programs()) is not None
 
 
@@ -37,7 +37,7 @@ class Rule:
 
 
 def ruleset(rules: Iterable[Rule]) -> str:
-    """For `nft -f`, which does all of it at once. What is established stays, as EC2 tracks connections."""
+    """Write the rules for `nft -f`, which applies all at once; as on EC2, open connections stay open."""
     given = tuple(rules)
     chains = "".join(_chain(way, (rule for rule in given if rule.way == way)) for way in _CHAINS)
     return f"flush ruleset\ntable inet security_groups {{\n{chains}}}\n"

@@ -116,7 +116,7 @@ class HostChannel:
         self._channel.order("shut-down")
 
     def power_off(self) -> None:
-        """Only where no network holds the host, which would do it sooner."""
+        """End the host, where no network process holds it that would do so sooner."""
         self._channel.order("power-off")
 
 

@@ -18,7 +18,7 @@ def hosts() -> list[dict[str, Any]]:
 
 
 def _not_enforced() -> str:
-    """Of a host that runs: what it is without."""
+    """Say what isolation a running host lacks."""
     if not best_tier().isolated:
         return "no machine of its own: see `slipway yard status`"
     return "" if firewall.is_enforced() else f"not enforced: {NO_FIREWALL}"

@@ -82,13 +82,13 @@ _HEARD: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
 
 
 def _number(descriptor: int) -> int:
-    """Of the process behind a pidfd, as it is counted here and not inside."""
+    """Return the pid behind a pidfd as this machine counts it, not as the host does."""
     found = _PROCESS.search(Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii"))
     return int(found[1]) if found else 0
 
 
 def _follow(descriptor: int, name: str) -> None:
-    """What boot and units print goes to the yard's log."""
+    """Copy what boot and units print to the yard's log."""
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as output:
         for line in output:
             log.info("%s: %s", name, line.rstrip())

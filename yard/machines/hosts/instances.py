@@ -50,7 +50,7 @@ def wanted() -> list[HostInstance]:
 
 
 def rules(instance: HostInstance) -> tuple[Rule, ...]:
-    """Of all security groups of the instance, as they are now, groups and prefix lists as addresses."""
+    """Return the rules of the instance's security groups, with groups and prefix lists as addresses."""
     backend = _ec2(instance.region)
     recorded = backend.get_instance(instance.id)
     groups = {group.id: group for interface in recorded.nics.values() for group in interface.group_set}

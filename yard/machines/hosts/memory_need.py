@@ -17,7 +17,7 @@ _DOMAINS = "sys/devices/system/node"
 
 
 def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str) -> Need | None:
-    """None where the command runs no job of ours: it is as small as what an agent runs on AWS."""
+    """Return the memory that the command needs; None if it runs no job of ours and so needs little."""
     keys = parameters.get(REQUEST_KEY) or ()
     buckets = (each.bucket for each in _targets(region) if keys and each.run_document == document)
     bucket = next(buckets, None)
@@ -52,7 +52,7 @@ def _records(region: str) -> Iterator[tuple[str, str]]:
 
 
 def _request(bucket: str, key: str) -> MpiJob | None:
-    """None where it cannot be read: the node then says so."""
+    """Read the request; return None if it is unreadable, for the node will say so."""
     from moto.s3.models import s3_backends
 
     backend = s3_backends[ACCOUNT]["aws"]
@@ -66,5 +66,5 @@ def _request(bucket: str, key: str) -> MpiJob | None:
 
 
 def _numa_domains(root: Path) -> int:
-    """As the nodes count them: hosts of the yard see this machine's."""
+    """Count the domains as the nodes do: hosts of the yard see this machine's."""
     return max(1, len(list((root / _DOMAINS).glob("node[0-9]*"))))

@@ -29,7 +29,7 @@ TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - a header's name
 
 
 def serve(listener: socket.socket, host: Host) -> None:
-    """Until the listener is closed. Only that host's processes reach it."""
+    """Serve until the listener is closed; only that host's processes reach it."""
     handler = type("Handler", (_Handler,), {"host": host, "tokens": {}})
     server = ThreadingHTTPServer(("", 0), handler, bind_and_activate=False)
     server.socket.close()

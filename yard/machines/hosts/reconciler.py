@@ -42,12 +42,12 @@ _working = threading.Lock()  # held while hosts are started and ended
 
 
 def are_kept() -> bool:
-    """Whether instances are hosts, and no mere records."""
+    """Return True if instances are hosts and not just records."""
     return os.environ.get(HOSTS_VARIABLE) != NO_HOSTS
 
 
 def noticed(service: str, operation: str) -> None:
-    """After a call was carried out."""
+    """Hear of a call that was carried out, and wake the reconciler if it may change hosts."""
     if not are_kept():
         return
     if service in WATCHED and not operation.startswith(ONLY_READ):
@@ -62,7 +62,7 @@ def wake() -> None:
 
 
 def kill(host: Host) -> None:
-    """As a machine that loses its power: nobody on it hears a signal."""
+    """Kill the host as a power failure would: no process on it hears a signal."""
     if best_tier().isolated:
         _network(host.instance).kill(host.number)
     elif host.link:
@@ -70,7 +70,7 @@ def kill(host: Host) -> None:
 
 
 def wait_until_settled(timeout_s: float) -> bool:
-    """Whether everything that was asked for so far is done: hosts have booted, firewalls are set."""
+    """Return True once everything asked for so far is done: hosts have booted, firewalls are set."""
     deadline = time.monotonic() + timeout_s
     with host_store.changed:
         return host_store.changed.wait_for(_is_settled, max(0.0, deadline - time.monotonic()))
@@ -167,7 +167,7 @@ def _network(instance: HostInstance) -> VpcNetwork:
 
 
 def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
-    """What a network tells of its hosts; what they tell themselves comes over their own links."""
+    """Handle what a network tells of its hosts; hosts themselves report over their own channels."""
 
     def heard(event: HostEvent) -> None:
         if event.name != "failed":
@@ -186,7 +186,7 @@ def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
 
 
 def _tell_to_end(host: Host) -> None:
-    """As EC2 ends an instance: it is told, and then it is off."""
+    """Ask the host to shut down, as EC2 does before it turns an instance off."""
     host.is_expected_to_end = True
     if host.link and not host.ended.is_set():
         host.link.shut_down()

@@ -50,7 +50,7 @@ NOTHING: Plan = {"hidden": (), "shown": ()}
 
 
 def plan(needed: Iterable[str], yard: Path) -> Plan:
-    """What a tree hides, the yard's own folder with its secret among it, and what it shows of that."""
+    """List what a tree hides, such as the yard's folder with its secret, and what it shows of that."""
     homes = {os.path.realpath(path) for path in (*HOMES, *_own(), str(yard))}
     found = {path for path in homes if not any(_is_within(system, path) for system in _SYSTEM)}
     shown = [path for path in needed if any(_is_within(path, home) for home in found)]
@@ -62,7 +62,7 @@ def plan(needed: Iterable[str], yard: Path) -> Plan:
 
 
 def hide(root: Path, plan: Plan, *, read_only: bool) -> None:
-    """In the tree below `root`, leave each hidden folder empty but for what is shown."""
+    """Empty each hidden folder in the tree below `root`, except for what is shown."""
     shown = [
         (path, os.open(_below(root, path), os.O_PATH))
         for path in plan["shown"]

@@ -118,7 +118,7 @@ def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: st
 
 
 def pivot_root(new: Path) -> None:
-    """From here on `new` is /, and what was there is gone."""
+    """Make `new` the root of this process, and drop the old one."""
     old = new / ".old"
     old.mkdir()
     _check("pivot_root", _libc().syscall(_PIVOT_ROOT[os.uname().machine], bytes(new), bytes(old)))
@@ -132,13 +132,13 @@ def set_hostname(name: str) -> None:
 
 
 def give_up(capabilities: Sequence[int]) -> None:
-    """What this process starts never has them, root or not."""
+    """Drop these capabilities for everything that this process starts, root or not."""
     for each in capabilities:
         _check("prctl", _libc().prctl(_DROP_FROM_BOUND, each, 0, 0, 0))
 
 
 def wait_for_no_disk() -> None:
-    """For this process and all that it starts, fsync and its kin have nothing to do, and say so at once.
+    """Make fsync and its kin return at once in this process and all that it starts.
 
     As `systemd-nspawn --suppress-sync` has it: for a tree that is thrown away when the machine fails. Needs
     CAP_SYS_ADMIN in its user namespace.

@@ -42,7 +42,7 @@ def ip(*lines: str, before: Callable[[], None] | None = None) -> None:
 
 
 def cable(number: int, holder: int) -> tuple[str, ...]:
-    """From the bridge to the network of the process `holder`."""
+    """Connect the bridge to the network of the process `holder`."""
     return (
         f"link add v{number} type veth peer name p{number}",
         f"link set v{number} master {BRIDGE} up",
@@ -65,6 +65,6 @@ def wake_on_children() -> int:
 
 
 def sleep_through_children() -> None:
-    """In a fork of one that wakes on children, which has children of its own."""
+    """Stop waking on children, in the fork of a process that wakes on them."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -75,12 +75,12 @@ def best_tier() -> Tier:
 
 
 def programs() -> str:
-    """Where `ip` and `nft` are looked for: an ordinary user's PATH lacks the second half."""
+    """Return the PATH to look for `ip` and `nft`: an ordinary user's lacks the second half."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def _tier_named(name: str) -> Tier:
-    """Never another one: what was to be kept apart would not be."""
+    """Return this tier and no other: what must be isolated would not be."""
     found = next((tier for tier in TIERS if tier.name == name), None)
     if found is None:
         allowed = ", ".join(tier.name for tier in TIERS)
@@ -94,7 +94,7 @@ def _tier_named(name: str) -> Tier:
 
 
 def _best_that_works() -> Tier:
-    """Where it is the last one, its words say what kept this machine from the one before."""
+    """Return the best tier that works; the words of the last one say what rules out the one before."""
     obstacle = ""
     for tier in TIERS[:-1]:
         obstacle = tier.obstacle()

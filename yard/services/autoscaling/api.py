@@ -76,7 +76,7 @@ def _check_sizes(parameters: Parameters) -> None:
 
 
 def _arguments(parameters: Parameters) -> dict[str, Any]:
-    """As moto's own handler reads them."""
+    """Read the arguments as moto's own handler does."""
     given = parameters.get
     return {
         "name": parameters["AutoScalingGroupName"],
@@ -141,7 +141,7 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
 
 
 def _instance(group: Any, version: Any) -> dict[str, Any]:
-    """Only the first interface: the others of an EFA type have no address that anybody here could reach."""
+    """Keep only the first interface: nobody here could reach the others of an EFA type."""
     listed = version.data.get("NetworkInterfaces") or []
     first: Mapping[str, Any] = next((each for each in listed if int(each.get("DeviceIndex", 0)) == 0), {})
     subnet = group.vpc_zone_identifier.split(",")[0] if group.vpc_zone_identifier else None
@@ -166,7 +166,7 @@ def _placement(version: Any) -> Mapping[str, Any]:
 
 
 def _give_address(instance: Any) -> None:
-    """Where hosts have no network of their own, they are at addresses of this machine."""
+    """Give hosts without a network of their own addresses of this machine."""
     if reconciler.are_kept() and not best_tier().isolated:
         interface = instance.nics[0]
         interface.private_ip_address = loopback(interface.private_ip_address)

@@ -137,7 +137,7 @@ class Running:
                 job_store.set_status(self.job, "RUNNING")
 
     def exited(self, node: NodeRun, event: NodeEvent) -> None:
-        """Only the main node's end is the job's. Batch then ends the others, as it ends any container."""
+        """End the job if this is the main node; Batch then ends the other nodes."""
         with job_store.changed:
             node.exit_code, node.stopped_at = event.code, job_store.now_ms()
             job_store.changed.notify_all()

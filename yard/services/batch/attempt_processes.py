@@ -49,7 +49,7 @@ class AttemptProcesses:
             )
 
     def events(self) -> Iterator[NodeEvent]:
-        """Until the last node has ended, or the cluster is gone."""
+        """Yield events until the last node has ended or the cluster's process is gone."""
         while self._alive:
             try:
                 data, descriptors, _, _ = socket.recv_fds(self._socket, LARGEST_EVENT, _DESCRIPTORS)

@@ -67,12 +67,12 @@ def queue_of(job: BatchJob) -> Any:
 
 
 def vcpus(job: BatchJob) -> int:
-    """Of all its nodes."""
+    """Return the vCPUs of all nodes together."""
     return sum(overrides.resource(each, "VCPU", "vcpus") for each in containers(job))
 
 
 def memory_need(job: BatchJob) -> Need:
-    """What it takes of this machine. What runs without a launcher counts as its node alone."""
+    """Return what the job takes of this machine; a node without a launcher counts as one process."""
     return Need(nodes=job.nodes, ranks=sum(map(_ranks, containers(job))))
 
 
@@ -99,7 +99,7 @@ def _used(environment_arn: str) -> int:
 
 
 def _has_instance(job: BatchJob, environment: Any) -> bool:
-    """Whether one of its instance types is large enough; those that the catalogue lacks are."""
+    """Return True if one of the instance types is large enough; unknown types are."""
     known = {each.name: each for each in instance_types()}
     names: Iterable[str] = (environment.compute_resources or {}).get("instanceTypes") or ["optimal"]
     if any(name not in known for name in names):

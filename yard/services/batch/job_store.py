@@ -17,7 +17,7 @@ def now_ms() -> int:
 
 
 def find(job_id: str) -> BatchJob | None:
-    """By the id of a job, of a child of an array, or of a node."""
+    """Find a job by its id, or by that of a child of an array or of a node."""
     return jobs.get(job_id.partition("#")[0])
 
 

@@ -33,7 +33,7 @@ def node_properties(definition: Properties, submit: Properties) -> dict[str, Any
 
 
 def container_of_node(properties: Properties, submit: Properties, node: int) -> Container:
-    """Of ranges that lie in each other the narrower counts, and overrides apply to the nodes they name."""
+    """Return the node's container: the narrowest range counts, with the overrides that name it."""
     count = properties["numNodes"]
     holding = [
         group for group in properties["nodeRangeProperties"] if _holds(group["targetNodes"], node, count)
@@ -50,7 +50,7 @@ def single_container(definition: Properties, submit: Properties) -> Container:
 
 
 def command(container: Properties, definition: Properties, submit: Properties) -> list[str]:
-    """With `Ref::name` replaced by the parameter of that name, where there is one."""
+    """Return the command with each `Ref::name` replaced by the parameter of that name, if any."""
     parameters = {**definition.get("parameters", {}), **(submit.get("parameters") or {})}
     words = container.get("command", [])
     return [parameters.get(word[5:], word) if word.startswith("Ref::") else word for word in words]

@@ -31,7 +31,7 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What the nodes of one attempt have in common."""
+    """Holds what the nodes of one attempt share."""
 
     job: BatchJob
     attempt: JobAttempt
@@ -111,13 +111,13 @@ def _place(stage: Stage, index: int) -> NodePosition:
 
 
 def _hostname(address: str, region: str) -> str:
-    """As EC2 names instances by their address."""
+    """Name the node after its address, as EC2 does."""
     domain = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
     return f"ip-{address.replace('.', '-')}.{domain}"
 
 
 def _hosts(nodes: Sequence[Node]) -> str:
-    """In place of the network's DNS. torch looks up mapped addresses too."""
+    """Write /etc/hosts, in place of the network's DNS; torch looks up mapped addresses too."""
     lines = ["127.0.0.1 localhost", "::1 localhost"]
     for node in nodes:
         address, name = node["address"].partition("/")[0], node["hostname"]
@@ -127,13 +127,13 @@ def _hosts(nodes: Sequence[Node]) -> str:
 
 
 def _argv(command: Sequence[str]) -> list[str]:
-    """Without one an image runs its own command, which the yard has not: nothing is done, and that well."""
+    """Return the command; without one, which would run the image's own, return one that does nothing."""
     words = list(command) or ["true"]
     return [interpreter(), *words[1:]] if words[0] in PYTHONS else words
 
 
 def _without_mounts(node: Node) -> Node:
-    """Nothing can be mounted: where paths of mounts are said, the folders behind them stand instead."""
+    """Replace the paths of mounts by the folders behind them, where nothing can be mounted."""
 
     def replaced(text: str) -> str:
         for source, target in reversed(node["mounts"]):

@@ -18,13 +18,13 @@ UPDATE_ONLY = frozenset({"UpdateToLatestImageVersion"})
 
 
 def first_resources(scope: ResourceScope) -> dict[str, Any] | None:
-    """Without what speaks of updates alone."""
+    """Return the compute resources without what speaks of updates alone."""
     given = scope.properties.get("ComputeResources")
     return given and {name: value for name, value in given.items() if name not in UPDATE_ONLY}
 
 
 def changed_resources(scope: ResourceScope) -> dict[str, Any] | None:
-    """What UpdateComputeEnvironment takes of the compute resources; the rest cannot change in place."""
+    """Return what UpdateComputeEnvironment takes; the other compute resources cannot change in place."""
     given = scope.properties.get("ComputeResources")
     if given is None or given == scope.before.get("ComputeResources"):
         return None

@@ -11,7 +11,7 @@ HOST_GONE = "Host EC2 (instance {instance}) terminated."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerExit:
-    """How the main node's container ended; what is None was not said."""
+    """Tells how the main node's container ended; a field that is None was not reported."""
 
     status_reason: str
     exit_code: int | None

@@ -89,7 +89,7 @@ def _depend(job: BatchJob) -> None:
 
 
 def _dependencies(job: BatchJob) -> list[BatchJob]:
-    """Of a child of an array: N_TO_N waits for its like in the other array, SEQUENTIAL for the one before."""
+    """List what the job waits for: N_TO_N means the other array's twin, SEQUENTIAL the child before."""
     found = []
     for each in job.submit.get("dependsOn", ()):
         other = job_store.find(each["jobId"]) if "jobId" in each else None
@@ -114,7 +114,7 @@ def _sum_up(job: BatchJob) -> None:
 
 
 def _place(job: BatchJob) -> bool:
-    """Whether it was started, or cancelled; else it waits with the reason for it."""
+    """Return True if the job was started or cancelled; otherwise it waits, with the reason."""
     verdict = capacity.place(job)
     if verdict.environment is not None:
         if memory.promises.admit(job.id, capacity.memory_need(job)):
@@ -131,7 +131,7 @@ def _place(job: BatchJob) -> bool:
 
 
 def _is_over_time(job: BatchJob, reason: str) -> bool:
-    """By the queue's time limit for this reason, where it has one."""
+    """Return True if the job has waited past its queue's time limit for this reason, if it has one."""
     assert job.blocked_since is not None, "a job that waits with a reason does so since some time"
     waited_s = time.monotonic() - job.blocked_since
     limits = getattr(capacity.queue_of(job), "state_time_limits", [])

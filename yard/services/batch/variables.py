@@ -21,7 +21,7 @@ DROPPED = frozenset({"SLIPWAY_ACCELERATOR", "SLIPWAY_ACCELERATORS", "SLIPWAY_EFA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePosition:
-    """Where in its job a container stands."""
+    """Tells which container of its job this is."""
 
     job_id: str  # with #node or :index
     attempt: int
@@ -52,7 +52,7 @@ def _of_machine() -> dict[str, str]:
 
 
 def _of_role(region: str, endpoint: str) -> dict[str, str]:
-    """In place of the task role's credentials: a key that opens AWS and not the yard's controls."""
+    """Return a key that opens AWS but not the yard's controls, in place of the task role's credentials."""
     key = keys.issue()
     return {
         "AWS_ENDPOINT_URL": endpoint,

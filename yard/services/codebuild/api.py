@@ -68,7 +68,7 @@ def _update_project(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _batch_get_projects(parameters: Parameters, region: str) -> dict[str, Any]:
-    """By name or by ARN."""
+    """Find projects by name or by ARN."""
     asked = {wanted: _projects.get((region, wanted.rpartition("/")[2])) for wanted in parameters["names"]}
     missing = [wanted for wanted, project in asked.items() if project is None]
     return {"projects": [project for project in asked.values() if project], "projectsNotFound": missing}

@@ -35,7 +35,7 @@ class CodeBuildFailed(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Build:
-    """What BatchGetBuilds shows, changed by the thread that runs the build."""
+    """Holds what BatchGetBuilds shows; the thread that runs the build changes it."""
 
     region: str
     facts: dict[str, Any]

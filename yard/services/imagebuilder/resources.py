@@ -54,7 +54,7 @@ PIPELINE_PROPERTIES = (
 
 
 def latest(part: str) -> Expression:
-    """Where a recipe may refer to "the newest of this version": x for what may rise."""
+    """Refer to the newest version that fits, with x for each number that may rise."""
     kept = {"Arn": 0, "Major": 1, "Minor": 2, "Patch": 3}[part]
 
     def arn(scope: ResourceScope) -> str:
@@ -82,7 +82,7 @@ def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiR
 
 
 def configuration(kind: str, *changeable: str) -> ApiResource:
-    """What its update call writes anew as a whole."""
+    """Describe a configuration, which its update call replaces as a whole."""
     parameter = f"{kind}Arn"
     which: dict[str, Any] = {parameter: ID}
     write = shaped(f"update_{snake(kind)}", **which)

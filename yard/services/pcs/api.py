@@ -122,7 +122,7 @@ def _uses(other: StoredRecord, record: StoredRecord) -> bool:
 
 
 def _named(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord:
-    """By name or by id, within its cluster."""
+    """Find by name or by id, within the cluster."""
     wanted = parameters[f"{kind.member}Identifier"]
     cluster = _cluster_of(kind, parameters, region)
     for record in _store.of_kind(kind.noun, region, cluster.arn if cluster else ""):

@@ -41,7 +41,7 @@ def read_launch_template(scope: ResourceScope) -> dict[str, str]:
 
 
 def scheduler_version(scope: ResourceScope) -> dict[str, str] | None:
-    """Of the scheduler only the version can change, and PCS refuses one that does not."""
+    """Return the version, the only part of the scheduler that can change; PCS refuses the same one again."""
     old, new = scope.before.get("Scheduler"), scope.properties["Scheduler"]
     return None if old == new else {"version": new["Version"]}
 

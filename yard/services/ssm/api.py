@@ -58,7 +58,7 @@ def _send(parameters: Parameters, region: str) -> Answer:
 
 
 def _document(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
-    """As it is deployed now; ARNs name it, too."""
+    """Find the document as it is deployed now, by name or ARN."""
     from moto.ssm.models import ssm_backends
 
     name = parameters["DocumentName"].rpartition("document/")[2]

@@ -52,7 +52,7 @@ class DocumentStep:
 
 
 def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> list[DocumentStep]:
-    """What is to be run; raises ApiError for parameters that the document does not allow."""
+    """List the steps to run; raise ApiError for parameters that the document does not allow."""
     if document.get("schemaVersion") not in ("2.0", "2.2"):
         raise ApiError("InvalidDocument", "the yard runs documents of schema 2.2 (and 2.0) only")
     declared = document.get("parameters") or {}
@@ -135,7 +135,7 @@ def _interpreter(text: str) -> tuple[str, ...]:
 
 
 def _expanded(template: Any, values: Values) -> Any:
-    """As the agent does: text in the place of text, and a list where nothing else stands beside it."""
+    """Expand parameters as the agent does: text into text, and a list only where it stands alone."""
     if isinstance(template, list):
         found = [_expanded(each, values) for each in template]
         return [line for each in found for line in (each if isinstance(each, list) else [each])]

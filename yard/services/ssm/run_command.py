@@ -147,7 +147,7 @@ def _holder(invocation: Invocation) -> str:
 
 
 def _await_memory(invocation: Invocation) -> None:
-    """Until the machine can hold it, or it is cancelled; who asks is told what it waits for."""
+    """Wait until the machine has the memory or the command is cancelled, and say what it waits for."""
     command, output = invocation.command, invocation.outcomes[0].output
     while command.need and not memory.promises.admit(_holder(invocation), command.need):
         invocation.details, output["stderr"] = DELAYED, memory.WAITS.encode()

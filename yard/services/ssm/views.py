@@ -86,7 +86,7 @@ def _outcome(one: Invocation, step: str | None) -> StepOutcome:
 
 
 def _times(outcome: StepOutcome) -> Answer:
-    """Empty until there is something to say."""
+    """Return the times, each "" until it is known."""
     started, ended = outcome.started_at, outcome.ended_at
     if started is None:
         return {"ExecutionStartDateTime": "", "ExecutionEndDateTime": "", "ExecutionElapsedTime": ""}

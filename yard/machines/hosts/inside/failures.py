@@ -14,7 +14,7 @@ class Failures:
 
     @property
     def words(self) -> str:
-        """Empty where nothing failed."""
+        """List the failures in words; return "" if nothing failed."""
         return "; ".join(dict.fromkeys(self._said))
 
     def step(self, argv: Sequence[str], code: int) -> None:
@@ -28,7 +28,7 @@ class Failures:
         self._said.append(f"{name} ends as soon as it starts, with {code}; what it said: slipway yard logs")
 
     def has(self, program: str, *others: str) -> bool:
-        """Whether one of them is there; if not, it is remembered under the first name."""
+        """Return True if one of the programs is there; if not, remember the first name as missing."""
         path = self._plan["environment"]["PATH"]
         if any(shutil.which(each, path=path) for each in (program, *others)):
             return True
@@ -36,6 +36,6 @@ class Failures:
         return False
 
     def look_for_programs(self) -> None:
-        """That no step and no unit starts, but jobs need."""
+        """Look for programs that jobs need although no step and no unit starts them."""
         for names in self._plan["programs"]:
             self.has(*names)

@@ -37,7 +37,7 @@ _DESCRIPTORS = 2
 
 
 def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
-    """Never returns."""
+    """Turn this process into the host's first one; it never returns."""
     output, log = os.pipe()
     try:
         tree.enter(plan)
@@ -103,14 +103,14 @@ class Init:
             os.close(each)
 
     def signal(self, order: Mapping[str, Any], _descriptors: Sequence[int]) -> None:
-        """To the command and all that it started, but for what has left its process group."""
+        """Signal the command and all that it started, except what left its process group."""
         for process, name in self.commands.items():
             if name == order["id"]:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process, order["signal"])
 
     def shut_down(self, _order: Mapping[str, Any], _descriptors: Sequence[int]) -> NoReturn:
-        """What a terminated instance hears: all processes get SIGTERM, and a little time."""
+        """Do as a terminated instance does: send SIGTERM to all processes, and give them a little time."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
         self._wait_for_all()
@@ -249,7 +249,7 @@ def _execute(argv: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def _listen(address: tuple[str, int]) -> socket.socket:
-    """In this host's network; the yard answers what comes in here."""
+    """Listen in this host's network; the yard answers what comes in here."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(address)

@@ -77,7 +77,7 @@ class NetworkProcess:
         _set_firewall(self._holder(number), order["rules"])
 
     def kill(self, number: int, _order: Mapping[str, Any], _link: int) -> None:
-        """As when the power fails: the host's first process takes all others with it."""
+        """Kill a host as a power failure does: its first process takes all others with it."""
         if number in self.holders.values() and self.first[number]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.first[number], signal.SIGKILL)
@@ -154,7 +154,7 @@ def _joins(holder: int) -> Callable[[], None]:
 
 
 def _close_all_but(*kept: int) -> None:
-    """What belongs to the network, and to other hosts, is none of this host's."""
+    """Close the descriptors that belong to the network and to other hosts."""
     last = 2
     for each in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
         os.closerange(last + 1, each)

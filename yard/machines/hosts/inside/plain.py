@@ -39,7 +39,7 @@ class PlainInit(init.Init):
         self.end()
 
     def end(self) -> NoReturn:
-        """Nothing takes the others with it, so each is looked for."""
+        """Find and kill each process; without a PID namespace none takes the others with it."""
         while left := processes.descendants(os.getpid()):
             processes.kill_all(left)
             self._wait_for_all()

@@ -101,7 +101,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _make_read_only(path: Path) -> None:
-    """What the mount forbids only root could allow; the numbers of statvfs are those of mount."""
+    """Remount read-only and keep the mount's other flags, which only root could lift."""
     kept = os.statvfs(path).f_flag & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC)
     kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | kept)
 
@@ -136,7 +136,7 @@ def _settings(root: Path, plan: Plan) -> None:
 
 
 def settle(plan: Plan) -> None:
-    """What is in the files when the host begins to boot."""
+    """Write the files that are there when the host begins to boot."""
     for path in plan["removed"]:
         _remove(Path(path))
     for path, mode in plan["modes"].items():

@@ -64,7 +64,7 @@ def steps(found: UserData) -> list[tuple[str, ...]]:
 
 
 def told(found: UserData) -> Mapping[str, Any]:
-    """What user data tells a node of ours; nothing for another machine."""
+    """Return what user data tells a node of ours; nothing for other machines."""
     try:
         said = json.loads(found.files.get(NODE_FILE, {}).get("text") or "{}")
     except ValueError:
@@ -73,7 +73,7 @@ def told(found: UserData) -> Mapping[str, Any]:
 
 
 def programs(found: UserData) -> list[tuple[str, ...]]:
-    """What jobs on this host start, each by the names that it may have: the first is what people call it."""
+    """Return the programs that jobs on this host start, each by its possible names, best known first."""
     mpi = MPIS.get(str(told(found).get("mpi")))
     return [(mpi.programs[-1], *mpi.programs)] if mpi else []
 

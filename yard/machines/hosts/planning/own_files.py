@@ -81,7 +81,7 @@ def plan(tier: Tier) -> dict[str, Any]:
 
 
 def _is_apart(path: Path) -> bool:
-    """On another file system than /, or where a host has a folder of its own: an overlay hides both."""
+    """Return True if an overlay would hide the path: it is on another file system, or a host has its own."""
     if any(Path(hidden) in path.parents for hidden in _HIDDEN):
         return True
     return any(os.path.ismount(each) for each in (path, *path.parents[:-1]))

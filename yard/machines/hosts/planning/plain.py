@@ -36,7 +36,7 @@ SetEnv {variables}
 
 
 def loopback(address: str) -> str:
-    """Where a host of this address is found here: 10.30.0.5 at 127.30.0.5."""
+    """Return where this machine reaches a host of this address: 10.30.0.5 at 127.30.0.5."""
     return f"127.{address.partition('.')[2]}"
 
 

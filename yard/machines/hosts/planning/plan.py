@@ -44,7 +44,7 @@ def write(instance: HostInstance, tier: Tier, firewall: str) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """What the yard must know of a host that is no machine of its own."""
+    """Holds what the yard must know of a host without isolation."""
 
     file: Path
     metadata: socket.socket
@@ -85,7 +85,7 @@ def port() -> int:
 
 
 def environment() -> dict[str, str]:
-    """Of everything that runs on a host: only the endpoint is not as on AWS."""
+    """Return the environment of everything on a host; only the endpoint differs from AWS."""
     return {
         "PATH": PATH,
         "HOME": "/root",
@@ -143,7 +143,7 @@ def _tree(instance: HostInstance, tier: Tier) -> Plan:
 
 
 def _names(instance: HostInstance) -> Plan:
-    """In place of the VPC's DNS a host knows itself; the others are the cluster's to tell."""
+    """Write the host's own names, in place of the VPC's DNS; the cluster tells it the others'."""
     names = f"{instance.hostname} {instance.name}"
     hosts = (
         f"127.0.0.1 localhost\n::1 localhost\n{instance.address} {names}\n::ffff:{instance.address} {names}\n"
@@ -157,7 +157,7 @@ def _names(instance: HostInstance) -> Plan:
 
 
 def _variables() -> Plan:
-    """For whoever comes in by ssh, and for tools that start without an environment."""
+    """Write the variables for ssh sessions, and for tools that start without an environment."""
     endpoint = environment()["AWS_ENDPOINT_URL"]
     return {
         "/etc/ssh/sshd_config.d/00-yard.conf": {

@@ -33,7 +33,7 @@ def reset() -> None:
 
 
 def find(wanted: str, region: str) -> Definition | None:
-    """By ARN, by name:revision, or by name: then the newest that is active."""
+    """Find a definition by ARN, by name:revision, or by name, which means the newest active one."""
     name, _, revision = wanted.rpartition("/")[2].partition(":")
     with _lock:
         revisions = _definitions.get((region, name), [])

@@ -43,7 +43,7 @@ def _have_all_ended() -> bool:
 
 
 def kill_node(text: str, node: int) -> str:
-    """As a machine that dies: no signal is heard, and nobody is told. Returns the name of the job."""
+    """Kill the node as a power failure would, and return the name of its job."""
     with job_store.changed:
         job = _running(text)
         if not 0 <= node < job.nodes:
@@ -85,7 +85,7 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _view(wanted: str, region: str) -> list[dict[str, Any]]:
-    """None of a job or node that is not there."""
+    """Return the details of a job or node, or None if it does not exist."""
     identifier, _, node = wanted.rpartition("/")[2].partition("#")
     job = job_store.find(identifier)
     if job is None or job.region != region:

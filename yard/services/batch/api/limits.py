@@ -19,7 +19,7 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """Of the value at `path`, where [] means each item: its pattern, its range, its number of items."""
+    """Limits the value at `path` ([] means each item): its pattern, its range or its number of items."""
 
     path: str
     pattern: str = ""

@@ -14,7 +14,7 @@ ALL_STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEE
 
 
 def detail(job: BatchJob, node: int | None = None) -> View:
-    """Of the whole job, or of one of its nodes."""
+    """Return DescribeJobs' details of the whole job, or of one of its nodes."""
     found = {
         **_basics(job),
         "jobId": _id(job, node),
@@ -99,14 +99,14 @@ def _environment(job: BatchJob) -> View:
 
 
 def _outcome(run: NodeRun | None) -> View:
-    """Of a host that is gone nothing more is known than that."""
+    """Return how the container ended; of a lost host no more is known than that."""
     if run is None:
         return {}
     return _present({"exitCode": run.exit_code, "reason": run.reason, "logStreamName": run.stream or None})
 
 
 def _attempt(attempt: JobAttempt, job: BatchJob, node: int | None) -> View:
-    """Of a whole multi-node job without a container: what one did is with its node."""
+    """Return the attempt; that of a multi-node job has no container, for each node shows its own."""
     found: View = {
         "startedAt": attempt.started_at,
         "stoppedAt": attempt.stopped_at,

@@ -78,7 +78,7 @@ class NodeProcesses:
         return start
 
     def _hold(self, spec: Mapping[str, Any], go: int, told: int, log: int) -> NoReturn:
-        """In the fork. A PID namespace holds the children of its maker, so one process stands between."""
+        """Hold the node, in the fork: a PID namespace needs a process between its maker and its children."""
         code = 1
         with contextlib.suppress(OSError):
             code = self._hold_first(spec, go, told, log)

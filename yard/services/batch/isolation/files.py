@@ -59,7 +59,7 @@ def _mirror(real: Path, copy: Path, hidden: frozenset[Path]) -> None:
 
 
 def _keep(root: Path, path: str) -> None:
-    """What the node needs and its own /tmp hides: the checkout, say."""
+    """Keep what the node needs and its own /tmp would hide, such as the checkout."""
     if any(Path(own) in Path(path).parents for own in _OWN):
         _bind(path, _folder(root, path))
 

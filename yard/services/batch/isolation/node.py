@@ -21,7 +21,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signa
 
 
 def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket, log: int) -> NoReturn:
-    """Never returns: it ends with the exit code of the command."""
+    """Run the command and exit with its code; never return."""
     descriptors = []
     if plan["isolated"]:
         files.enter(node, plan["keep"], plan["home"])

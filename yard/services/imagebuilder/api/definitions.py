@@ -144,7 +144,7 @@ def _get(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, An
 
 
 def _update(kind: RecordKind, parameters: Parameters, _region: str) -> dict[str, Any]:
-    """What is left out is taken away: an update writes the resource anew."""
+    """Write the whole resource again: an update removes what it leaves out."""
     record = _named(kind, parameters)
     _check_references(parameters)
     store.change(record, kept(parameters, kind.arn_name))
@@ -212,7 +212,7 @@ def _answer(kind: RecordKind, arn: str, parameters: Parameters) -> dict[str, Any
 
 
 def _check_references(parameters: Parameters) -> None:
-    """What a resource is made of must be there; what AWS or the marketplace owns is taken on trust."""
+    """Check that references exist; what AWS or the marketplace owns is not checked."""
     for reference in _references(kept(parameters)):
         if not any(refers(reference, record.arn) for record in store.everything()):
             raise ApiError("InvalidParameterValueException", f"there is no '{reference}'")

@@ -151,7 +151,7 @@ def _progress(bake: Bake) -> dict[str, Any]:
 
 
 def image(parameters: Parameters) -> StoredRecord:
-    """By its build version, or by its version: the newest build then."""
+    """Find an image by its build version, or by its version, which means the newest build."""
     arn = parameters["imageBuildVersionArn"]
     found = [known for known in bakes if refers(arn, known)]
     record = store.at(max(found, key=_numbers_of_build)) if found else None
@@ -210,7 +210,7 @@ def _cancel(parameters: Parameters, _region: str) -> dict[str, Any]:
 
 
 def _delete(parameters: Parameters, _region: str) -> dict[str, Any]:
-    """Of Image Builder's record only: the AMI stays."""
+    """Delete Image Builder's record; the AMI stays."""
     record = image(parameters)
     if not bakes[record.arn].is_final:
         raise ApiError("ResourceInUseException", f"{record.arn} is {bakes[record.arn].status}")

@@ -59,7 +59,7 @@ def _bake(bake: Bake) -> None:
 
 
 def _fail(bake: Bake, error: Exception) -> str:
-    """How the bake ends."""
+    """Record why the bake failed or that it was cancelled."""
     during = bake.status
     _close(bake)
     if bake.plan.cancelled.is_set() or isinstance(error, Cancelled):
@@ -89,7 +89,7 @@ def _context(bake: Bake, error: Exception, during: str) -> dict[str, Any]:
 
 
 def _close(bake: Bake) -> None:
-    """What did not run will not run."""
+    """Mark the steps that did not run as never to run."""
     ended = "CANCELLED" if bake.plan.cancelled.is_set() else "SKIPPED"
     for run in bake.workflows:
         for step in run.steps:

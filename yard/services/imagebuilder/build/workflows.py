@@ -24,7 +24,7 @@ from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachin
 
 @dataclass(slots=True, kw_only=True)
 class BakeContext:
-    """What the steps of one bake share."""
+    """Holds what the steps of one bake share."""
 
     bake: Bake
     log: BakeLog

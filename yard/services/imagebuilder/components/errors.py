@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class BadDocument(Exception):
-    """What is wrong with it, for whoever wrote it."""
+    """Tells the author of a document what is wrong with it."""

@@ -21,7 +21,7 @@ MOST_REBOOTS = 3
 
 @dataclass(kw_only=True, eq=False)
 class ComponentStepFailed(Exception):
-    """In the words of GetImage's failureContext."""
+    """Says in the words of GetImage's failureContext which step failed."""
 
     component: str
     phase: str

@@ -18,7 +18,7 @@ _INDEX = re.compile(r"^(\w[\w-]*)\[(\d+)\]$")
 
 
 class Variables:
-    """What can be named in one component, growing as its steps run."""
+    """Holds what one component can refer to; it grows as steps run."""
 
     def __init__(self, document: Document, given: Mapping[str, str]) -> None:
         unknown = [name for name in given if name not in document.defaults]

@@ -40,7 +40,7 @@ class NoBase(Exception):
 
 
 def cache() -> Path:
-    """Where XDG's rules put what can be made again."""
+    """Return the folder for what can be made again, following the XDG specification."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "slipway" / "machine-images"
 

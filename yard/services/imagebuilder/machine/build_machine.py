@@ -70,7 +70,7 @@ class BakedMachine:
         say(f"a root file system of {archive.name} stands in for the parent image")
 
     def run(self, order: Order, timeout_seconds: float, say: Say) -> Done:
-        """What the order's program prints is said line by line, as it comes."""
+        """Run the order, and report its program's output line by line as it comes."""
         downloads.fetch(order.downloads, self.folder / "run/slipway/downloads", self._region)
         with self._archives() as shared:
             plan = self.folder / "plan.json"
@@ -78,7 +78,7 @@ class BakedMachine:
             return self._follow(plan, timeout_seconds, say)
 
     def seal(self) -> None:
-        """What must not be in an image goes, and what a machine makes anew when it first starts."""
+        """Remove secrets, and what every machine makes itself when it first starts."""
         for pattern in SECRETS:
             for path in self.root.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -89,7 +89,7 @@ class BakedMachine:
             machine_id.write_text("", encoding="ascii")
 
     def start_test(self, say: Say) -> None:
-        """From here on the root stays as it is: what steps write lies over it, and goes with the machine."""
+        """Freeze the root: what test steps write lies over it, and goes with the machine."""
         self._is_test = True
         self._prepare()
         if (self.root / "usr/bin/ssh-keygen").exists():  # on AWS cloud-init does it
@@ -200,6 +200,6 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """What the steps may know: where our code is, and no secret of the yard."""
+    """Return what the steps may know: where our code is, and no secret of the yard."""
     kept = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
     return {**kept, "PYTHONPATH": str(CHECKOUT)}

@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 60  # without a byte
 
 
 class WrongDownload(Exception):
-    """What came is not what the component names."""
+    """Tells that a download differs from what the component names."""
 
 
 def fetch(downloads: Sequence[Download], folder: Path, region: str) -> None:

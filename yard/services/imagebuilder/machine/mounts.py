@@ -82,7 +82,7 @@ def _folder(root: Path, name: str) -> Path:
 
 
 def _name_servers(resolver: str) -> None:
-    """Where /etc/resolv.conf is a link (into /run, mostly) its end is written; else the file is bound."""
+    """Bind resolv.conf, or, if it is a link (mostly into /run), write the file that it points to."""
     if RESOLVER.is_symlink():
         end = Path(os.path.realpath(RESOLVER))
         end.parent.mkdir(parents=True, exist_ok=True)

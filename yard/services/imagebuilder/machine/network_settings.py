@@ -43,7 +43,7 @@ def prepare(run: Path) -> list[tuple[str, str]]:
 
 
 def environment() -> dict[str, str]:
-    """Of every step. systemctl then enables units, and starts none: there is no systemd that runs."""
+    """Return the environment of every step, in which systemctl enables units but starts none."""
     certificates = dict.fromkeys(CERTIFICATES, f"{INSIDE}/ca.crt")
     proxies = {name: os.environ[name] for name in PROXIES if os.environ.get(name)}
     pip = {
@@ -69,7 +69,7 @@ def _copy(source: Path, target: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _pip_settings() -> Mapping[str, str]:
-    """Of files and of the environment, which comes last and wins, as pip itself reads them."""
+    """Read pip's settings from files and then from the environment, which wins, as pip does."""
     asked = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     )
