@@ -1,11 +1,13 @@
 """The static half of the launch contract: what every backend tells the launchers of a job.
 
 containers/runtime/contract/launchers.py reads the other half where the launcher runs. A fact that containers
-should know is one line of `launch_environment`, and a field of containers/runtime/contract/contract.py.
+should know is one line of `launch_environment`, a field of containers/runtime/contract/contract.py, and a
+name in variables.py beside it.
 """
 
 from __future__ import annotations
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.catalogue.accelerators import family_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import Problem
@@ -18,21 +20,21 @@ SETTING_OPTION = "--set"
 
 def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
     mount = target.file_system_mount
-    variables = {
+    told = {
         **_hardware(job, target),
         "AWS_REGION": target.region,  # a container on EC2 is told none
-        "SLIPWAY_ACCOUNT": target.account,
-        "SLIPWAY_JOB": name,
-        "SLIPWAY_NODES": str(job.nodes),
-        "SLIPWAY_RESUME_AFTER_SIGNALS": "1",  # a rank that crashed is tried again, one out of memory is not
-        "SLIPWAY_TIMEOUT_SECONDS": str(timeout_seconds(job, target)),
-        "SLIPWAY_DATA": _place("--data", job.data, target, default="data"),
-        "SLIPWAY_CHECKPOINTS": _place(
+        variables.ACCOUNT: target.account,
+        variables.JOB: name,
+        variables.NODES: str(job.nodes),
+        variables.RESUME_AFTER_SIGNALS: "1",  # a rank that crashed is tried again, one out of memory is not
+        variables.TIMEOUT_SECONDS: str(timeout_seconds(job, target)),
+        variables.DATA: _place("--data", job.data, target, default="data"),
+        variables.CHECKPOINTS: _place(
             "--checkpoints", job.checkpoints, target, default=f"checkpoints/{name}"
         ),
-        "SLIPWAY_LOGS": f"{mount}/logs/{name}" if mount else None,
+        variables.LOGS: f"{mount}/logs/{name}" if mount else None,
     }
-    return {key: value for key, value in sorted(variables.items()) if value is not None}
+    return {key: value for key, value in sorted(told.items()) if value is not None}
 
 
 def setting_words(job: Job) -> list[str]:
@@ -80,10 +82,10 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
     family, accelerator = family_of(hardware), hardware.accelerator
     devices = accelerator.count if accelerator else 0
     return {
-        "SLIPWAY_ACCELERATOR": family.files if family else None,
-        "SLIPWAY_ACCELERATORS": str(devices) if family else None,
-        "SLIPWAY_EFA_INTERFACES": str(target.efa_interfaces),
-        "SLIPWAY_PROCESSES_PER_NODE": str(job.processes_per_node or devices or 1),
+        variables.ACCELERATOR: family.files if family else None,
+        variables.ACCELERATORS: str(devices) if family else None,
+        variables.EFA_INTERFACES: str(target.efa_interfaces),
+        variables.PROCESSES_PER_NODE: str(job.processes_per_node or devices or 1),
     }
 
 

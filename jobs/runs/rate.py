@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.run import AnyFound
@@ -23,7 +24,6 @@ from slipway.jobs.runs.curve import Point, points
 from slipway.jobs.runs.logs import Wanted, follow_lines
 
 WARM_UP_STEPS = 10  # of every attempt
-_PROCESSES = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells them
 LEAST_STEPS = 20  # after that: fewer say little
 
 
@@ -145,7 +145,7 @@ def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:
 def processes_of(detail: Mapping[str, Any]) -> int | None:
     """What the launchers were told."""
     for name, value in _variables(detail):
-        if name == _PROCESSES and value.isdecimal() and int(value):
+        if name == variables.PROCESSES_PER_NODE and value.isdecimal() and int(value):
             return int(value)
     return None
 

@@ -1,7 +1,8 @@
 """What every training process may ask, whoever started it: rank, world, where data and checkpoints lie.
 
-A new fact is one field here and one row of _VARIABLES. The backend gives the static half as SLIPWAY_*
-variables; launchers.py reads the dynamic half (my rank, the main address) from whatever the launcher sets.
+A new fact is one field here, one row of _VARIABLES and a name in variables.py. The platform gives the static
+half as SLIPWAY_* variables; launchers.py reads the dynamic half (my rank, the main address) from whatever the
+launcher sets.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.containers.runtime import values
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.values import InvalidContract
 
 # Where each field travels. The upper names are what torch.distributed's env:// and DeepSpeed read.
@@ -20,17 +22,17 @@ _VARIABLES: Mapping[str, str] = {
     "local_world": "LOCAL_WORLD_SIZE",
     "main_address": "MASTER_ADDR",
     "main_port": "MASTER_PORT",
-    "job": "SLIPWAY_JOB",
-    "run": "SLIPWAY_RUN",
-    "attempt": "SLIPWAY_ATTEMPT",
-    "node": "SLIPWAY_NODE",
-    "nodes": "SLIPWAY_NODES",
-    "data": "SLIPWAY_DATA",
-    "checkpoints": "SLIPWAY_CHECKPOINTS",
-    "logs": "SLIPWAY_LOGS",
-    "account": "SLIPWAY_ACCOUNT",
-    "deadline": "SLIPWAY_DEADLINE",
-    "collective_seconds": "SLIPWAY_COLLECTIVE_SECONDS",
+    "job": variables.JOB,
+    "run": variables.RUN,
+    "attempt": variables.ATTEMPT,
+    "node": variables.NODE,
+    "nodes": variables.NODES,
+    "data": variables.DATA,
+    "checkpoints": variables.CHECKPOINTS,
+    "logs": variables.LOGS,
+    "account": variables.ACCOUNT,
+    "deadline": variables.DEADLINE,
+    "collective_seconds": variables.COLLECTIVE_SECONDS,
 }
 
 # torch waits 30 minutes (gloo) or 10 (NCCL) for a peer that is gone, and all nodes are paid for meanwhile.
@@ -81,26 +83,26 @@ class LaunchContract:
 
 def _decode(environment: Mapping[str, str]) -> dict[str, object]:
     world = values.whole(environment, "WORLD_SIZE", low=1, high=values.LARGEST_WORLD)
-    nodes = values.whole(environment, "SLIPWAY_NODES", low=1, high=world)
+    nodes = values.whole(environment, variables.NODES, low=1, high=world)
     local_world = values.whole(environment, "LOCAL_WORLD_SIZE", low=1, high=world)
-    collective_seconds = values.seconds(environment, "SLIPWAY_COLLECTIVE_SECONDS")
+    collective_seconds = values.seconds(environment, variables.COLLECTIVE_SECONDS)
     return {
-        "job": values.identifier(environment, "SLIPWAY_JOB"),
-        "run": values.identifier(environment, "SLIPWAY_RUN"),
-        "attempt": values.whole(environment, "SLIPWAY_ATTEMPT", low=1, high=values.LARGEST_ATTEMPT),
+        "job": values.identifier(environment, variables.JOB),
+        "run": values.identifier(environment, variables.RUN),
+        "attempt": values.whole(environment, variables.ATTEMPT, low=1, high=values.LARGEST_ATTEMPT),
         "rank": values.whole(environment, "RANK", high=world - 1),
         "local_rank": values.whole(environment, "LOCAL_RANK", high=local_world - 1),
         "local_world": local_world,
         "world": world,
-        "node": values.whole(environment, "SLIPWAY_NODE", high=nodes - 1),
+        "node": values.whole(environment, variables.NODE, high=nodes - 1),
         "nodes": nodes,
         "main_address": values.address(environment, "MASTER_ADDR"),
         "main_port": values.whole(environment, "MASTER_PORT", low=1, high=values.LARGEST_PORT),
-        "data": values.location(environment, "SLIPWAY_DATA"),
-        "checkpoints": values.location(environment, "SLIPWAY_CHECKPOINTS"),
-        "logs": values.location(environment, "SLIPWAY_LOGS"),
-        "account": values.account(environment, "SLIPWAY_ACCOUNT"),
-        "deadline": values.seconds(environment, "SLIPWAY_DEADLINE"),
+        "data": values.location(environment, variables.DATA),
+        "checkpoints": values.location(environment, variables.CHECKPOINTS),
+        "logs": values.location(environment, variables.LOGS),
+        "account": values.account(environment, variables.ACCOUNT),
+        "deadline": values.seconds(environment, variables.DEADLINE),
         "collective_seconds": collective_seconds or DEFAULT_COLLECTIVE_SECONDS,
     }
 

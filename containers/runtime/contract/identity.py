@@ -6,17 +6,18 @@ import hashlib
 from collections.abc import Mapping
 
 from slipway.containers.runtime import values
+from slipway.containers.runtime.contract import variables
 
 Environment = Mapping[str, str]
 
 DEFAULT_RUN = "local"
 
 # The first that is set. Batch's children of a multi-node job carry "#1", "#2" after the id they share.
-_RUN_IDS = ("SLIPWAY_RUN", "AWS_BATCH_JOB_ID", "SLURM_JOB_ID", "TRAINING_JOB_NAME", "SLIPWAY_JOB")
+_RUN_IDS = (variables.RUN, "AWS_BATCH_JOB_ID", "SLURM_JOB_ID", "TRAINING_JOB_NAME", variables.JOB)
 
 # Variable and what its first attempt is numbered.
 _ATTEMPTS = (
-    ("SLIPWAY_ATTEMPT", 1),
+    (variables.ATTEMPT, 1),
     ("AWS_BATCH_JOB_ATTEMPT", 1),
     ("SLURM_RESTART_COUNT", 0),
     ("TORCHELASTIC_RESTART_COUNT", 0),
@@ -34,7 +35,7 @@ def run(environment: Environment) -> str:
 
 
 def job(environment: Environment) -> str:
-    return values.identifier(environment, "SLIPWAY_JOB") if "SLIPWAY_JOB" in environment else run(environment)
+    return values.identifier(environment, variables.JOB) if variables.JOB in environment else run(environment)
 
 
 def attempt(environment: Environment) -> int:
@@ -49,4 +50,4 @@ def port(environment: Environment) -> int:
     differ."""
     digest = hashlib.sha256(f"{run(environment)}\0{attempt(environment)}".encode()).digest()
     derived = _FIRST_PORT + int.from_bytes(digest[:4], "big") % _PORTS
-    return values.whole(environment, "SLIPWAY_PORT", low=1, high=values.LARGEST_PORT, default=derived)
+    return values.whole(environment, variables.PORT, low=1, high=values.LARGEST_PORT, default=derived)

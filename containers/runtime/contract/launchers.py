@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from slipway.containers.runtime import values
-from slipway.containers.runtime.contract import identity
+from slipway.containers.runtime.contract import identity, variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.node_lists import (
     hosts_of_sagemaker,
@@ -150,7 +150,7 @@ def read_position(environment: Environment, machine: Machine | None = None) -> R
     nodes is wrong."""
     place = LAUNCHERS[detect(environment)].read(environment, machine or Machine())
     expected = values.whole(
-        environment, "SLIPWAY_NODES", low=1, high=values.LARGEST_WORLD, default=place.nodes
+        environment, variables.NODES, low=1, high=values.LARGEST_WORLD, default=place.nodes
     )
     if place.nodes != expected:
         raise InvalidContract(
@@ -163,7 +163,7 @@ def read_position(environment: Environment, machine: Machine | None = None) -> R
 def read_contract(environment: Environment, machine: Machine | None = None) -> LaunchContract:
     """Return the contract of this process, whoever started it: our launcher, torchrun, srun, mpirun or a
     person."""
-    if environment.keys() >= {"RANK", "SLIPWAY_NODE", "SLIPWAY_RUN"}:
+    if environment.keys() >= {"RANK", variables.NODE, variables.RUN}:
         return LaunchContract.from_environment(environment)
     return contract_of(read_position(environment, machine), environment)
 
@@ -183,13 +183,13 @@ def contract_of(place: RankPosition, environment: Environment) -> LaunchContract
         main_address=place.main_address,
         main_port=place.main_port,
     )
-    seconds = values.seconds(environment, "SLIPWAY_COLLECTIVE_SECONDS") or static.collective_seconds
+    seconds = values.seconds(environment, variables.COLLECTIVE_SECONDS) or static.collective_seconds
     return replace(
         static,
-        data=values.location(environment, "SLIPWAY_DATA"),
-        checkpoints=values.location(environment, "SLIPWAY_CHECKPOINTS"),
-        logs=values.location(environment, "SLIPWAY_LOGS"),
-        account=values.account(environment, "SLIPWAY_ACCOUNT"),
+        data=values.location(environment, variables.DATA),
+        checkpoints=values.location(environment, variables.CHECKPOINTS),
+        logs=values.location(environment, variables.LOGS),
+        account=values.account(environment, variables.ACCOUNT),
         deadline=_deadline(environment),
         collective_seconds=seconds,
     )
@@ -242,8 +242,8 @@ def _alone(environment: Environment) -> RankPosition:
 
 
 def _deadline(environment: Environment) -> float | None:
-    """Compute the deadline: the backend knows how long an attempt may take, the container when it began."""
-    if (given := values.seconds(environment, "SLIPWAY_DEADLINE")) is not None:
+    """Compute the deadline: the platform knows how long an attempt may take, the container when it began."""
+    if (given := values.seconds(environment, variables.DEADLINE)) is not None:
         return given
-    limit = values.seconds(environment, "SLIPWAY_TIMEOUT_SECONDS")
+    limit = values.seconds(environment, variables.TIMEOUT_SECONDS)
     return None if limit is None else float(int(time.time() + limit))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.containers.runtime import values
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import InvalidContract, shown
@@ -23,6 +24,14 @@ _METADATA = "http://169.254.169.254"
 _ENDPOINT = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,255}/?", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _MOST_PROCESSES = 1024
+_SECONDS: Mapping[str, str] = {
+    "rendezvous_seconds": variables.RENDEZVOUS_SECONDS,
+    "heartbeat_seconds": variables.HEARTBEAT_SECONDS,
+    "grace_seconds": variables.GRACE_SECONDS,
+    "hang_seconds": variables.HANG_SECONDS,
+    "save_seconds": variables.SAVE_SECONDS,
+    "start_seconds": variables.START_SECONDS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,23 +62,22 @@ class Settings:
     ) -> Settings:
         if not _MODULE.fullmatch(module):
             raise Refusal(f"--module is {shown(module)}, and must be a Python module such as package.train")
-        accelerator = environment.get("SLIPWAY_ACCELERATOR") or None
+        accelerator = environment.get(variables.ACCELERATOR) or None
         if accelerator is not None and accelerator not in ACCELERATOR_FILES:
-            raise InvalidContract(
-                f"SLIPWAY_ACCELERATOR is {shown(accelerator)}, and must be {' or '.join(ACCELERATOR_FILES)}"
-            )
+            allowed = " or ".join(ACCELERATOR_FILES)
+            raise InvalidContract(f"{variables.ACCELERATOR} is {shown(accelerator)}, and must be {allowed}")
         return cls(
             module=module,
             arguments=tuple(arguments),
             processes=_processes(environment, place),
             accelerator=accelerator,
-            accelerators=values.whole(environment, "SLIPWAY_ACCELERATORS", high=_MOST_PROCESSES, default=0),
-            efa_interfaces=values.whole(environment, "SLIPWAY_EFA_INTERFACES", high=64, default=0),
-            market=_one_of(environment, "SLIPWAY_MARKET", _MARKETS),
+            accelerators=values.whole(environment, variables.ACCELERATORS, high=_MOST_PROCESSES, default=0),
+            efa_interfaces=values.whole(environment, variables.EFA_INTERFACES, high=64, default=0),
+            market=_one_of(environment, variables.MARKET, _MARKETS),
             metadata_endpoint=_endpoint(environment),
-            config_digest=environment.get("SLIPWAY_CONFIG_DIGEST", ""),
+            config_digest=environment.get(variables.CONFIG_DIGEST, ""),
             resume_after_signals=bool(
-                values.whole(environment, "SLIPWAY_RESUME_AFTER_SIGNALS", high=1, default=0)
+                values.whole(environment, variables.RESUME_AFTER_SIGNALS, high=1, default=0)
             ),
             **_seconds(environment),
         )
@@ -92,14 +100,13 @@ def _endpoint(environment: Mapping[str, str]) -> str:
 
 
 def _seconds(environment: Mapping[str, str]) -> dict[str, float]:
-    names = ("rendezvous", "heartbeat", "grace", "hang", "save", "start")
-    read = {name: values.seconds(environment, f"SLIPWAY_{name.upper()}_SECONDS") for name in names}
-    return {f"{name}_seconds": value for name, value in read.items() if value is not None}
+    read = {field: values.seconds(environment, variable) for field, variable in _SECONDS.items()}
+    return {field: value for field, value in read.items() if value is not None}
 
 
 def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
     """Return one process per device, unless the launcher has started one per device itself."""
-    name = "SLIPWAY_PROCESSES_PER_NODE"
+    name = variables.PROCESSES_PER_NODE
     wanted = values.whole(environment, name, low=1, high=_MOST_PROCESSES, default=place.local_world)
     if place.local_world == 1:
         return wanted

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slipway.containers.runtime.contract import identity, launchers, versions
+from slipway.containers.runtime.contract import identity, launchers, variables, versions
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.contract.settings import Settings
@@ -18,7 +18,6 @@ from slipway.containers.runtime.rendezvous import wire
 from slipway.containers.runtime.rendezvous.peers import PeerMember
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
-SECRET_VARIABLE = "SLIPWAY_LAUNCH_SECRET"  # known to launchers alone  # noqa: S105
 _MINUTE_SECONDS = 60
 
 
@@ -36,7 +35,7 @@ class Node:
 
     @property
     def member(self) -> PeerMember:
-        secret = self.environment.get(SECRET_VARIABLE, "")
+        secret = self.environment.get(variables.LAUNCH_SECRET, "")
         return PeerMember(
             key=wire.key(self.run, self.attempt, secret),
             node=self.place.rank,
@@ -91,5 +90,5 @@ def rank_environment(
         "TORCH_EXTENSIONS_DIR": str(folder / "torch_extensions"),
         "DEEPSPEED_TIMEOUT": str(math.ceil(contract.collective_seconds / _MINUTE_SECONDS)),
     }
-    inherited = {name: value for name, value in environment.items() if name != SECRET_VARIABLE}
+    inherited = {name: value for name, value in environment.items() if name != variables.LAUNCH_SECRET}
     return {**defaults, **inherited, **contract.to_environment()}

@@ -13,8 +13,6 @@ from contextlib import suppress
 
 from slipway.containers.runtime import linux
 
-MARK_VARIABLE = "SLIPWAY_LAUNCHED"
-
 
 class Guard:
     """Kill the process groups of a launcher that died. It starts before any thread, and waits for the end

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slipway.containers.runtime import exit_reports
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import Refusal
@@ -32,7 +33,6 @@ from slipway.containers.runtime.launch.guard import Guard
 from slipway.containers.runtime.launch.node_roles import ChildSupervisor, MainSupervisor
 from slipway.containers.runtime.launch.supervise import Supervisor, Watch
 from slipway.containers.runtime.launch.team import RankCommand, Team
-from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE
 from slipway.containers.runtime.observe.log_pump import LogPump
 from slipway.containers.runtime.observe.progress import Progress
 from slipway.containers.runtime.rendezvous.hub import Hub
@@ -98,7 +98,7 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Exi
         team.say(line)
     try:
         for contract in contracts:
-            own = {PROGRESS_VARIABLE: str(progress.file_of(contract.rank))}
+            own = {variables.PROGRESS_FILE: str(progress.file_of(contract.rank))}
             environment = {**rank_environment(node.environment, contract, folder), **own}
             team.start(_command(node.settings, contract.rank, environment))
         with notices.listening(node.settings, peers.member.node, team.say) as notice:

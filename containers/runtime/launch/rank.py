@@ -16,14 +16,13 @@ from contextlib import suppress
 from typing import NoReturn
 
 from slipway.containers.runtime import linux
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.errors import Refusal
-
-LAUNCHER_VARIABLE = "SLIPWAY_LAUNCHER"
 
 
 def main() -> NoReturn:
     linux.die_with_parent()
-    if str(os.getppid()) != os.environ.get(LAUNCHER_VARIABLE, str(os.getppid())):
+    if str(os.getppid()) != os.environ.get(variables.LAUNCHER, str(os.getppid())):
         sys.exit(1)  # it died before we could ask
     faulthandler.enable()
     # In C, without the interpreter's lock: a rank that is stuck in a collective still answers.

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from slipway.containers.runtime import exit_reports, linux
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.exit_reports import ExitReport
-from slipway.containers.runtime.launch.guard import MARK_VARIABLE, Guard
-from slipway.containers.runtime.launch.rank import LAUNCHER_VARIABLE
+from slipway.containers.runtime.launch.guard import Guard
 from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.observe.log_pump import LogPump
 
@@ -47,8 +47,8 @@ class Team:
         linux.adopt_orphans()
 
     def start(self, command: RankCommand) -> None:
-        environment = {**command.environment, LAUNCHER_VARIABLE: str(os.getpid())}
-        environment[MARK_VARIABLE] = self._guard.mark
+        environment = {**command.environment, variables.LAUNCHER: str(os.getpid())}
+        environment[variables.LAUNCHED] = self._guard.mark
         process = subprocess.Popen(
             [
                 sys.executable,

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-PROGRESS_VARIABLE = "SLIPWAY_PROGRESS_FILE"
+from slipway.containers.runtime.contract import variables
+
 STARTING = "start"
 SAVING = "saving "  # and where to: a save has a patience of its own
 WAITING = "waiting for the other ranks to save "
@@ -30,7 +31,7 @@ class Heartbeat:
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Heartbeat:
         """Return the heartbeat that the launcher asked for in the environment."""
-        given = environment.get(PROGRESS_VARIABLE)
+        given = environment.get(variables.PROGRESS_FILE)
         return cls(Path(given) if given else None)
 
     def at(self, where: str, own_seconds: float | None = None) -> None:

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe import tensorboard_file
-from slipway.containers.runtime.observe.heartbeat import PROGRESS_VARIABLE, STARTING, Heartbeat
+from slipway.containers.runtime.observe.heartbeat import STARTING, Heartbeat
 
 STEPS_NAME = "steps.jsonl"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -70,7 +71,7 @@ class Telemetry:
     def of(cls, contract: LaunchContract, *, tensorboard: bool = True) -> Telemetry:
         """Open the telemetry of this rank. Rank 0 writes below the contract's logs, if it says where they
         are."""
-        given = os.environ.get(PROGRESS_VARIABLE)
+        given = os.environ.get(variables.PROGRESS_FILE)
         folder = Path(contract.logs) if contract.logs and contract.rank == 0 else None
         progress = Path(given) if given else None
         return cls(folder, attempt=contract.attempt, progress=progress, tensorboard=tensorboard)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.core.job import DoesNotFit, Job, submission_name
 from slipway.jobs.core.launch_environment import (
     launch_environment,
@@ -39,10 +40,10 @@ LONGEST_SECONDS = 172_800  # that a command may run (Systems Manager user guide,
 DELIVERY_SECONDS = 600
 # Of one attempt beyond the job's own time: hosts are checked, code is fetched, ranks save and end.
 MARGIN_SECONDS = 300
-_NODE_NAMES_ONLY = "SLIPWAY_PROCESSES_PER_NODE"  # the nodes count their NUMA domains first
+_NODE_NAMES_ONLY = variables.PROCESSES_PER_NODE  # the nodes count their NUMA domains first
 _DIGEST_SHOWN = 16
 # containers/runtime/launch/notices.py asks an instance whether it is taken back only where it is one of Spot.
-_MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {"SLIPWAY_MARKET": "spot"}}
+_MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from torch import distributed
 
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.launch import rank
 
 STORE_VARIABLE = "GLOO_STORE"
@@ -54,7 +55,7 @@ def keep_busy() -> None:
 
 
 def be_rank(number: int, folder: str) -> None:
-    os.environ |= {"RANK": str(number), STORE_VARIABLE: folder, rank.LAUNCHER_VARIABLE: str(os.getppid())}
+    os.environ |= {"RANK": str(number), STORE_VARIABLE: folder, variables.LAUNCHER: str(os.getppid())}
     sys.argv = ["rank", "tests.containers.training.gloo_endings", "rank"]
     rank.main()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.catalogue.instances import instance_types
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
@@ -16,7 +17,7 @@ from slipway.yard.machines.memory import Need
 from slipway.yard.services.batch import job_store, overrides
 from slipway.yard.services.batch.records import BatchJob
 
-PROCESSES_VARIABLE = "SLIPWAY_PROCESSES_PER_NODE"  # as jobs/core/launch_environment.py tells containers
+PROCESSES_VARIABLE = variables.PROCESSES_PER_NODE
 INVALID = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
 TOO_LARGE = (
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - "

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slipway.containers.runtime.contract import variables
 from slipway.yard.gateway import keys
 from slipway.yard.machines.settings import CHECKOUT, interpreter
 
 KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
 # What the launcher would count in /dev before it starts, where the yard has none (imitation.py).
-DROPPED = frozenset({"SLIPWAY_ACCELERATOR", "SLIPWAY_ACCELERATORS", "SLIPWAY_EFA_INTERFACES"})
+DROPPED = frozenset({variables.ACCELERATOR, variables.ACCELERATORS, variables.EFA_INTERFACES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

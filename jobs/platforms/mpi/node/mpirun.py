@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.core.mpi.mpi_nodes import Member
 from slipway.jobs.core.mpi.mpirun import (
     OPEN_MPI,
@@ -25,7 +26,6 @@ from slipway.jobs.core.mpi.mpirun import (
 from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.platforms.mpi.node import hosts as nodes
 from slipway.jobs.platforms.mpi.node.facts import Facts
-from slipway.jobs.platforms.mpi.node.rank import CODE_VARIABLE
 from slipway.jobs.platforms.mpi.node.setting import Places
 
 GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, as Batch gives it
@@ -118,7 +118,7 @@ def build_launch(work: Work, folder: Path) -> Launch:
         hosts=[each.name for each in work.members],
         ranks_per_host=ranks,
         topology=topology,
-        environment={**_variables(work, ranks), CODE_VARIABLE: str(folder / "exit-code")},
+        environment={**_variables(work, ranks), variables.EXIT_FILE: str(folder / "exit-code")},
         command=[
             sys.executable,
             "-m",
@@ -146,11 +146,11 @@ def _variables(work: Work, ranks: int) -> dict[str, str]:
         **passed,
         "MASTER_ADDR": work.members[0].address,
         "PYTHONPATH": str(work.code) if work.code else "",
-        "SLIPWAY_RENDEZVOUS_SECONDS": str(_RENDEZVOUS_SECONDS),
+        variables.RENDEZVOUS_SECONDS: str(_RENDEZVOUS_SECONDS),
         **work.environment,
-        "SLIPWAY_RUN": f"{work.job}.{secrets.token_hex(4)}",
-        "SLIPWAY_LAUNCH_SECRET": secrets.token_hex(16),
-        "SLIPWAY_PROCESSES_PER_NODE": str(ranks),
+        variables.RUN: f"{work.job}.{secrets.token_hex(4)}",
+        variables.LAUNCH_SECRET: secrets.token_hex(16),
+        variables.PROCESSES_PER_NODE: str(ranks),
     }
 
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_VARIABLE = b"SLIPWAY_JOB="
+from slipway.containers.runtime.contract import variables
+
+_VARIABLE = f"{variables.JOB}=".encode()
 _LAUNCHER = b"slipway.containers.runtime.launch"  # or what wraps it
 _WRAPPER = b"slipway.jobs.platforms.mpi.node.rank"
 _PAUSE_SECONDS = 0.2

@@ -9,16 +9,15 @@ import os
 import sys
 from pathlib import Path
 
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.launch import launcher
 
-CODE_VARIABLE = "SLIPWAY_EXIT_FILE"  # on the main node's own disk
-
 
 def main() -> int:
     code = launcher.main(sys.argv[1:])
-    path = os.environ.get(CODE_VARIABLE)
+    path = os.environ.get(variables.EXIT_FILE)
     if path and _is_first():
         Path(path).write_text(str(code), encoding="ascii")
     return code

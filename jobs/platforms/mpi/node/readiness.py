@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.core.mpi.mpi_nodes import Answer, Member, Readiness
 from slipway.jobs.platforms.mpi.node.agreement import ask_facts
 from slipway.jobs.platforms.mpi.node.facts import find_program
@@ -14,9 +15,9 @@ from slipway.jobs.platforms.mpi.node.run import say, scratch
 from slipway.jobs.platforms.mpi.node.setting import Places, Setup
 
 _SECONDS = {
-    "SLIPWAY_RENDEZVOUS_SECONDS": "60",
-    "SLIPWAY_COLLECTIVE_SECONDS": "60",
-    "SLIPWAY_TIMEOUT_SECONDS": "120",
+    variables.RENDEZVOUS_SECONDS: "60",
+    variables.COLLECTIVE_SECONDS: "60",
+    variables.TIMEOUT_SECONDS: "120",
 }
 
 
@@ -33,7 +34,7 @@ def check(where: Places, setup: Setup, members: Sequence[Member]) -> Readiness:
                 members=able,
                 module="slipway.jobs.platforms.mpi.node.allreduce",
                 arguments=(),
-                environment={"SLIPWAY_JOB": CHECK, "SLIPWAY_NODES": str(len(able)), **_SECONDS},
+                environment={variables.JOB: CHECK, variables.NODES: str(len(able)), **_SECONDS},
                 processes_per_node=1,
                 mpi=setup.mpi,
                 program=program,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.aws import reader
 from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob
@@ -121,7 +122,7 @@ def _prepare(where: Places, setup: Setup, job: MpiJob, members: Sequence[Member]
         environment={
             **job.environment,
             "AWS_REGION": setup.region,
-            "SLIPWAY_ATTEMPT": str(attempt),
+            variables.ATTEMPT: str(attempt),
         },
         processes_per_node=job.processes_per_node,
         mpi=setup.mpi,

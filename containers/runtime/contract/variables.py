@@ -1,0 +1,43 @@
+"""The names of the variables in which a launch travels, for all who write them and all who read them.
+
+A new one is one line here. Platforms write most of them, launchers read them, and ranks inherit them.
+"""
+
+from __future__ import annotations
+
+# The contract (contract.py): who this process is, and where its files lie.
+JOB = "SLIPWAY_JOB"
+RUN = "SLIPWAY_RUN"
+ATTEMPT = "SLIPWAY_ATTEMPT"
+NODE = "SLIPWAY_NODE"
+NODES = "SLIPWAY_NODES"
+DATA = "SLIPWAY_DATA"
+CHECKPOINTS = "SLIPWAY_CHECKPOINTS"
+LOGS = "SLIPWAY_LOGS"
+ACCOUNT = "SLIPWAY_ACCOUNT"
+DEADLINE = "SLIPWAY_DEADLINE"
+TIMEOUT_SECONDS = "SLIPWAY_TIMEOUT_SECONDS"
+COLLECTIVE_SECONDS = "SLIPWAY_COLLECTIVE_SECONDS"
+PORT = "SLIPWAY_PORT"
+
+# The settings of a launcher (settings.py).
+PROCESSES_PER_NODE = "SLIPWAY_PROCESSES_PER_NODE"
+ACCELERATOR = "SLIPWAY_ACCELERATOR"
+ACCELERATORS = "SLIPWAY_ACCELERATORS"
+EFA_INTERFACES = "SLIPWAY_EFA_INTERFACES"
+CONFIG_DIGEST = "SLIPWAY_CONFIG_DIGEST"
+MARKET = "SLIPWAY_MARKET"
+RESUME_AFTER_SIGNALS = "SLIPWAY_RESUME_AFTER_SIGNALS"
+RENDEZVOUS_SECONDS = "SLIPWAY_RENDEZVOUS_SECONDS"
+HEARTBEAT_SECONDS = "SLIPWAY_HEARTBEAT_SECONDS"
+GRACE_SECONDS = "SLIPWAY_GRACE_SECONDS"
+HANG_SECONDS = "SLIPWAY_HANG_SECONDS"
+SAVE_SECONDS = "SLIPWAY_SAVE_SECONDS"
+START_SECONDS = "SLIPWAY_START_SECONDS"
+
+# Between the launchers of a job, and from a launcher to its ranks.
+LAUNCH_SECRET = "SLIPWAY_LAUNCH_SECRET"  # known to launchers alone  # noqa: S105
+LAUNCHED = "SLIPWAY_LAUNCHED"  # a mark by which the guard finds what it must end
+LAUNCHER = "SLIPWAY_LAUNCHER"  # the launcher's process id
+PROGRESS_FILE = "SLIPWAY_PROGRESS_FILE"  # where a rank tells its launcher how far it is
+EXIT_FILE = "SLIPWAY_EXIT_FILE"  # where rank 0 writes its launcher's exit code, on the main node's own disk
