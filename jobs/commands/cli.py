@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from slipway.jobs.commands.failures import end, flush_output, open_streams
+from slipway.jobs.core.errors import SlipwayError
 
 PROGRAM = "slipway"
 COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
@@ -19,48 +20,57 @@ COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 # The rooms of commands, and what `slipway --help` says of each command; its docstring is its longer help.
 _ROOMS: Mapping[str, Mapping[str, str]] = {
     "slipway.jobs.commands.clusters": {
-        "clusters": "List the declared clusters: what runs, and its price per hour",
-        "empty": "Delete what the bucket of a throw-away cluster holds",
-        "instances": "List the instance types we know: devices, memory, network, price",
-        "preflight": "Check all that a deployment needs, each with its fix",
-        "targets": "List what got deployed and can be submitted to",
-        "upload": "Copy files to where the jobs of a cluster may read them",
+        "clusters": "List the declared clusters: state, nodes, and price per hour",
+        "empty": "Delete everything in the bucket of a throw-away cluster",
+        "instances": "List the known instance types: devices, memory, network, price",
+        "preflight": "Check everything a deployment needs, with a fix for each problem",
+        "targets": "List the deployed clusters that accept jobs",
+        "upload": "Copy files into a cluster's bucket, for its jobs to read",
     },
     "slipway.jobs.commands.jobs": {
-        "cancel": "End a job",
-        "curve": "Show the loss and the throughput of a training",
-        "explain": "Say in a sentence why a job is not running, or why it failed",
-        "logs": "Print what the processes of a job write",
-        "runs": "List what ran, and what it cost",
+        "cancel": "Cancel a job",
+        "curve": "Show the loss and the throughput of a training job",
+        "explain": "Explain in one sentence why a job is not running, or failed",
+        "logs": "Print the logs of a job, while it runs or afterwards",
+        "runs": "List past and present jobs, and their cost",
         "speedup": "Compare finished runs of a recipe on one node and on more",
-        "status": "List the jobs that have not ended, or show one in full",
-        "submit": "Run a recipe on a deployed cluster, exactly once",
+        "status": "List unfinished jobs, or show one job in full",
+        "submit": "Submit a recipe to a deployed cluster, exactly once",
     },
     "slipway.jobs.commands.images": {
-        "bake": "Bake a machine image in the cloud, or go back to one from before",
-        "build": "Build an image in the cloud and push it under its tag",
-        "images": "List the machine images: what each holds, its age, who uses it",
+        "amis": "List the AMIs: what each holds, its age, and what uses it",
+        "bake": "Bake an AMI in the cloud, or roll back to an earlier one",
+        "build": "Build a container image in the cloud, and push it",
     },
     "slipway.jobs.commands.estimates": {
-        "calibrate": "Let a run of yours correct the estimates",
+        "calibrate": "Correct the estimates with a run of your own",
         "compare": "Compare a job on every cluster and size, by cost or time",
-        "estimate": "Estimate throughput, memory, hours and dollars before paying",
-        "prices": "List what nodes cost by the hour, or ask AWS for it anew",
-        "report": "Write estimates and measurements as one page of HTML",
+        "estimate": "Estimate throughput, memory, hours and dollars before you pay",
+        "prices": "List the prices of nodes per hour, or refresh them from AWS",
+        "report": "Write estimates and measurements as one HTML page",
     },
     "slipway.jobs.commands": {
-        "completion": "Print a script that completes commands in your shell",
+        "completion": "Print the script for tab completion in your shell",
     },
     "slipway.yard.commands": {
         "yard": "Run an AWS of your own on this machine: up, status, down, logs",
     },
 }
 COMMANDS = {name: line for commands in _ROOMS.values() for name, line in commands.items()}
+RENAMED: Mapping[str, str] = {
+    "images": "slipway amis lists AMIs; slipway build builds container images",
+}
 MODULES = {name: f"{room}.{name}" for room, commands in _ROOMS.items() for name in commands}
 
 
+class RenamedCommand(SlipwayError):
+    """Somebody used the name that a command had before."""
+
+    exit_code = 2
+
+
 class CommandTable(click.Group):
-    """Commands are imported when they run, so that help and completion load none of them."""
+    """Import a command only when it runs, so that help and completion stay fast."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -73,6 +83,8 @@ class CommandTable(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in RENAMED:
+            raise RenamedCommand(f"there is no command '{args[0]}'", hint=RENAMED[args[0]])
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
         return super().resolve_command(ctx, args)
@@ -92,10 +104,10 @@ class CommandTable(click.Group):
 @click.version_option(package_name="slipway", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the Python traceback of a failure.")
 def cli(debug: bool) -> None:
-    """Build and launch clusters for distributed training: on AWS, or all of it on this machine.
+    """Build clusters for distributed training and launch jobs on them: on AWS, or entirely on this machine.
 
-    Data goes to stdout and everything else to stderr. A command ends with 0 when it did what it was asked,
-    1 when it could not, 2 when it was asked wrongly, 70 by a fault of Slipway's own, 130 when interrupted.
+    Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 2 wrong usage, 70 an
+    internal error of Slipway, 130 interrupted.
     """
 
 
@@ -108,7 +120,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line to its end and return its exit code; whatever goes wrong is told on stderr."""
+    """Run one command line to its end and return its exit code; report every failure on stderr."""
     context = None
     try:
         with cli.make_context(PROGRAM, list(arguments)) as context:

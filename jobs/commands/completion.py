@@ -1,4 +1,4 @@
-"""`slipway completion SHELL`: the script that makes a shell complete commands, options and instance types."""
+"""`slipway completion SHELL`: prints the script for tab completion of commands, options and types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slipway.jobs.commands.output import print_text
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print a script that completes commands, options and the names of instance types.
+    """Print the script for tab completion of commands, options and instance types.
 
     \b
     bash, in ~/.bashrc:  eval "$(slipway completion bash)"

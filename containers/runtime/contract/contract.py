@@ -76,8 +76,7 @@ class LaunchContract:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> LaunchContract:
-        """Read the contract of a process that our launcher started; launchers.read_contract knows other
-        launchers too."""
+        """Read the contract that our launcher gave this process; launchers.read_contract knows others."""
         return cls(**_decode(environment))  # type: ignore[arg-type]  # _decode has one entry a field, typed there
 
 

@@ -1,4 +1,4 @@
-"""`slipway clusters`: what is declared, what of it is deployed, and what that costs per hour."""
+"""`slipway clusters`: the declared clusters, whether they are deployed, and their price per hour."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ NEXT_COMMANDS: Mapping[str, str] = {
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """List the declared clusters: which are deployed, how many nodes run, and the price per hour.
+    """List the declared clusters: whether they are deployed, how many nodes run, and the price per hour.
 
-    Prices are on demand, of the region and day that stand beside them. What is billed and has no price in the
-    catalogue is named as not counted, and an unknown price reads as unknown.
+    Prices are on-demand prices, each shown with its region and date. Billed items that have no price in the
+    catalogue are listed as not counted; an unknown price is shown as unknown.
 
     \b
     slipway clusters
@@ -123,7 +123,7 @@ def _tell(cluster: str, stacks: Sequence[Stack] | Unanswered, running: int | Una
 
 
 def _print_created(row: Mapping[str, object]) -> None:
-    """What stands in AWS, when anything does; a line for each service."""
+    """Print the stacks and the resources that exist in AWS, one line per service."""
     stacks, resources = row["stacks"], row["resources"]
     if isinstance(stacks, Mapping) and stacks:
         print_text("")

@@ -1,4 +1,4 @@
-"""`slipway empty`: deletes what a throw-away cluster's bucket holds, so that the cluster can be destroyed."""
+"""`slipway empty`: deletes everything in a throw-away cluster's bucket, so that it can be destroyed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from slipway.jobs.core.errors import SlipwayError
 
 @click.command()
 @click.argument("cluster")
-@click.option("--yes", is_flag=True, help="Do not ask. There is no way back.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation. This cannot be undone.")
 def command(cluster: str, yes: bool) -> None:
-    """Delete every object in the bucket of a deployed CLUSTER, old versions too.
+    """Delete every object in the bucket of a deployed CLUSTER, including old versions.
 
-    Only of one that was deployed with keep_data=false: `cdk destroy` takes its bucket with it, and S3 deletes
-    no bucket that holds anything. Machines that stay between jobs write there, so they are stopped first. It
-    refuses while a job runs: `cdk destroy` would delete the job's queue, and AWS would end the job.
+    Run it before `cdk destroy` of a cluster that was deployed with keep_data=false: that deletes the bucket
+    too, and S3 only deletes empty buckets. Machines that stay between jobs are stopped first, because they
+    write to the bucket. The command refuses while a job runs, because `cdk destroy` would end that job.
 
     \b
     slipway empty dl1 --yes
@@ -31,16 +31,16 @@ def command(cluster: str, yes: bool) -> None:
 
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
-        raise SlipwayError(f"no deployed cluster is called '{cluster}'", hint="slipway targets lists them")
+        raise SlipwayError(f"no cluster named '{cluster}' is deployed", hint="slipway targets lists them")
     refuse_kept(target)
     refuse_running(target)
     if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise SlipwayError(
-            f"everything in {target.bucket} would be deleted, and there is no terminal to ask at",
+            f"everything in {target.bucket} would be deleted, and without a terminal nobody can be asked",
             hint=f"slipway empty {cluster} --yes",
         )
     if not yes:
-        click.confirm(f"Delete everything in {target.bucket} for ever?", abort=True, err=True)
+        click.confirm(f"Delete everything in {target.bucket} forever?", abort=True, err=True)
     if isinstance(target, MpiTarget):
         with progress(f"stopping the machines of {cluster}") as now:
             halt(target, now)

@@ -67,7 +67,7 @@ SORT_KEYS: dict[str, Callable[[InstanceType], float | str | None]] = {
 
 
 def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """click's ranges let nan and inf through."""
+    """Refuse nan and inf, which click's ranges let through."""
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number", ctx, param)
     return value
@@ -76,7 +76,7 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
 def complete_instance_type(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """For every argument and option that takes an instance type: `shell_complete=complete_instance_type`."""
+    """Complete an argument or option that takes an instance type (`shell_complete=` of it)."""
     return [
         CompletionItem(known.name, help=known.accelerator.name if known.accelerator else "no accelerator")
         for known in instance_types()
@@ -94,23 +94,25 @@ class Filters(TypedDict):
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_instance_type)
-@click.option("--accelerator", metavar="TEXT", help="Only those whose accelerator's name contains TEXT.")
-@click.option("--efa", is_flag=True, help="Only those that can attach an EFA interface.")
-@click.option("--region", help="Only those offered in the region when their row was written.")
-@click.option("--min-memory-gib", type=click.IntRange(min=1), help="Only those with so much memory or more.")
+@click.option("--accelerator", metavar="TEXT", help="Accelerator name, or a part of it.")
+@click.option("--efa", is_flag=True, help="Limit to types with EFA.")
+@click.option("--region", help="Limit to types that this region offers, as far as the catalogue knows.")
+@click.option("--min-memory-gib", type=click.IntRange(min=1), help="Minimum memory in GiB.")
 @click.option(
     "--max-usd-per-hour",
     type=click.FloatRange(min=0, min_open=True),
     callback=finite,
-    help="Only those known to cost no more.",
+    help="Maximum price in USD per hour; types without a known price are left out.",
 )
-@click.option("--sort", type=click.Choice(list(SORT_KEYS)), help="Order by a fact; unknown comes last.")
+@click.option(
+    "--sort", type=click.Choice(list(SORT_KEYS)), help="Sort order, ascending; unknown values come last."
+)
 @json_option
 def command(names: tuple[str, ...], sort: str | None, as_json: bool, **filters: Unpack[Filters]) -> None:
-    """List the instance types we know, or show one in full.
+    """List the known instance types, or show one in full.
 
-    Facts and prices carry their source and date; a price is on demand, of one region and one day. What is not
-    known reads as unknown. Filters join: each leaves fewer.
+    A price is an on-demand price of one region and one day, shown with both. Unknown values are shown as
+    unknown. With several filters, a type must match all of them.
 
     \b
     slipway instances dl1.24xlarge
@@ -149,7 +151,7 @@ def _chosen(types: Sequence[InstanceType], filters: Filters) -> list[InstanceTyp
 
 
 def _heading(chosen: Sequence[InstanceType]) -> tuple[str, tuple[Column, ...]]:
-    """Prices of two dates or regions are never shown side by side without saying so."""
+    """Return title and columns; prices of several dates or regions each get theirs in a column."""
     priced_at = {(known.price.region, known.price.date) for known in chosen if known.price}
     if len(priced_at) != 1:
         return "instance types, prices on demand", LISTED + PRICED_AT
@@ -190,7 +192,7 @@ def _unknown_last(fact: float | str | None) -> tuple[bool, float | str]:
 
 
 def _columns_in_full(known: InstanceType) -> list[Column]:
-    """What does not apply to a type has no line: a node without accelerators has no link between them."""
+    """Return the columns that apply to a type: a node without accelerators has no link between them."""
     needless = set()
     if known.accelerator:
         needless.add("peak_tflops")

@@ -1,4 +1,4 @@
-"""`slipway preflight`: would this cluster work if it were deployed today? Each answer with its fix."""
+"""`slipway preflight`: checks whether a cluster could be deployed today, and names a fix for each problem."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ COLUMNS = (
 @click.command()
 @click.argument("cluster")
 @click.option(
-    "-c", "--context", "overrides", multiple=True, metavar="KEY=VALUE", help="As for `cdk deploy -c`."
+    "-c",
+    "--context",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting to override, as for `cdk deploy -c`. Repeatable.",
 )
 @json_option
 def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Check all that a deployment of CLUSTER needs, before anything is created.
+    """Check everything that a deployment of CLUSTER needs, before anything is created.
 
-    Asks AWS (or the yard, when AWS_ENDPOINT_URL names it) and changes nothing. Ends with 1 when a check
-    failed; what could not be found out is unknown, with the permission that is missing.
+    The command asks AWS (or the yard, if AWS_ENDPOINT_URL names it) and changes nothing. It ends with exit
+    code 1 if a check failed. A check that AWS did not answer is unknown, and names the missing permission.
 
     \b
     slipway preflight dl1

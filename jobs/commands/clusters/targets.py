@@ -1,4 +1,4 @@
-"""`slipway targets`: what got deployed and can be submitted to, as infra wrote it down."""
+"""`slipway targets`: the deployed clusters that accept jobs, as infra recorded them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_KIND: Mapping[str, tuple[Column, ...]] = {
         Column(name="ami_parameter", title="named by"),
         Column(name="mpi", title="MPI"),
         Column(name="node_group"),
-        Column(name="is_spot", title="of Spot"),
+        Column(name="is_spot", title="Spot"),
         Column(name="run_document"),
         Column(name="stop_document"),
     ),
@@ -55,14 +55,12 @@ IN_FULL = (
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "--region", help="Where to look; otherwise where clusters are declared, or else your own region."
-)
+@click.option("--region", help="Region to search. Default: those of the declared clusters, or else your own.")
 @json_option
 def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
-    """List the deployed clusters that jobs can be submitted to, or show one in full.
+    """List the deployed clusters that accept jobs, or show one in full.
 
-    A record that cannot be read is told on stderr, and the exit code is 1.
+    If the record of a cluster cannot be read, the command says so on stderr and ends with exit code 1.
 
     \b
     slipway targets

@@ -1,4 +1,4 @@
-"""`slipway upload`: copies files to where a cluster's jobs may read them."""
+"""`slipway upload`: copies files into a cluster's bucket, for its jobs to read."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from pathlib import Path
 
 import click
 
+from slipway.jobs.commands.options import target_region_option
 from slipway.jobs.commands.output import json_option, print_json, print_text, progress, say
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--on", "cluster", required=True, metavar="TARGET", help="A deployed cluster: slipway targets.")
-@click.option("--name", help="Below datasets/ of its bucket; otherwise the last part of PATH.")
-@click.option("--region", help="The target's; otherwise your own, then those of the declared clusters.")
+@click.option(
+    "--on", "cluster", required=True, metavar="TARGET", help="Deployed cluster; slipway targets lists them."
+)
+@click.option("--name", help="Name under datasets/ in the bucket. Default: the last part of PATH.")
+@target_region_option
 @json_option
 def command(path: Path, cluster: str, name: str | None, region: str | None, as_json: bool) -> None:
-    """Copy the file or folder at PATH into a deployed cluster's bucket, where its jobs may read it.
+    """Copy the file or folder at PATH into a deployed cluster's bucket, for its jobs to read.
 
-    What is there already with the same content is not sent again, so an upload that was cut short goes on.
+    Files that are there already with the same content are skipped, so an interrupted upload resumes.
 
     \b
     slipway upload glue/mrpc --on c6i

@@ -1,4 +1,4 @@
-"""`slipway calibrate`: a run of the user's own becomes a row that estimates stand on."""
+"""`slipway calibrate`: adds the measured throughput of a run to the rows that estimates are based on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slipway.jobs.commands.options import region_option
 from slipway.jobs.commands.output import Column, json_option, print_record, say
 from slipway.jobs.core.errors import SlipwayError
 
@@ -36,19 +37,19 @@ COLUMNS = (
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--on", "target", metavar="TARGET", help="Where it ran; otherwise everywhere is looked.")
-@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
-@click.option("--from-yard", is_flag=True, help="Take a run of the yard, which tells of this machine alone.")
-@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@click.option("--on", "target", metavar="TARGET", help="Cluster of the run. Default: search all clusters.")
+@region_option
+@click.option("--from-yard", is_flag=True, help="Accept a run of the yard, which measures this machine only.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, without changing it.")
 @json_option
 def command(
     run: str, target: str | None, region: str | None, from_yard: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Let RUN (its id, name, or the beginning of one) correct the estimates on its instance family.
+    """Correct the estimates for an instance family by RUN (its id or name, or the beginning of either).
 
-    Its throughput after the warm-up becomes a row of calibration.csv in $XDG_CONFIG_HOME/slipway (or where
-    SLIPWAY_CALIBRATION says): your rows take the place of the published ones for that model and family. The
-    same run again takes the place of its own row. Remove the row to take it back.
+    The run's throughput after the warm-up becomes a row of calibration.csv in $XDG_CONFIG_HOME/slipway (or of
+    the file that SLIPWAY_CALIBRATION names). Your rows replace the published ones for that model and family.
+    Calibrating the same run again replaces its row; deleting the row undoes it.
 
     \b
     slipway calibrate bert_pretrain --on dl1 --dry-run
@@ -60,9 +61,9 @@ def command(
     found = find_run(run, targets_to_search(target, region))
     if is_in_yard() and not (from_yard or dry_run):
         raise SlipwayError(
-            f"job '{found.run.name}' ran in the yard: on this machine's processors, not on a "
+            f"job '{found.run.name}' ran in the yard, on this machine's processors and not on a "
             f"{found.run.instance_type}",
-            hint="--dry-run shows what it would say; --from-yard takes it all the same",
+            hint="use --dry-run to see what it would change, or --from-yard to accept it",
         )
     rate = read_run(found)
     row, before, after = _fit(rate)
@@ -75,7 +76,7 @@ def command(
 
 
 def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
-    """The row, and what was predicted of this configuration before it and is now."""
+    """Return the new row, and what is predicted for this configuration without and with it."""
     from datetime import UTC, datetime
 
     from slipway.jobs.estimate.evidence.calibrations import find_calibration, fit_measurement, merged

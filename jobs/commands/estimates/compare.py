@@ -40,7 +40,9 @@ COLUMNS = (
 
 @click.command()
 @click.argument("job", metavar="RECIPE|MODEL")
-@click.option("--by", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Order.")
+@click.option(
+    "--by", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Sort order."
+)
 @click.option(
     "--on",
     "only",
@@ -50,15 +52,15 @@ COLUMNS = (
 )
 @with_place_options
 @click.option(
-    "--rows", type=click.IntRange(1), default=ROWS, show_default=True, help="Print so many at most."
+    "--rows", type=click.IntRange(1), default=ROWS, show_default=True, help="Maximum number of rows."
 )
 @json_option
 def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, **asked: Any) -> None:
-    """Compare RECIPE, or a model, on every declared cluster and instance type, at every size that fits.
+    """Compare a RECIPE or MODEL on every declared cluster and instance type, at every size that fits.
 
-    A star marks the Pareto-optimal rows (time and cost). Where a step grows with the nodes, rows train
-    different numbers of sequences; they are then compared by the time and cost of one sequence. Where the
-    layout asked for does not fit, the row says which one is used instead. Types without a price come last.
+    A star marks the Pareto-optimal rows (time and cost). If larger clusters train more sequences per step,
+    rows are compared by the time and cost of one sequence. If the requested layout does not fit, the row
+    names the layout that is used instead. Types without a price come last.
 
     \b
     slipway compare bert_pretrain --set size=large
@@ -79,13 +81,13 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
         say(f"{len(table) - len(shown)} more; --rows {len(table)} prints all")
     say(f"time and cost: {workload.until or 'unknown, since this job has no known end'}")
     if scale_of(found).per_sequence:
-        say("the rows train different numbers of sequences: they are compared by time and cost of one")
+        say("rows train different numbers of sequences, so they are compared by time and cost per sequence")
 
 
 def everywhere(
     workload: Workload, only: Sequence[str], *, nodes: tuple[int, ...] | None, region: str | None, term: str
 ) -> tuple[list[PricedHardware], list[Estimate]]:
-    """The places, and every size of theirs that fits; what is left out is told."""
+    """Return the places and an estimate for each size that fits; say what is left out."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate_sizes
     from slipway.jobs.estimate_inputs.own_data import measurements
@@ -100,10 +102,11 @@ def everywhere(
     for reason in left_out if only else ():
         warn(f"left out: {reason}")
     if left_out and not only:
-        say(f"left out are {len(left_out)} types of which too little is known, or that cannot train it")
+        say(f"{len(left_out)} types are left out: too little is known about them, or they cannot train it")
     if not found:
         raise CannotEstimate(
-            f"{workload.name} fits nowhere that was asked for", hint="say more nodes, or leave --on out"
+            f"{workload.name} fits none of the clusters and types that were asked for",
+            hint="ask for more nodes, or leave out --on",
         )
     return places, found
 
@@ -122,7 +125,7 @@ def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, bool]]:
 
 
 def _places(only: Sequence[str], *, region: str | None, term: str) -> list[PricedHardware]:
-    """Those that were named; else all that are declared, and every type of which none is."""
+    """Return the named places; by default all declared clusters, and every other instance type."""
     from slipway.jobs.catalogue.instances import instance_types
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate_inputs.own_data import rates

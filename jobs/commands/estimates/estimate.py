@@ -1,4 +1,4 @@
-"""`slipway estimate`: throughput, memory, hours and dollars of a job on a cluster, before paying."""
+"""`slipway estimate`: throughput, memory, hours and dollars of a job on a cluster, before you pay."""
 
 from __future__ import annotations
 
@@ -44,29 +44,37 @@ def complete_place(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
 
 def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
-    """1,2,4,8: each once, in order."""
+    """Parse 1,2,4,8 into sizes, each once and in order."""
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
     wrong = [word for word in words if not word.lstrip("-").isascii() or not word.lstrip("-").isdecimal()]
     if wrong:
-        raise click.BadParameter(f"'{wrong[0]}' is no number of nodes; write 1,2,4,8")
+        raise click.BadParameter(f"'{wrong[0]}' is not a number of nodes; write for example 1,2,4,8")
     found = tuple(sorted({int(word) for word in words}))
     if len(found) > MOST_SIZES:
-        raise click.BadParameter(f"{len(found)} sizes are more than {MOST_SIZES}; say fewer")
+        raise click.BadParameter(f"{len(found)} sizes are too many; give at most {MOST_SIZES}")
     return found
 
 
 place_options = (
     click.option("--nodes", callback=sizes, metavar="N,N…", help="Cluster sizes, comma-separated."),
-    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for submit."),
-    click.option("--region", help="Whose prices; otherwise the cluster's, or any that is known."),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Setting of the recipe, as for slipway submit. Repeatable.",
+    ),
+    click.option(
+        "--region", help="Region of the prices. Default: the cluster's, or any region with a known price."
+    ),
     click.option(
         "--term",
         type=click.Choice(["on-demand", "1-year", "3-year"]),
         default="on-demand",
         show_default=True,
-        help="How the nodes are paid for; the years are effective rates.",
+        help="How nodes are paid for; prices of a 1-year or 3-year term are effective hourly rates.",
     ),
 )
 
@@ -79,23 +87,29 @@ def with_place_options(function: Any) -> Any:
 
 @click.command()
 @click.argument("job", required=False, metavar="[RECIPE|MODEL]")
-@click.option("--on", "place", metavar="CLUSTER|TYPE", shell_complete=complete_place, help="Where it runs.")
+@click.option(
+    "--on",
+    "place",
+    metavar="CLUSTER|TYPE",
+    shell_complete=complete_place,
+    help="Cluster or instance type to estimate for.",
+)
 @with_place_options
 @click.option(
     "--check",
     is_flag=True,
-    help="Count how near each kind of estimate came to published rows; fail if an article's row is missed.",
+    help="Check each kind of estimate against published rows; fail if an article's row is missed.",
 )
 @json_option
 def command(job: str | None, place: str | None, check: bool, as_json: bool, **asked: Any) -> None:
     """Estimate a RECIPE, or a model by name, on a declared cluster or an instance type.
 
-    Each row says what its rate (seq/s) stands on: measured (somebody published this configuration),
+    Each row says what its rate (seq/s) is based on: measured (somebody published this configuration),
     calibrated (the same model was measured on the same instance family) or predicted (neither). "within" is
-    how far off nine of ten published rows of that kind were; where too few rows are published it says
-    so. Time and cost are derived from the rate and from the steps that `slipway submit` would train with
-    the same settings. Each price has its region and day; what nobody knows reads as unknown. A declared
-    cluster is priced with what stands around its nodes. Nothing is asked of AWS.
+    the margin in which nine of ten published rows of that kind lie; with too few published rows there is no
+    band. Time and cost follow from the rate and from the steps that `slipway submit` would train with the
+    same settings. Each price is shown with its region and date; unknown values are shown as unknown. For a
+    declared cluster, storage and network fees are included. The command asks AWS nothing.
 
     \b
     slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8 --set size=1.5b
@@ -109,7 +123,9 @@ def command(job: str | None, place: str | None, check: bool, as_json: bool, **as
         check_estimates(as_json=as_json)
         return
     if job is None or place is None:
-        raise click.UsageError("say what, and where: slipway estimate RECIPE --on CLUSTER, or --check")
+        raise click.UsageError(
+            "a recipe or --on is missing; use slipway estimate RECIPE --on CLUSTER, or --check"
+        )
     workload, where, found = estimates(job, place, **asked)
     print_table(heading(workload, where), COLUMNS, [row(each, where) for each in found], as_json=as_json)
     tell(workload, where, found)
@@ -135,7 +151,7 @@ def estimates(
 
 
 def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
-    """What was asked for must work; of the usual sizes those that do are shown, and the rest is told."""
+    """Estimate each requested size, or each usual size that fits; warn of those that do not."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate
     from slipway.jobs.estimate_inputs.own_data import measurements
@@ -172,7 +188,7 @@ def price_words(place: PricedHardware) -> str:
 
 
 def tell(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -> None:
-    """What a number in the table rests on, on stderr."""
+    """Say on stderr what the numbers in the table are based on."""
     from slipway.jobs.catalogue.accelerators import device_of
     from slipway.jobs.estimate.evidence.bands import find_band
 

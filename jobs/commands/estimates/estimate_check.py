@@ -1,4 +1,4 @@
-"""Prints published rows beside ours, and how near each kind of estimate came: `slipway estimate --check`."""
+"""Prints published rows next to ours, and how near each kind of estimate came: `slipway estimate --check`."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def check_estimates(*, as_json: bool) -> None:
         information = {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}
         print_json({"rows": table, "bands": [asdict(each) for each in bands], "information": information})
     else:
-        print_table("published beside predicted", CHECKED, table, as_json=False)
+        print_table("published and predicted", CHECKED, table, as_json=False)
         click.echo()
         print_table(
-            "what each kind of estimate held, on all published rows",
+            "how near each kind of estimate came, over all published rows",
             HELD,
             [_held(each) for each in bands],
             as_json=False,

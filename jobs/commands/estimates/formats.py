@@ -1,12 +1,8 @@
-"""How numbers of an estimate are written in a table."""
+"""Formats the numbers of an estimate for a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
-
+from typing import Any
 
 NO_BAND = "no band"
 
@@ -35,7 +31,7 @@ def steps(value: object) -> str:
 
 
 def hours(value: object) -> str:
-    """Minutes are what a short job is told in."""
+    """Format hours; shorter times are given in minutes or seconds."""
     assert isinstance(value, int | float)
     if value >= 1:
         return f"{value:,.1f} h"

@@ -32,16 +32,16 @@ FEES = (
 
 
 @click.group(invoke_without_command=True)
-@click.option("--region", help="Only of this one.")
-@click.option("--fees", is_flag=True, help="What stands around nodes, in their place.")
+@click.option("--region", help="Limit to this region.")
+@click.option("--fees", is_flag=True, help="List fees for storage and network instead of nodes.")
 @json_option
 @click.pass_context
 def command(context: click.Context, region: str | None, fees: bool, as_json: bool) -> None:
-    """List what nodes cost by the hour, on demand and, where it is known, reserved for years.
+    """List the prices of nodes per hour: on demand and, where known, for a 1-year or 3-year term.
 
-    Your own prices go first: prices.csv in $XDG_CONFIG_HOME/slipway (or where SLIPWAY_PRICES says) with the
-    columns instance_type, region, term, usd_per_hour, date, source. Then what AWS last said, then what came
-    with Slipway.
+    Your own prices come first: prices.csv in $XDG_CONFIG_HOME/slipway (or the file that SLIPWAY_PRICES
+    names), with the columns instance_type, region, term, usd_per_hour, date, source. Next come the prices of
+    the last refresh, then those that ship with Slipway.
 
     \b
     slipway prices --region us-east-1
@@ -54,21 +54,23 @@ def command(context: click.Context, region: str | None, fees: bool, as_json: boo
         from slipway.jobs.estimate.prices import our_fees
 
         rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
-        print_table("what stands around nodes", FEES, rows, as_json=as_json)
+        print_table("fees for storage and network", FEES, rows, as_json=as_json)
         return
     rows = [row for row in _rows() if region in (None, row["region"])]
     if not rows:
-        warn(f"no price in {region} is known: slipway prices refresh --region {region}")
+        warn(f"no price is known for {region}; ask AWS: slipway prices refresh --region {region}")
     print_table("prices of one node", COLUMNS, rows, as_json=as_json)
 
 
 @command.command()
-@click.option("--region", "regions", multiple=True, help="Of this one too; otherwise us-east-1.")
-@click.option("--type", "names", multiple=True, help="Only of this type; otherwise of all that we know.")
+@click.option("--region", "regions", multiple=True, help="Region to ask for. Repeatable. Default: us-east-1.")
+@click.option(
+    "--type", "names", multiple=True, help="Instance type to ask for. Repeatable. Default: all known types."
+)
 def refresh(regions: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Ask AWS's price list, and keep its answer beside your own prices.
+    """Get current prices from AWS's price list, and keep them in a file next to your own prices.
 
-    A type for which it names no price keeps the one that was known, with its day.
+    A type without a price in that list keeps its known price and date.
 
     \b
     slipway prices refresh --region us-east-1 --region us-west-2
@@ -82,13 +84,13 @@ def refresh(regions: tuple[str, ...], names: tuple[str, ...]) -> None:
     with progress("asking the price list") as now:
         found, missing = ask_rates(wanted, asked, now)
     for name in missing:
-        warn(f"no price of {name}")
+        warn(f"AWS lists no price of {name}")
     if found:
         say(f"{len(found)} prices written to {_keep(found)}")
 
 
 def _rows() -> list[dict[str, object]]:
-    """Each type, region and term once: the price that holds."""
+    """Return the price in force for each type, region and term."""
     from slipway.jobs.estimate.prices import known_rates
     from slipway.jobs.estimate_inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates
 

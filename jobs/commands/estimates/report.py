@@ -1,4 +1,4 @@
-"""`slipway report`: estimates, and a run beside them, as one page of HTML that needs nothing else."""
+"""`slipway report`: estimates, and a run next to them, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -24,16 +24,27 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 @click.command()
 @click.argument("subject", required=False, metavar="[RUN|RECIPE|MODEL]")
 @click.option(
-    "-o", "--output", "path", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The page."
+    "-o",
+    "--output",
+    "path",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write.",
 )
-@click.option("--on", "place", metavar="CLUSTER|TYPE", shell_complete=complete_place, help="Where it runs.")
+@click.option(
+    "--on",
+    "place",
+    metavar="CLUSTER|TYPE",
+    shell_complete=complete_place,
+    help="Cluster or instance type to estimate for.",
+)
 @with_place_options
 def command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
-    """Write one self-contained page: how a job scales, cost against time, and measured on predicted.
+    """Write one self-contained HTML page: scaling, cost against time, and measured against predicted.
 
-    Of a RECIPE or a model: estimates on the place that --on names, and on every other one. Of a RUN: its
-    measured throughput beside its estimate. Without either: the published tables. The page has no script and
-    asks the network for nothing; it reads on a phone, in the dark and in print.
+    For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a RUN,
+    it shows the measured throughput next to its estimate. Without an argument, it shows the published tables.
+    The page needs no script and no network, and suits phones, dark mode and print.
 
     \b
     slipway report bert_pretrain --on dl1 -o bert.html
@@ -46,7 +57,7 @@ def command(subject: str | None, path: Path, place: str | None, **asked: Any) ->
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SlipwayError(f"{path}: {error.strerror}", hint="name a file that you may write") from None
+        raise SlipwayError(f"{path}: {error.strerror}", hint="name a file that you can write") from None
     say(f"written to {path}, {len(text) >> 10} KiB")
 
 
@@ -58,7 +69,7 @@ def _published() -> Page:
 
 
 def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
-    """A recipe or a model by its name, else a run."""
+    """Build the page of a recipe or a model if the subject names one, else that of a run."""
     from slipway.jobs.core.job import parse_settings
     from slipway.jobs.estimate.work.workloads import names
     from slipway.jobs.estimate_inputs.workloads import workload_of
@@ -69,8 +80,8 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
         return _job_page(workload_of(subject, settings), place, asked)
     if settings or place:
         raise SlipwayError(
-            f"'{subject}' is no recipe and no model, and a run has its own place and settings",
-            hint="leave --on and --set out, or correct the name",
+            f"'{subject}' is neither a recipe nor a model, and a run brings its own cluster and settings",
+            hint="leave out --on and --set, or correct the name",
         )
     return _run_page(subject, asked)
 
@@ -128,7 +139,7 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
 def _usual_place(
     workload: Workload, places: Sequence[PricedHardware], found: Sequence[Estimate]
 ) -> PricedHardware:
-    """Where it was measured, else a declared cluster, else where it costs least."""
+    """Choose where it was measured, else a declared cluster, else where it costs least."""
     from slipway.jobs.estimate.pareto import scale_of
 
     measured = {each.place for each in found if each.word != "predicted"}
@@ -142,7 +153,7 @@ def _usual_place(
 
 
 def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
-    """Of the layout asked for, so that a line is a line; from the smallest that can run it."""
+    """Estimate the requested layout at each size that can run it, so that the points form one line."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate
     from slipway.jobs.estimate_inputs.own_data import measurements

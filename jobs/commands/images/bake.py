@@ -1,4 +1,4 @@
-"""`slipway bake`: a machine image, baked by the deployed pipeline of Image Builder."""
+"""`slipway bake`: bakes an AMI with the deployed pipeline of Image Builder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slipway.jobs.commands.options import dry_run_option
 from slipway.jobs.commands.output import Column, json_option, print_json, print_record, progress, say, warn
 from slipway.jobs.core.errors import SlipwayError
 
@@ -21,19 +22,19 @@ COLUMNS = (
     Column(name="lock_digest", title="lock"),
     Column(name="versions", absent="not yet"),
     Column(name="ami_parameter", title="named in"),
-    Column(name="build", absent="none: it was baked already"),
+    Column(name="build", absent="none: the AMI is up to date"),
     Column(name="left_out", title="left out", absent="nothing"),
-    Column(name="roll_back", absent="nothing: there was no other AMI before"),
+    Column(name="roll_back", absent="not possible: there is no earlier AMI"),
 )
 
 
 @click.command()
 @click.argument("image")
-@click.option("--wait", is_flag=True, help="Follow the bake to its end, and write its manifest.")
-@click.option("--again", is_flag=True, help="Bake even where the AMI in use is what the pipeline would bake.")
-@click.option("--use", "ami_id", metavar="AMI", help="Bake nothing: go back to an AMI that was baked before.")
-@click.option("--region", help="Where the pipeline is deployed; otherwise your own region.")
-@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
+@click.option("--wait", is_flag=True, help="Wait until the bake ends, then write its manifest.")
+@click.option("--again", is_flag=True, help="Bake even if the AMI in use is up to date.")
+@click.option("--use", "ami_id", metavar="AMI", help="Do not bake; roll back to this AMI of an earlier bake.")
+@click.option("--region", help="Region of the pipeline. Default: your own.")
+@dry_run_option
 @json_option
 def command(
     image: str,
@@ -44,11 +45,11 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Bake IMAGE (a folder of containers/images) into an AMI, which clusters then start from.
+    """Bake IMAGE (a folder of containers/images) into an AMI that clusters start from.
 
-    The same command again finds the bake that runs. Without --wait it goes on by itself: run the command with
-    --wait later to see its end. What the deployed pipeline made from the same lock, steps and code is not
-    baked again unless you say --again.
+    Without --wait the command returns at once and the bake continues in the cloud; run the command again with
+    --wait to follow it. Two commands never start two bakes of the same image at once. If the AMI in use was
+    made from the same lock, steps and code, nothing is baked unless you pass --again.
 
     \b
     slipway bake cpu-mpi --wait
@@ -62,7 +63,7 @@ def command(
         return
     _warn_of_another_lock(bakery)
     if not again and (manifest := _in_use(bakery)) and not _running(bakery):
-        say(f"{manifest.ami_id} is what the pipeline of {image} bakes already; bake it anew with --again")
+        say(f"{manifest.ami_id} is up to date with the pipeline of {image}; use --again to bake it once more")
         _keep(bakery, manifest)
         _show(bakery, manifest, None, [], as_json=as_json)
     elif dry_run:
@@ -74,7 +75,7 @@ def command(
 def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
     build = _start(bakery)
     if not wait:
-        say(f"{build} is being baked; follow it: slipway bake {bakery.name} --wait")
+        say(f"{build} is being baked; to follow it: slipway bake {bakery.name} --wait")
         _show(bakery, None, build, [], as_json=as_json)
         return
     manifest, left_out = _follow_to_end(bakery, build)
@@ -91,7 +92,7 @@ def _start(bakery: Bakery) -> str:
     images = images_of(bakery)
     running = running_image(images)
     if running:
-        say(f"{running} is being baked already")
+        say(f"{running} is already being baked")
         return running
     request = bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
     return send(request, client("imagebuilder", bakery.region))
@@ -105,13 +106,13 @@ def _follow_to_end(bakery: Bakery, build: str) -> tuple[Manifest, list[str]]:
         with progress(f"baking {bakery.name}") as now:
             image, left_out = _follow(bakery, build, now)
     except KeyboardInterrupt:
-        say(f"{build} goes on without you; follow it again: slipway bake {bakery.name} --wait")
+        say(f"{build} continues in the cloud; to follow it again: slipway bake {bakery.name} --wait")
         raise
     ami_id = ami_of(image, bakery.region)
     manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
     if manifest is None:
         raise BakeFailed(
-            f"{build} is AVAILABLE, and its AMI {ami_id or ''} in {bakery.region} has no tags of Slipway's",
+            f"{build} is AVAILABLE, but its AMI {ami_id or ''} in {bakery.region} lacks Slipway's tags",
             hint="deploy the pipeline again with this version of Slipway, and bake again with --again",
         )
     return manifest, left_out
@@ -138,17 +139,22 @@ def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
 
     manifest = describe_manifest(ami_id, bakery.region)
     if manifest is None or manifest.image != bakery.name:
-        what = "is not there or was not baked by Slipway" if manifest is None else f"is of {manifest.image}"
+        what = (
+            "does not exist or was not baked by Slipway"
+            if manifest is None
+            else f"is an AMI of {manifest.image}"
+        )
         raise SlipwayError(
-            f"{ami_id} in {bakery.region} {what}, so {bakery.name} cannot use it", hint="slipway images"
+            f"{ami_id} in {bakery.region} {what}, so {bakery.name} cannot use it",
+            hint="slipway amis lists the AMIs",
         )
     point_at(manifest, bakery)
-    say(f"{bakery.ami_parameter} names {ami_id}: what is deployed or started from now on uses it")
+    say(f"{bakery.ami_parameter} names {ami_id} now: nodes started and clusters deployed from now on use it")
     _show(bakery, manifest, None, [], as_json=as_json)
 
 
 def _in_use(bakery: Bakery) -> Manifest | None:
-    """Of the AMI that the parameter names, if it is what the deployed pipeline would bake."""
+    """Return the manifest of the AMI in use if the deployed pipeline would bake the same again."""
     from slipway.jobs.images.amis import current_ami, describe_manifest, is_of
 
     ami_id = current_ami(bakery)
@@ -163,7 +169,7 @@ def _running(bakery: Bakery) -> str | None:
 
 
 def _keep(bakery: Bakery, manifest: Manifest) -> None:
-    """Image Builder has written the id; beside it stands what the AMI holds."""
+    """Write the manifest next to the AMI id, which Image Builder has written itself."""
     from slipway.jobs.images.amis import write_manifest
 
     write_manifest(manifest, bakery)
@@ -182,8 +188,8 @@ def _warn_of_another_lock(bakery: Bakery) -> None:
     digest = lock_digest(containers, bakery.name)
     if digest != bakery.lock_digest:
         warn(
-            f"the deployed pipeline has the lock {bakery.lock_digest}, and containers/images/{bakery.name} "
-            f"here is {digest}: deploy again to bake that"
+            f"the deployed pipeline has the lock {bakery.lock_digest}, but containers/images/{bakery.name} "
+            f"here has {digest}; to bake that, deploy the pipeline again"
         )
 
 

@@ -1,4 +1,4 @@
-"""`slipway build`: an image of containers/, built in the cloud and pushed under a tag naming its files."""
+"""`slipway build`: builds a container image in the cloud and pushes it; its tag is a digest of its files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slipway.jobs.commands.options import dry_run_option
 from slipway.jobs.commands.output import Column, json_option, print_json, print_record, progress, say, warn
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.images.container_images import image_tag
@@ -21,23 +22,28 @@ COLUMNS = (
     Column(name="tag"),
     Column(name="digest", absent="not yet"),
     Column(name="repository"),
-    Column(name="build", absent="none: it was pushed already"),
+    Column(name="build", absent="none: it has been pushed already"),
 )
 
 
 @click.command()
 @click.argument("image")
-@click.option("--on", "cluster", help="The cluster for whose repository; needed where several use the image.")
 @click.option(
-    "--no-wait", is_flag=True, help="Start the build and return; the same command follows it later."
+    "--on",
+    "cluster",
+    metavar="CLUSTER",
+    help="Cluster whose repository to push to, if several use the image.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
+@click.option(
+    "--no-wait", is_flag=True, help="Start the build and return; run the command again to follow it."
+)
+@dry_run_option
 @json_option
 def command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_json: bool) -> None:
-    """Build IMAGE (a folder of containers/images) in the cloud, and push it.
+    """Build the container image IMAGE (a folder of containers/images) in the cloud, and push it.
 
-    The tag is a digest of the image's files, so what is pushed already is not built again, and nobody needs
-    Docker. The log goes to stderr while the build runs.
+    The tag is a digest of the image's files: what was pushed before is not built again. You need no Docker.
+    The build log goes to stderr.
 
     \b
     slipway build gaudi
@@ -52,7 +58,7 @@ def command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_js
     digest = _digest(target, tag)
     build = None
     if digest is not None:
-        say(f"{image}:{tag} is pushed already")
+        say(f"{image}:{tag} has been pushed already")
     elif dry_run:
         _print_request(target, tag)
         return
@@ -73,11 +79,13 @@ def _choose(image: str, cluster: str | None) -> BatchTarget:
         return users[0]
     if users:
         names = " or ".join(f"--on {target.name}" for target in users)
-        raise SlipwayError(f"{len(users)} deployed clusters use image '{image}'", hint=f"say which: {names}")
+        raise SlipwayError(
+            f"{len(users)} deployed clusters use container image '{image}'", hint=f"choose one: {names}"
+        )
     deployed = ", ".join(f"{target.name} with {target.image}" for target in found) or "none"
     whom = f"cluster '{cluster}' is not deployed with" if cluster else "no deployed cluster uses"
     raise SlipwayError(
-        f"{whom} image '{image}', so it has no repository; deployed: {deployed}",
+        f"{whom} container image '{image}', so it has no repository; deployed: {deployed}",
         hint="deploy the cluster first: cdk deploy --all",
     )
 
@@ -85,8 +93,8 @@ def _choose(image: str, cluster: str | None) -> BatchTarget:
 def _warn_of_another_tag(target: BatchTarget, tag: str) -> None:
     if tag != target.image_tag:
         warn(
-            f"the job definition of {target.name} names {target.image}:{target.image_tag}, and containers/ "
-            f"here is {tag}: deploy again for jobs to use it"
+            f"the job definition of {target.name} names {target.image}:{target.image_tag}, but containers/ "
+            f"here has the tag {tag}; deploy the cluster again for jobs to use it"
         )
 
 
@@ -116,7 +124,7 @@ def _start(target: BatchTarget, tag: str, containers: Path) -> str:
     builds = recent_builds(target.build_project, reader("codebuild", target.region))
     running = running_build(builds, tag)
     if running:
-        say(f"{running} builds it already")
+        say(f"{running} is already building it")
         return running
     request = build_request(target, tag, latest_build=builds[0]["id"] if builds else "")
     sources = zip_sources(containers, target.image)
@@ -130,11 +138,13 @@ def _wait(target: BatchTarget, tag: str, build_id: str) -> str:
         with progress(f"building {target.image}:{tag}") as now:
             _follow(target.region, build_id, now)
     except KeyboardInterrupt:
-        say(f"{build_id} goes on without you; the same command follows it again")
+        say(f"{build_id} continues in the cloud; run the same command to follow it again")
         raise
     digest = _digest(target, tag)
     if digest is None:
-        raise BuildFailed(f"{build_id} succeeded and pushed no {target.image}:{tag}", hint="look at its log")
+        raise BuildFailed(
+            f"{build_id} succeeded but pushed no {target.image}:{tag}", hint="look into its log"
+        )
     return digest
 
 

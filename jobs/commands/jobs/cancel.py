@@ -1,9 +1,10 @@
-"""`slipway cancel`: end a job, wherever it stands."""
+"""`slipway cancel`: cancels a waiting or running job."""
 
 from __future__ import annotations
 
 import click
 
+from slipway.jobs.commands.options import region_option, target_option
 from slipway.jobs.commands.output import Column, json_option, print_record, say
 
 COLUMNS = (Column(name="name"), Column(name="id"), Column(name="was"), Column(name="cancelled"))
@@ -12,14 +13,14 @@ _REASON = "cancelled with slipway cancel"
 
 @click.command()
 @click.argument("job")
-@click.option("--reason", default=_REASON, show_default=True, help="What stands in the job's record.")
-@click.option("--on", "target", metavar="TARGET", help="The cluster that it is on, where several have one.")
-@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@click.option("--reason", default=_REASON, show_default=True, help="Reason that is kept with the job.")
+@target_option
+@region_option
 @json_option
 def command(job: str, reason: str, target: str | None, region: str | None, as_json: bool) -> None:
-    """End JOB (its id, name, or the beginning of one).
+    """Cancel JOB (its id or name, or the beginning of either).
 
-    A job that waits never starts. In one that runs every process gets SIGTERM, and 30 seconds to save.
+    A waiting job never starts. The processes of a running job get SIGTERM, and 30 seconds to save.
 
     \b
     slipway cancel bert_pretrain
@@ -30,7 +31,7 @@ def command(job: str, reason: str, target: str | None, region: str | None, as_js
     found = find_run(job, targets_to_search(target, region))
     run = found.run
     if run.state.is_final:
-        say(f"{run.name} ended before: it is {run.state}")
+        say(f"{run.name} has already ended: {run.state}")
     else:
         platform_of(found.target).cancel(found, reason)
     row = {"name": run.name, "id": run.id, "was": run.state, "cancelled": not run.state.is_final}

@@ -1,4 +1,4 @@
-"""`slipway curve`: the loss and the throughput of a training, as far as it has come."""
+"""`slipway curve`: the loss and the throughput of a training job so far."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ COLUMNS = (
 
 @click.command()
 @click.argument("job")
-@click.option("--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="At most so many.")
+@click.option(
+    "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
+)
 @json_option
 def command(job: str, rows: int, as_json: bool) -> None:
-    """Show how the loss of JOB (its id, name, or the beginning of one) fell, and how fast it trained.
+    """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
 
-    A step that two attempts made is shown as the later one made it.
+    If two attempts trained the same step, the later attempt is shown.
 
     \b
     slipway curve bert_pretrain
@@ -40,7 +42,7 @@ def command(job: str, rows: int, as_json: bool) -> None:
     all_points = points(lines)
     if not all_points:
         raise SlipwayError(
-            f"job '{found.run.name}' has told no step yet: it is {found.run.state}",
+            f"job '{found.run.name}' has not reported a step yet; it is {found.run.state}",
             hint=f"slipway logs {found.run.name} --follow",
         )
     highest = max(point.loss for point in all_points)

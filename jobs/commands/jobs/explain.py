@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from slipway.jobs.commands.options import region_option, target_option
 from slipway.jobs.commands.output import Column, json_option, print_record
 
 COLUMNS = (
@@ -17,13 +18,14 @@ COLUMNS = (
 
 @click.command()
 @click.argument("job")
-@click.option("--on", "target", metavar="TARGET", help="The cluster that it is on, where several have one.")
-@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@target_option
+@region_option
 @json_option
 def command(job: str, target: str | None, region: str | None, as_json: bool) -> None:
-    """Say in a sentence why JOB (its id, name, or the beginning of one) is not running, or why it failed.
+    """Explain in one sentence why JOB (its id or name, or the beginning of either) is not running, or failed.
 
-    From the job, its nodes and attempts, its queue, the compute environment and the scaling activities.
+    The answer considers the job, its nodes and attempts, its queue, the compute environment and the scaling
+    activities.
 
     \b
     slipway explain bert_pretrain

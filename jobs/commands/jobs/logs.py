@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slipway.jobs.commands.options import region_option, target_option
 from slipway.jobs.commands.output import is_terminal, print_text, say
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.text import printable
@@ -25,18 +26,18 @@ _LAUNCHER = (
 
 @click.command()
 @click.argument("job")
-@click.option("--rank", help="Of this process only: a number, or all.", default="all")
-@click.option("--node", help="Of this machine only: a number, or all.", default="all")
-@click.option("--follow", is_flag=True, help="Go on until the job has ended; fail if it failed.")
-@click.option("--on", "target", metavar="TARGET", help="The cluster that it runs on, where several have one.")
-@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
-@click.option("--json", "as_json", is_flag=True, help="Print each line as a JSON object of one line.")
+@click.option("--rank", default="all", show_default=True, help="Rank to print: a number, or all.")
+@click.option("--node", default="all", show_default=True, help="Node to print: a number, or all.")
+@click.option("--follow", is_flag=True, help="Keep printing until the job ends; fail if the job failed.")
+@target_option
+@region_option
+@click.option("--json", "as_json", is_flag=True, help="Print each line as one JSON object.")
 def command(
     job: str, rank: str, node: str, follow: bool, target: str | None, region: str | None, as_json: bool
 ) -> None:
-    """Print what the processes of JOB (its id, name, or the beginning of one) wrote, on all its nodes.
+    """Print the logs of JOB (its id or name, or the beginning of either) from all its nodes.
 
-    A line of a rank begins with the rank in brackets; one of a node's launcher is marked with the node.
+    Lines of a rank start with the rank in brackets; lines of a node's launcher start with the node.
 
     \b
     slipway logs bert_pretrain --rank 0 --follow
@@ -57,7 +58,7 @@ def command(
 
 
 def follow_to_end(found: AnyFound, tell: Callable[[str], None]) -> Run:
-    """Of all nodes, to whoever listens; how it ended."""
+    """Tell every line of all nodes until the job ends, and return the run as it ended."""
     from slipway.jobs.runs.logs import Wanted
 
     show = _printer(found.run)
@@ -82,7 +83,7 @@ def _follow(found: AnyFound, wanted: Wanted, tell: Callable[[LogLine], None]) ->
         for line in follow_lines(found, wanted, to_end=True, seen=seen):
             tell(line)
     except KeyboardInterrupt:
-        say(f"{found.run.name} goes on without you: slipway logs {found.run.name} --follow")
+        say(f"{found.run.name} keeps running; follow it again: slipway logs {found.run.name} --follow")
         raise
     return last[0]
 
@@ -96,14 +97,14 @@ def _number(option: str, text: str) -> int | None:
     if text == "all":
         return None
     if not (text.isascii() and text.isdecimal()):
-        raise click.UsageError(f"{option} is '{printable(text)}'; allowed are 0 and up, or all")
+        raise click.UsageError(f"{option} is '{printable(text)}'; allowed are 0, 1, 2 … or all")
     return int(text)
 
 
 def _refuse_missing_node(run: Run, wanted: Wanted) -> None:
     if wanted.node is not None and run.nodes is not None and wanted.node >= run.nodes:
         raise SlipwayError(
-            f"--node is {wanted.node}, and job '{run.name}' has {run.nodes}",
+            f"--node is {wanted.node}, but job '{run.name}' has {run.nodes} nodes",
             hint=f"ask for 0 to {run.nodes - 1}, or all",
         )
 
@@ -115,7 +116,7 @@ def _as_json(line: LogLine) -> str:
 
 
 def _printer(run: Run) -> Callable[[LogLine], str]:
-    """A terminal is shown no control characters; a file or a program gets the lines as they are."""
+    """Return the function that formats a line: control characters are escaped for a terminal only."""
     shown = printable if is_terminal(sys.stdout) else str
 
     def show(line: LogLine) -> str:

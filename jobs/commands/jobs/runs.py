@@ -1,4 +1,4 @@
-"""`slipway runs`: what ran, how long and for how many dollars."""
+"""`slipway runs`: past and present jobs, how long they ran and what they cost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from slipway.jobs.commands.options import only_target_option, region_option
 from slipway.jobs.commands.output import Column, json_option, print_table, say
 from slipway.jobs.core.text import moment
 
@@ -25,15 +26,15 @@ COLUMNS = (
 
 
 @click.command()
-@click.option("--on", "target", metavar="TARGET", help="Only of this cluster.")
-@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@only_target_option
+@region_option
 @json_option
 def command(target: str | None, region: str | None, as_json: bool) -> None:
-    """List what ran: recipe, nodes, state, hours, and dollars by the catalogue's price on demand.
+    """List past and present jobs: recipe, nodes, state, hours, and cost at on-demand prices.
 
-    AWS Batch keeps a job for a week after its end, Systems Manager for a month. Counted is the time of all
-    attempts; machines are billed from their start to their end, which is some minutes more. What is not known
-    reads as unknown.
+    AWS Batch forgets a job a week after its end, Systems Manager after a month. Hours and cost cover all
+    attempts; AWS bills machines from their start to their end, which is some minutes more. Unknown values are
+    shown as unknown.
 
     \b
     slipway runs
@@ -47,5 +48,5 @@ def command(target: str | None, region: str | None, as_json: bool) -> None:
     )
     known = [run.cost.usd for run in runs if run.cost.usd is not None]
     if runs:
-        unknown = f", and {len(runs) - len(known)} of unknown cost" if len(known) < len(runs) else ""
+        unknown = f"; {len(runs) - len(known)} more of unknown cost" if len(known) < len(runs) else ""
         say(f"{len(known)} runs for {sum(known):.2f} USD{unknown}")

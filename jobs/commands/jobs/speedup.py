@@ -1,4 +1,4 @@
-"""`slipway speedup`: how much faster a recipe was on more nodes, beside the published and the estimated."""
+"""`slipway speedup`: how much faster a recipe was on more nodes, next to published and estimated figures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slipway.jobs.commands.estimates.formats import percent, rounded
+from slipway.jobs.commands.options import region_option
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
 if TYPE_CHECKING:
@@ -35,9 +36,15 @@ COLUMNS = (
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="RECIPE|JOB…")
-@click.option("--on", "target", metavar="TARGET", help="Where it ran; needed for a recipe.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Of the runs to compare.")
-@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@click.option("--on", "target", metavar="TARGET", help="Cluster of the runs; required for a recipe.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of the runs to compare. Repeatable.",
+)
+@region_option
 @json_option
 def command(
     names: tuple[str, ...],
@@ -46,11 +53,12 @@ def command(
     region: str | None,
     as_json: bool,
 ) -> None:
-    """Compare finished runs of a RECIPE on 1, 2, 4 … nodes, or of the JOBs that are named.
+    """Compare finished runs of a RECIPE on 1, 2, 4 … nodes, or compare the named JOBs.
 
-    Runs have the same settings: those with the most sizes, or those of --set; the newest of each size counts.
-    Speed-up is of examples a second after the warm-up; seconds are of the whole job. Published is what the
-    article of such a cluster measured, estimated what slipway estimate predicts for this one.
+    Only runs with the same settings are compared: those of --set, or else the settings that ran at the most
+    sizes. The newest run of each size counts. The speed-up compares examples per second after the warm-up;
+    the seconds are those of the whole job. "published" is the speed-up that an article measured on such a
+    cluster; "estimated" is what slipway estimate predicts for this one.
 
     \b
     slipway speedup glue_finetune --on c6i
@@ -82,7 +90,9 @@ def _of_recipe(
     from slipway.jobs.runs.speedup import chosen
 
     if target is None:
-        raise click.UsageError("say where it ran: slipway speedup RECIPE --on TARGET")
+        raise click.UsageError(
+            "--on is missing; name the cluster of the runs: slipway speedup RECIPE --on TARGET"
+        )
     targets = targets_to_search(target, region)
     ids = [run.id for run in list_runs(targets) if run.recipe == recipe and run.state.is_final]
     finished = [find_run(each, targets) for each in ids]
@@ -137,7 +147,7 @@ def _compared(found: Sequence[AnyFound]) -> tuple[list[Line], str]:
 
 
 def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None:
-    """What the numbers rest on, and what is missing."""
+    """Say on stderr what the numbers are based on, and what is missing."""
     import os
 
     from slipway.jobs.aws import is_in_yard
@@ -149,7 +159,8 @@ def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None
     for each in lines:
         if each.is_short:
             warn(
-                f"job '{each.job}' told of fewer than {LEAST_STEPS} steps after its warm-up: that says little"
+                f"job '{each.job}' reported fewer than {LEAST_STEPS} steps after its warm-up, "
+                "so its speed-up is uncertain"
             )
     if is_in_yard():
         warn(

@@ -1,4 +1,4 @@
-"""`slipway status`: the jobs that have not ended, or one job in full."""
+"""`slipway status`: unfinished jobs, or one job in full."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slipway.jobs.commands.options import only_target_option, region_option
 from slipway.jobs.commands.output import Column, json_option, print_record, print_table, say
+from slipway.jobs.core.run import not_succeeded
 from slipway.jobs.core.text import moment
 
 if TYPE_CHECKING:
-    from slipway.jobs.core.run import Run, not_succeeded
+    from slipway.jobs.core.run import Run
     from slipway.jobs.core.targets import Target
 
 LISTED = (
@@ -54,14 +56,14 @@ NODES = (
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--on", "target", metavar="TARGET", help="Only of this cluster.")
-@click.option("--region", help="Where to look; otherwise your own, then those of the declared clusters.")
+@only_target_option
+@region_option
 @click.option(
-    "--nodes", is_flag=True, help="Of clusters whose machines stay: each one, and why it is not ready."
+    "--nodes", is_flag=True, help="List the nodes that stay between jobs, and why a node is not ready."
 )
 @json_option
 def command(job: str | None, target: str | None, region: str | None, nodes: bool, as_json: bool) -> None:
-    """List the jobs that have not ended, or show JOB (its id, name, or the beginning of one) in full.
+    """List unfinished jobs, or show JOB (its id or name, or the beginning of either) in full.
 
     \b
     slipway status
@@ -83,9 +85,9 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
         return
     runs = list_runs(targets)
     rows = [_row(run, runs) for run in runs if not run.state.is_final]
-    print_table("jobs that have not ended", LISTED, rows, as_json=as_json)
+    print_table("unfinished jobs", LISTED, rows, as_json=as_json)
     if len(rows) < len(runs):
-        say(f"{len(runs) - len(rows)} ended: slipway runs")
+        say(f"{len(runs) - len(rows)} have ended: slipway runs")
     if target is not None:
         _say_nodes(targets[0])
 
@@ -98,7 +100,7 @@ def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
 
 
 def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
-    """How many are ready; and, in full, which are not and why."""
+    """Say how many nodes are ready and, in full, why each other node is not; return all nodes."""
     from slipway.jobs.platforms.registry import nodes_of
 
     nodes = nodes_of(target)
@@ -108,11 +110,11 @@ def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str,
     silent = [each for each in found if not each["answered"]]
     say(f"{target.name}: {len(found) - len(silent)} of at most {target.max_nodes} nodes are ready")
     for each in silent if in_full else ():
-        say(f"{each['name']} is not: {each['why']}")
+        say(f"{each['name']} is not ready: {each['why']}")
     return found
 
 
 def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
-    """`others` are all those that it could wait for."""
+    """Describe a run; `others` are all runs that it may depend on."""
     awaited = [] if run.state.is_final else [other for other in others if other.id in run.depends_on]
     return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}

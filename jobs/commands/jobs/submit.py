@@ -1,4 +1,4 @@
-"""`slipway submit`: run a recipe on a deployed cluster, exactly once."""
+"""`slipway submit`: submits a recipe to a deployed cluster, exactly once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slipway.jobs.commands.options import dry_run_option, target_region_option
 from slipway.jobs.commands.output import Column, is_terminal, json_option, print_json, print_record, say, warn
 
 if TYPE_CHECKING:
@@ -41,17 +42,34 @@ COLUMNS = (
 
 @click.command()
 @click.argument("recipe")
-@click.option("--on", "target", required=True, metavar="TARGET", help="A deployed cluster: slipway targets.")
-@click.option("--nodes", type=int, required=True, help="How many of its machines.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the recipe.")
-@click.option("--name", help="The job's name; otherwise the recipe's. A digest of the job follows it.")
-@click.option("--data", metavar="PATH", help="Where its data lie; relative to the files that nodes share.")
-@click.option("--checkpoints", metavar="PATH", help="Where it saves, and resumes from; likewise.")
-@click.option("--processes-per-node", type=int, help="Of every machine; otherwise one a device.")
-@click.option("--timeout-hours", type=float, help="Of an attempt; otherwise as the cluster says.")
-@click.option("--attempts", type=int, help="How often it may be tried; otherwise as the cluster says.")
-@click.option("--depends-on", multiple=True, metavar="JOB", help="A job there that has to succeed first.")
-@click.option("--region", help="The target's; otherwise your own, then those of the declared clusters.")
+@click.option(
+    "--on", "target", required=True, metavar="TARGET", help="Deployed cluster; slipway targets lists them."
+)
+@click.option("--nodes", type=int, required=True, help="Number of nodes.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the recipe. Repeatable."
+)
+@click.option("--name", help="Name of the job; a digest is appended. Default: the recipe's name.")
+@click.option(
+    "--data",
+    metavar="PATH",
+    help="Path or URL of the data; a relative path is one in the shared file system.",
+)
+@click.option(
+    "--checkpoints", metavar="PATH", help="Path or URL to save to and to resume from; relative as for --data."
+)
+@click.option("--processes-per-node", type=int, help="Processes per node. Default: one per device.")
+@click.option(
+    "--timeout-hours", type=float, help="Time limit of an attempt in hours. Default: the cluster's limit."
+)
+@click.option("--attempts", type=int, help="Maximum number of attempts. Default: the cluster's.")
+@click.option(
+    "--depends-on",
+    multiple=True,
+    metavar="JOB",
+    help="Job on the same cluster that must succeed first. Repeatable.",
+)
+@target_region_option
 @click.option(
     "--confirm-cost",
     metavar="DOLLARS",
@@ -59,11 +77,14 @@ COLUMNS = (
     default="100",
     show_default=True,
     show_envvar=True,
-    help="What it may cost at most without a question, or 'unknown'. Nothing in the yard costs anything.",
+    help="Maximum cost in USD to accept without asking, or 'unknown' for any job without a known price. "
+    "Jobs in the yard cost nothing.",
 )
-@click.option("--again", is_flag=True, help="Run the same job once more although it exists.")
-@click.option("--follow", is_flag=True, help="Print its log on stderr until it ends; fail if it fails.")
-@click.option("--dry-run", is_flag=True, help="Print what would be sent, as JSON, and send nothing.")
+@click.option("--again", is_flag=True, help="Submit the job once more, although it exists.")
+@click.option(
+    "--follow", is_flag=True, help="Print the job's log on stderr until the job ends; fail if the job fails."
+)
+@dry_run_option
 @json_option
 def command(
     target: str,
@@ -76,9 +97,9 @@ def command(
 ) -> None:
     """Submit RECIPE (a folder of containers/recipes) to a deployed cluster.
 
-    The same job is submitted once, however often this runs: an interrupted or repeated command finds the job
-    that exists. Settings reach the recipe as they are typed; no shell reads them. Where a cluster's machines
-    stay between jobs, those that are missing are started and waited for.
+    A job is submitted once, however often you run the command: a repeated or interrupted command finds the
+    existing job. Settings reach the recipe exactly as typed; no shell interprets them. If the cluster keeps
+    machines between jobs, missing machines are started first.
 
     \b
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --follow
@@ -107,7 +128,7 @@ def _job(
     timeout_hours: float | None,
     **others: Any,
 ) -> Job:
-    """`others` are fields of a job under the same names."""
+    """Build the job; `others` are fields of a job under the same names."""
     from slipway.jobs.core.job import Job, parse_settings
 
     return Job(
@@ -121,9 +142,9 @@ def _job(
 
 
 def _seconds(hours: float) -> int:
-    """NaN and infinity are numbers to click."""
+    """Convert hours to seconds; refuse NaN and infinity, which click takes for numbers."""
     if not math.isfinite(hours):
-        raise click.BadParameter(f"{hours} is no number of hours.", param_hint="'--timeout-hours'")
+        raise click.BadParameter(f"{hours} is not a finite number of hours.", param_hint="'--timeout-hours'")
     return round(hours * _SECONDS_PER_HOUR)
 
 
@@ -135,17 +156,17 @@ def _submit(prepared: AnyPrepared, agreed: Agreed, *, again: bool) -> Submitted:
             prepared, confirm=lambda name, ceiling: _confirm(name, ceiling, agreed), again=again, say=say
         )
     except KeyboardInterrupt:
-        say("whether it was submitted is not known; the same command looks before it sends anything")
+        say("the job may or may not have been submitted; the same command finds out before it submits")
         raise
     if submitted.existed:
-        say(f"{submitted.prepared.name} was submitted before; --again runs it once more")
+        say(f"{submitted.prepared.name} was submitted before; use --again to run it once more")
         if prepared.waits_for:
-            say(f"what it waits for was said then: slipway explain {submitted.prepared.name}")
+            say(f"its dependencies were set back then: slipway explain {submitted.prepared.name}")
     return submitted
 
 
 def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
-    """Asked at a terminal, refused without one."""
+    """Ask at a terminal whether the cost is fine; without a terminal, refuse."""
     from slipway.jobs.submit.confirming import Unconfirmed, refuse_unconfirmed
 
     try:
@@ -168,7 +189,7 @@ def _decided(prepared: AnyPrepared) -> Mapping[str, object]:
 
 
 def _end(submitted: Submitted, *, follow: bool, as_json: bool) -> None:
-    """With --follow the record comes last, when it is known how the job ended."""
+    """Print the record of the job; with --follow only after the job has ended."""
     from slipway.jobs.commands.jobs.logs import follow_to_end
     from slipway.jobs.runs.find import refresh
 

@@ -18,7 +18,7 @@ from slipway.jobs.commands import cli
 ROOT = Path(__file__).resolve().parents[3]
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
-NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "output")} | {
+NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "options", "output")} | {
     "slipway.yard.commands.hosts"  # a part of `slipway yard`
 }
 
@@ -85,6 +85,11 @@ def test_the_table_alone_says_in_a_line_what_a_command_does(name: str) -> None:
             "did you mean --efa? see 'slipway instances --help'",
         ),
         (["instances", "--sort", "x"], "'x' is not one of 'name'", "see 'slipway instances --help'"),
+        (
+            ["images"],
+            "there is no command 'images'",
+            "slipway amis lists AMIs; slipway build builds container images",
+        ),
         (["--nothing"], "No such option '--nothing'", "see 'slipway --help'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`slipway bake` and `slipway images`: one bake for one lock, followed, kept, and undone."""
+"""`slipway bake` and `slipway amis`: one bake for one lock, followed, kept, and undone."""
 
 from __future__ import annotations
 
@@ -168,12 +168,12 @@ def test_two_who_start_at_once_send_the_same_token_and_a_later_bake_another(depl
 
 def rows(slipway: Slipway) -> dict[str, dict[str, object]]:
     """By AMI."""
-    code, out, err = slipway("images", IMAGE, "--json")
+    code, out, err = slipway("amis", IMAGE, "--json")
     assert code == 0, err
     return {row["ami_id"]: row for row in json.loads(out)}
 
 
-def test_images_tell_what_is_in_use_by_whom_what_was_replaced_and_what_is_stale(
+def test_amis_tell_what_is_in_use_by_whom_what_was_replaced_and_what_is_stale(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true")

@@ -1,4 +1,4 @@
-"""`slipway images`: the machine images that exist, how old they are, and who uses them."""
+"""`slipway amis`: the AMIs that exist, how old they are, and what uses them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ COLUMNS = (
 
 @click.command()
 @click.argument("images", nargs=-1, metavar="[IMAGE]...")
-@click.option("--region", help="Where to look; otherwise your own region.")
+@click.option("--region", help="Region to search. Default: your own.")
 @json_option
 def command(images: tuple[str, ...], region: str | None, as_json: bool) -> None:
-    """List the machine images that were baked, the newest first: how old each is, and who uses it.
+    """List the AMIs that were baked, newest first: age, state, and what uses them.
 
-    An image is in use while its parameter names it; stale when the deployed pipeline has another lock;
-    replaced by a later bake; missing when its parameter names what is not there.
+    Clusters find the AMI of an image in a parameter. An AMI is "in use" if that parameter names it, "stale"
+    if in addition the pipeline would now bake a different one, "replaced" if the parameter names another one,
+    and "missing" if the parameter names it but it does not exist.
 
     \b
-    slipway images
-    slipway images cpu-mpi --json
+    slipway amis
+    slipway amis cpu-mpi --json
     """
     from slipway.jobs.images.baked import describe, find_images
 
     found = describe(find_images(region), datetime.now(UTC))
-    rows = [asdict(each) for each in found if not images or each.image in images]
+    rows = [asdict(ami) for ami in found if not images or ami.image in images]
     shown = [{**row, "used_by": row["used_by"] or None, "why": row["why"] or None} for row in rows]
-    print_table("machine images", COLUMNS, shown, as_json=as_json)
+    print_table("AMIs", COLUMNS, shown, as_json=as_json)
