@@ -97,7 +97,7 @@ def test_the_root_file_system_holds_what_the_nodes_run(folder_of_images: Path, b
 def test_the_image_is_listed_as_in_use_and_preflight_finds_it_sound(
     deployed: Shell, baked: dict[str, Any]
 ) -> None:
-    (image,) = [each for each in deployed.data("slipway", "images", IMAGE, "--json") if each["lock_digest"]]
+    (image,) = [each for each in deployed.data("slipway", "amis", IMAGE, "--json") if each["lock_digest"]]
     assert (image["ami_id"], image["state"]) == (baked["ami_id"], "in use")
     done = deployed.run("slipway", "preflight", "c6i", "--json")
     verdicts = {each["check"]: each["outcome"] for each in json.loads(done.text[: done.text.rindex("]") + 1])}

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[3]
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
 NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "options", "output")} | {
-    "slipway.yard.commands.hosts"  # a part of `slipway yard`
+    "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
+    "slipway.jobs.commands.estimates.formats",
+    "slipway.yard.commands.hosts",  # a part of `slipway yard`
 }
 
 

@@ -40,7 +40,7 @@ def test_refreshing_keeps_what_the_list_says_and_estimates_use_it(
     assert (code, out) == (0, "")
     file = tmp_path / "slipway" / "prices-refreshed.csv"
     assert f"1 prices written to {file}" in err
-    assert "no price of p5e.48xlarge in us-east-1" in err
+    assert "AWS lists no price of p5e.48xlarge in us-east-1" in err
     (rate,) = decode_rates(file.read_text(), str(file))
     assert (rate.usd_per_hour, rate.region, rate.term) == (13.10904, "us-east-1", "on-demand")
     assert rate.date

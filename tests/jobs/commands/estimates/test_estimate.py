@@ -152,13 +152,13 @@ def test_fine_tuning_a_glue_task_is_the_article_s_minutes(slipway: Slipway) -> N
         (("bert-large", "--on", "dl1", "--nodes", "-4"), "-4 nodes cannot be", "--nodes 1,2,4,8"),
         (("bert-large", "--on", "dl1", "--nodes", "99999999"), "1 to 10,000", "--nodes 1,2,4,8"),
         (("bert-large", "--on", "dl1", "--nodes", "64"), "more than the 16 that cluster dl1", "at most 16"),
-        (("bert-large", "--on", "dl1", "--nodes", "two"), "'two' is no number of nodes", ""),
+        (("bert-large", "--on", "dl1", "--nodes", "two"), "'two' is not a number of nodes", ""),
         (("bert-large", "--on", "dl1", "--set", "micro_batch"), "has no '='; write --set key=value", ""),
         (("bert_pretrain", "--on", "dl1", "--set", "size=huge"), "size is 'huge'", ""),
         (("bert_pretrain", "--on", "trn1.32xlarge"), "cannot train on neuron", "slipway compare"),
         (("bert-large", "--on", "hpc6a.48xlarge"), "peak of hpc6a.48xlarge is not known", "instances.csv"),
         (("glue_finetune", "--on", "c6i", "--set", "model=mine"), "nobody has counted", "bert-base-cased"),
-        (("bert-large",), "say what, and where", ""),
+        (("bert-large",), "a recipe or --on is missing", ""),
     ],
 )
 def test_what_cannot_be_is_one_error_with_the_nearest_that_works(

@@ -65,7 +65,7 @@ def test_a_bake_that_runs_is_followed_and_none_started_beside_it(
     build = json.loads(out)["build"]
     code, out, err = slipway("bake", IMAGE, "--json")
     assert (code, json.loads(out)["build"]) == (0, build)
-    assert "is being baked already" in err
+    assert "is already being baked" in err
     assert len(images_of(found)) == 1
     deployed.yard.builder.cancel_image_creation(imageBuildVersionArn=build)
     assert deployed.yard.ended(build).status == "CANCELLED"
@@ -82,7 +82,7 @@ def test_ctrl_c_leaves_the_bake_running_and_says_how_to_follow_it(
     monkeypatch.setattr(baking, "follow", interrupted)
     code, _, err = slipway("bake", IMAGE, "--wait")
     assert code == 130
-    assert f"goes on without you; follow it again: slipway bake {IMAGE} --wait" in err
+    assert f"continues in the cloud; to follow it again: slipway bake {IMAGE} --wait" in err
     (image,) = images_of(found)
     assert image["state"]["status"] not in baking.FINAL
     deployed.yard.builder.cancel_image_creation(imageBuildVersionArn=image["arn"])
@@ -96,7 +96,7 @@ def test_what_the_pipeline_baked_is_not_baked_again_unless_asked(
     _, first, _ = slipway("bake", IMAGE, "--wait", "--json")
     code, second, err = slipway("bake", IMAGE, "--wait", "--json")
     assert (code, json.loads(second)["ami_id"]) == (0, json.loads(first)["ami_id"])
-    assert "is what the pipeline of cpu-mpi bakes already" in err
+    assert "is up to date with the pipeline of cpu-mpi" in err
     assert len(images_of(found)) == 1
     _, third, _ = slipway("bake", IMAGE, "--wait", "--again", "--json")
     assert json.loads(third)["ami_id"] != json.loads(first)["ami_id"]

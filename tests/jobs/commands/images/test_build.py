@@ -73,7 +73,7 @@ def test_what_is_pushed_already_is_said_and_not_built_again(
     _, first, _ = slipway("build", "gaudi", "--json")
     code, second, err = slipway("build", "gaudi", "--json")
     assert code == 0
-    assert f"gaudi:{target.image_tag} is pushed already" in err
+    assert f"gaudi:{target.image_tag} has been pushed already" in err
     assert json.loads(second)["digest"] == json.loads(first)["digest"]
     assert len(builds_of(yard_shell)) == 1
 
@@ -135,7 +135,7 @@ def test_where_two_clusters_use_the_image_one_must_be_named(
     deploy(yard_shell, replace(target, name="dl1-b"))
     code, _, err = slipway("build", "gaudi")
     assert code == 1
-    assert "hint: say which: --on dl1 or --on dl1-b" in err
+    assert "hint: choose one: --on dl1 or --on dl1-b" in err
     assert slipway("build", "gaudi", "--on", "dl1", "--dry-run")[0] == 0
 
 

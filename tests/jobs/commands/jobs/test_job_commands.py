@@ -52,7 +52,7 @@ def test_the_same_command_prints_the_same_job(
     first = json.loads(slipway(*SUBMIT, "--json")[1])
     code, out, err = slipway(*SUBMIT, "--json")
     assert (code, json.loads(out)["id"]) == (0, first["id"])
-    assert f"{first['name']} was submitted before; --again runs it once more" in err
+    assert f"{first['name']} was submitted before; use --again to run it once more" in err
     assert json.loads(slipway(*SUBMIT, "--again", "--json")[1])["id"] != first["id"]
     assert len(job_names(yard_shell, target)) == 2
 
@@ -169,7 +169,7 @@ def test_status_lists_what_has_not_ended_and_shows_one_in_full(
     assert "HIBERNATING" in slipway("status", "bert")[1]
     unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
-    assert slipway("status") == (0, "", "jobs that have not ended: none\n1 ended: slipway runs\n")
+    assert slipway("status") == (0, "", "unfinished jobs: none\n1 have ended: slipway runs\n")
 
 
 def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Slipway) -> None:
@@ -180,7 +180,7 @@ def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Sl
     assert f"1 runs for {run['cost']['usd']:.2f} USD" in err
     unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
-    assert "0 runs for 0.00 USD, and 1 of unknown cost" in slipway("runs")[2]
+    assert "0 runs for 0.00 USD; 1 more of unknown cost" in slipway("runs")[2]
 
 
 def test_cancelling_ends_a_job_and_says_why_in_its_record(yard_shell: RunningYard, slipway: Slipway) -> None:
@@ -198,7 +198,7 @@ def test_a_job_that_ended_is_not_cancelled(yard_shell: RunningYard, slipway: Sli
     script(yard_shell, fault)
     code, out, err = slipway("cancel", "bert", "--json")
     assert (code, json.loads(out)["cancelled"]) == (0, False)
-    assert "bert-012345678901 ended before: it is succeeded" in err
+    assert "bert-012345678901 has already ended: succeeded" in err
 
 
 def test_explain_says_in_a_sentence_why_a_job_waits(yard_shell: RunningYard, slipway: Slipway) -> None:

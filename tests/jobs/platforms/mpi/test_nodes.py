@@ -107,6 +107,6 @@ def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
     code, out, said = slipway("status", "--on", target.name, "--json")
     assert (code, json.loads(out)) == (0, [])
     silent = find_members(target.name, target.region)[1].name
-    assert f"{silent} is not: no torch" in said
+    assert f"{silent} is not ready: no torch" in said
     code, out, _ = slipway("status", "--on", target.name, "--nodes", "--json")
     assert [row["answered"] for row in json.loads(out)][:2] == [True, False]
