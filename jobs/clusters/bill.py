@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import Price, instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.deployed import Stack
+from slipway.jobs.clusters.deployed import DeployedStack
 
 # Resources that AWS bills and the catalogue has no price of; a new one is one row.
 NOT_COUNTED: Mapping[str, str] = {
@@ -41,7 +41,7 @@ class Bill:
 
 
 def bill(
-    cluster: DeclaredCluster, stacks: Sequence[Stack] | Unanswered, running_nodes: int | Unanswered
+    cluster: DeclaredCluster, stacks: Sequence[DeployedStack] | Unanswered, running_nodes: int | Unanswered
 ) -> Bill:
     price = instance_type(cluster.instance_type).price
     each = price.usd_per_hour if price else None
@@ -54,7 +54,7 @@ def bill(
     )
 
 
-def count_resources(stacks: Sequence[Stack] | Unanswered) -> Mapping[str, int] | None:
+def count_resources(stacks: Sequence[DeployedStack] | Unanswered) -> Mapping[str, int] | None:
     """Of all stacks together; None where those of one are not known."""
     if isinstance(stacks, Unanswered) or any(stack.resources is None for stack in stacks):
         return None

@@ -26,7 +26,7 @@ _GONE = "DELETE_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
+class DeployedStack:
     name: str
     status: str
     resources: Mapping[str, int] | None  # how many of each type; None where AWS did not say
@@ -86,7 +86,7 @@ def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
     return str(answer["imageDetails"][0]["imageDigest"])
 
 
-def find_stacks(cluster: str, region: str) -> tuple[Stack, ...] | Unanswered:
+def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unanswered:
     """By name, not by tag: a stack that failed to be created has none."""
     cloudformation = reader("cloudformation", region)
     answer = ask_all(cloudformation, "DescribeStacks", "Stacks")
@@ -95,7 +95,7 @@ def find_stacks(cluster: str, region: str) -> tuple[Stack, ...] | Unanswered:
     names = {stack_name(cluster), *(stack_name(cluster, part) for part in PARTS)}
     own = [stack for stack in answer if stack["StackName"] in names and stack["StackStatus"] != _GONE]
     return tuple(
-        Stack(
+        DeployedStack(
             name=stack["StackName"],
             status=stack["StackStatus"],
             resources=_count_resources(cloudformation, stack["StackName"]),

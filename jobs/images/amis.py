@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
-from slipway.jobs.core.images.amis import Bakery, Manifest, encode_manifest, manifest_of
+from slipway.jobs.core.images.amis import AmiManifest, Bakery, encode_manifest, manifest_of
 from slipway.jobs.images.baking import unanswered
 
 
@@ -19,7 +19,7 @@ def ami_of(image: Mapping[str, Any], region: str) -> str | None:
     return next((str(ami["image"]) for ami in amis if ami.get("region") == region), None)
 
 
-def describe_manifest(ami_id: str, region: str) -> Manifest | None:
+def describe_manifest(ami_id: str, region: str) -> AmiManifest | None:
     """What the AMI's own tags say; None: it is not there, or was not baked by a pipeline of ours."""
     answer = ask(reader("ec2", region), "DescribeImages", ImageIds=[ami_id])
     if isinstance(answer, Unanswered):
@@ -32,7 +32,7 @@ def describe_manifest(ami_id: str, region: str) -> Manifest | None:
     return None
 
 
-def is_of(manifest: Manifest, bakery: Bakery) -> bool:
+def is_of(manifest: AmiManifest, bakery: Bakery) -> bool:
     """The pipeline as deployed would bake the same again."""
     asked = (bakery.lock_digest, bakery.recipe_version)
     return (manifest.lock_digest, manifest.recipe_version) == asked
@@ -69,7 +69,7 @@ def how_to_use(ami_id: str, bakery: Bakery) -> str:
     )
 
 
-def write_manifest(manifest: Manifest, bakery: Bakery) -> None:
+def write_manifest(manifest: AmiManifest, bakery: Bakery) -> None:
     client("ssm", bakery.region).put_parameter(
         Name=bakery.manifest_parameter,
         Value=encode_manifest(manifest),
@@ -78,7 +78,7 @@ def write_manifest(manifest: Manifest, bakery: Bakery) -> None:
     )
 
 
-def point_at(manifest: Manifest, bakery: Bakery) -> None:
+def point_at(manifest: AmiManifest, bakery: Bakery) -> None:
     """From here on stacks use this AMI: what is deployed or started next, not what runs."""
     client("ssm", bakery.region).put_parameter(
         Name=bakery.ami_parameter, Value=manifest.ami_id, Type="String", Overwrite=True

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.core.images.amis import AMIS, IMAGE_TAG, Bakery, Manifest, image_of, manifest_of
+from slipway.jobs.core.images.amis import AMIS, IMAGE_TAG, AmiManifest, Bakery, image_of, manifest_of
 from slipway.jobs.images.amis import is_of
 from slipway.jobs.images.baking import find_bakeries, unanswered
 
@@ -19,7 +19,7 @@ _ALIVE = ("pending", "running", "stopping", "stopped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class LaunchTemplate:
     """A launch template, and how its newest version names the machine image."""
 
     name: str
@@ -27,16 +27,16 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class AmiFacts:
     amis: Sequence[Mapping[str, Any]]  # as DescribeImages shows them
     parameters: Mapping[str, str]  # of AMIS: its name -> the AMI id in it
     bakeries: Sequence[Bakery]
-    templates: Sequence[Template]
+    templates: Sequence[LaunchTemplate]
     instances: Mapping[str, str]  # instance id -> AMI id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineImage:
+class DescribedAmi:
     image: str
     ami_id: str
     state: str  # in use, stale, replaced, or missing
@@ -48,7 +48,7 @@ class MachineImage:
     used_by: tuple[str, ...]
 
 
-def find_images(region: str | None) -> Facts:
+def find_images(region: str | None) -> AmiFacts:
     ec2, parameters = reader("ec2", region), _parameters(region)
     tagged = _all(ec2, "DescribeImages", "Images", Owners=["self"], Filters=[_has_tag(IMAGE_TAG)])
     known = {each["ImageId"] for each in tagged}
@@ -61,7 +61,7 @@ def find_images(region: str | None) -> Facts:
         Filters=[{"Name": "instance-state-name", "Values": [*_ALIVE]}],
     )
     instances = [each for reservation in reservations for each in reservation["Instances"]]
-    return Facts(
+    return AmiFacts(
         amis=[*tagged, *named],
         parameters=parameters,
         bakeries=find_bakeries(region),
@@ -70,7 +70,7 @@ def find_images(region: str | None) -> Facts:
     )
 
 
-def describe(facts: Facts, now: datetime) -> list[MachineImage]:
+def describe(facts: AmiFacts, now: datetime) -> list[DescribedAmi]:
     """The image by name, the newest first."""
     there = [_described(ami, facts, now) for ami in facts.amis]
     ids = {image.ami_id for image in there}
@@ -83,7 +83,7 @@ def describe(facts: Facts, now: datetime) -> list[MachineImage]:
     return sorted(newest_first, key=lambda each: each.image)
 
 
-def _described(ami: Mapping[str, Any], facts: Facts, now: datetime) -> MachineImage:
+def _described(ami: Mapping[str, Any], facts: AmiFacts, now: datetime) -> DescribedAmi:
     ami_id, created = str(ami["ImageId"]), str(ami["CreationDate"])
     tags = {tag["Key"]: tag["Value"] for tag in ami.get("Tags", ())}
     manifest = manifest_of(ami_id, created, tags)
@@ -91,7 +91,7 @@ def _described(ami: Mapping[str, Any], facts: Facts, now: datetime) -> MachineIm
     image = manifest.image if manifest else str(image_of(named_in[0]))
     lock_digest = manifest.lock_digest if manifest else None
     state, why = _state(image, manifest, bool(named_in), facts)
-    return MachineImage(
+    return DescribedAmi(
         image=image,
         ami_id=ami_id,
         state=state,
@@ -104,7 +104,7 @@ def _described(ami: Mapping[str, Any], facts: Facts, now: datetime) -> MachineIm
     )
 
 
-def _state(image: str, manifest: Manifest | None, is_named: bool, facts: Facts) -> tuple[str, str]:
+def _state(image: str, manifest: AmiManifest | None, is_named: bool, facts: AmiFacts) -> tuple[str, str]:
     if not is_named:
         return "replaced", ""
     if manifest is None:
@@ -118,9 +118,9 @@ def _state(image: str, manifest: Manifest | None, is_named: bool, facts: Facts) 
     return "stale", f"the pipeline has {changed}: slipway bake {image} --wait"
 
 
-def _missing(parameter: str, ami_id: str, facts: Facts) -> MachineImage:
+def _missing(parameter: str, ami_id: str, facts: AmiFacts) -> DescribedAmi:
     image = str(image_of(parameter))
-    return MachineImage(
+    return DescribedAmi(
         image=image,
         ami_id=ami_id,
         state="missing",
@@ -133,7 +133,7 @@ def _missing(parameter: str, ami_id: str, facts: Facts) -> MachineImage:
     )
 
 
-def _users(ami_id: str, named_in: Sequence[str], facts: Facts) -> tuple[str, ...]:
+def _users(ami_id: str, named_in: Sequence[str], facts: AmiFacts) -> tuple[str, ...]:
     names = {ami_id, *(f"resolve:ssm:{parameter}" for parameter in named_in)}
     templates = [f"launch template {each.name}" for each in facts.templates if each.image in names]
     instances = [f"instance {name}" for name, image in facts.instances.items() if image == ami_id]
@@ -145,10 +145,10 @@ def _parameters(region: str | None) -> dict[str, str]:
     return {each["Name"]: each["Value"] for each in found if image_of(each["Name"])}
 
 
-def _templates(ec2: Any) -> list[Template]:
+def _templates(ec2: Any) -> list[LaunchTemplate]:
     newest = _all(ec2, "DescribeLaunchTemplateVersions", "LaunchTemplateVersions", Versions=["$Latest"])
     return [
-        Template(name=each["LaunchTemplateName"], image=each["LaunchTemplateData"].get("ImageId", ""))
+        LaunchTemplate(name=each["LaunchTemplateName"], image=each["LaunchTemplateData"].get("ImageId", ""))
         for each in newest
     ]
 

@@ -34,7 +34,7 @@ class BakeRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class BakeProgress:
     """How far a bake is. The lines are those that were logged since the last one."""
 
     image: Mapping[str, Any]  # as GetImage shows it
@@ -100,7 +100,7 @@ def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
     return next((str(each["arn"]) for each in images if each["state"]["status"] not in FINAL), None)
 
 
-def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[Progress]:
+def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[BakeProgress]:
     """The bake as it is, again and again, the last time when it has ended."""
     imagebuilder = reader("imagebuilder", bakery.region)
     log = LogReader(group=bakery.log_group, client=reader("logs", bakery.region))
@@ -110,7 +110,7 @@ def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep
         is_final = image["state"]["status"] in FINAL
         doing = "" if is_final else _doing(arn, imagebuilder)
         lines = [line.text for page in log.read_new() for line in page]
-        yield Progress(image=image, doing=doing, lines=lines)
+        yield BakeProgress(image=image, doing=doing, lines=lines)
         if is_final:
             return
         pause(POLL_SECONDS)

@@ -47,7 +47,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class SubmitCall:
     """What is sent: it gives the id of the job."""
 
     name: str
@@ -56,7 +56,7 @@ class Call:
 
 
 def send_once(
-    call: Call,
+    call: SubmitCall,
     *,
     find: Callable[[], str | None],
     refused: Callable[[], None],
@@ -102,7 +102,7 @@ def outcome_of(error: Exception) -> Outcome:
     return Outcome.UNCERTAIN if status >= _SERVER_ERROR else Outcome.REFUSED
 
 
-def _try(call: Call) -> str | Exception:
+def _try(call: SubmitCall) -> str | Exception:
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
@@ -113,7 +113,9 @@ def _try(call: Call) -> str | Exception:
         return failed
 
 
-def _look(call: Call, find: Callable[[], str | None], answer: Exception, waiting: Waiting) -> str | None:
+def _look(
+    call: SubmitCall, find: Callable[[], str | None], answer: Exception, waiting: Waiting
+) -> str | None:
     from botocore.exceptions import BotoCoreError, ClientError
 
     for look in range(LOOKS):
@@ -128,7 +130,7 @@ def _look(call: Call, find: Callable[[], str | None], answer: Exception, waiting
     return None
 
 
-def _given_up(call: Call, error: Exception, is_uncertain: bool) -> SlipwayError:
+def _given_up(call: SubmitCall, error: Exception, is_uncertain: bool) -> SlipwayError:
     if is_uncertain:
         return Unsettled(
             f"it is not known whether {call.service} took job '{call.name}': {error}",

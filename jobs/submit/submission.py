@@ -21,7 +21,7 @@ from slipway.jobs.core.targets import Target
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.prepared import AnyPrepared
 from slipway.jobs.platforms.registry import platform_of, twins_of
-from slipway.jobs.platforms.sending import Call, Waiting, send_once
+from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
 from slipway.jobs.recipes import find_recipe, refuse_hardware, refuse_settings
 from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
 from slipway.jobs.submit.dependencies import find_dependencies
@@ -127,7 +127,7 @@ def _send(prepared: AnyPrepared, journal: Journal, waiting: Waiting, say: Say) -
     platform = platform_of(prepared.target)
     journal.write(_entry(prepared, None))
     return send_once(
-        Call(name=prepared.name, service=platform.SERVICE, send=lambda: platform.send(prepared)),
+        SubmitCall(name=prepared.name, service=platform.SERVICE, send=lambda: platform.send(prepared)),
         find=lambda: find_job_id(prepared.name, prepared.target),
         refused=lambda: journal.remove(prepared.name),
         waiting=waiting,

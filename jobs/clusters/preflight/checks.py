@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.preflight import account, images, money
+from slipway.jobs.clusters.preflight import account, budget, images
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 
@@ -24,6 +24,6 @@ CHECKS: Mapping[str, Check] = {
     "machine image": images.machine_image,
     "locked versions": images.versions,
     "container image": images.image,
-    "budget": money.budget,
-    "alert e-mail": money.alert_email,
+    "budget": budget.budget,
+    "alert e-mail": budget.alert_email,
 }

@@ -32,7 +32,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineImage:
+class FoundAmi:
     id: str
     architecture: str | None  # None where AWS does not say
     state: str
@@ -54,7 +54,7 @@ class Facts:
     zones: tuple[str, ...] | Unanswered  # of the region, that offer the type today
     quota: Quota | Unanswered | None
     parameter: str | Unanswered | None  # what the machine image's SSM parameter says
-    machine_image: MachineImage | Unanswered | None
+    machine_image: FoundAmi | Unanswered | None
     manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
     reservation: Reservation | Unanswered | None
     bootstrap_version: str | Unanswered | None
@@ -147,7 +147,7 @@ def ask_parameter(name: str, region: str) -> str | Unanswered | None:
     return str(answer["Parameter"]["Value"])
 
 
-def ask_machine_image(image_id: str | Unanswered | None, region: str) -> MachineImage | Unanswered | None:
+def ask_machine_image(image_id: str | Unanswered | None, region: str) -> FoundAmi | Unanswered | None:
     if not isinstance(image_id, str):
         return image_id
     answer = ask(reader("ec2", region), "DescribeImages", ImageIds=[image_id])
@@ -198,8 +198,8 @@ def ask_pushed(
     return digest if isinstance(digest, Unanswered) else digest is not None
 
 
-def _machine_image(image: Mapping[str, Any]) -> MachineImage:
-    return MachineImage(
+def _machine_image(image: Mapping[str, Any]) -> FoundAmi:
+    return FoundAmi(
         id=image["ImageId"],
         architecture=image.get("Architecture"),
         state=image["State"],

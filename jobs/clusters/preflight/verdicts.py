@@ -8,7 +8,7 @@ from enum import StrEnum
 from slipway.jobs.aws import Unanswered
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     OK = "ok"
     FAILED = "failed"
     UNKNOWN = "unknown"
@@ -16,21 +16,21 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    outcome: Outcome
+    outcome: CheckOutcome
     found: str
     fix: str = ""
 
 
 def ok(found: str) -> Verdict:
-    return Verdict(outcome=Outcome.OK, found=found)
+    return Verdict(outcome=CheckOutcome.OK, found=found)
 
 
 def failed(found: str, fix: str) -> Verdict:
-    return Verdict(outcome=Outcome.FAILED, found=found, fix=fix)
+    return Verdict(outcome=CheckOutcome.FAILED, found=found, fix=fix)
 
 
 def unknown(found: str, fix: str = "") -> Verdict:
-    return Verdict(outcome=Outcome.UNKNOWN, found=found, fix=fix)
+    return Verdict(outcome=CheckOutcome.UNKNOWN, found=found, fix=fix)
 
 
 def unanswered(refusal: Unanswered) -> Verdict:

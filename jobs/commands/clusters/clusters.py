@@ -13,7 +13,7 @@ from slipway.jobs.commands.output import Column, json_option, print_record, prin
 if TYPE_CHECKING:
     from slipway.jobs.aws import Unanswered
     from slipway.jobs.clusters.declared import DeclaredCluster
-    from slipway.jobs.clusters.deployed import Stack
+    from slipway.jobs.clusters.deployed import DeployedStack
 
 LISTED = (
     Column(name="name"),
@@ -96,7 +96,7 @@ def _row(cluster: DeclaredCluster) -> Mapping[str, object]:
     }
 
 
-def _state(stacks: Sequence[Stack] | Unanswered) -> str | None:
+def _state(stacks: Sequence[DeployedStack] | Unanswered) -> str | None:
     from slipway.jobs.aws import Unanswered
 
     if isinstance(stacks, Unanswered):
@@ -107,11 +107,11 @@ def _state(stacks: Sequence[Stack] | Unanswered) -> str | None:
     return ", ".join(unsettled) or f"deployed, {len(stacks)} stacks"
 
 
-def _is_settled(stack: Stack) -> bool:
+def _is_settled(stack: DeployedStack) -> bool:
     return stack.status.endswith("_COMPLETE") and stack.status not in NEXT_COMMANDS
 
 
-def _tell(cluster: str, stacks: Sequence[Stack] | Unanswered, running: int | Unanswered) -> None:
+def _tell(cluster: str, stacks: Sequence[DeployedStack] | Unanswered, running: int | Unanswered) -> None:
     from slipway.jobs.aws import Unanswered
 
     for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):

@@ -41,7 +41,7 @@ def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from slipway.jobs.clusters.declared import declared_cluster, find_checkout
     from slipway.jobs.clusters.preflight.checks import CHECKS
     from slipway.jobs.clusters.preflight.facts import gather
-    from slipway.jobs.clusters.preflight.verdicts import Outcome
+    from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 
     declared = declared_cluster(cluster, overrides)
     facts = gather(declared, find_checkout() / "containers")
@@ -49,6 +49,6 @@ def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
     rows = [{"check": name, **asdict(each), "fix": each.fix or None} for name, each in verdicts.items()]
     print_table(f"preflight of {cluster}", COLUMNS, rows, as_json=as_json)
     outcomes = [verdict.outcome for verdict in verdicts.values()]
-    say(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in Outcome))
-    if Outcome.FAILED in outcomes:
+    say(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in CheckOutcome))
+    if CheckOutcome.FAILED in outcomes:
         raise click.exceptions.Exit(SlipwayError.exit_code)

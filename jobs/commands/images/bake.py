@@ -13,7 +13,7 @@ from slipway.jobs.commands.output import Column, json_option, print_json, print_
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
-    from slipway.jobs.core.images.amis import Bakery, Manifest
+    from slipway.jobs.core.images.amis import AmiManifest, Bakery
 
 COLUMNS = (
     Column(name="image"),
@@ -98,7 +98,7 @@ def _start(bakery: Bakery) -> str:
     return send(request, client("imagebuilder", bakery.region))
 
 
-def _follow_to_end(bakery: Bakery, build: str) -> tuple[Manifest, list[str]]:
+def _follow_to_end(bakery: Bakery, build: str) -> tuple[AmiManifest, list[str]]:
     from slipway.jobs.images.amis import ami_of, describe_manifest
     from slipway.jobs.images.baking import BakeFailed
 
@@ -153,7 +153,7 @@ def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
     _show(bakery, manifest, None, [], as_json=as_json)
 
 
-def _in_use(bakery: Bakery) -> Manifest | None:
+def _in_use(bakery: Bakery) -> AmiManifest | None:
     """Return the manifest of the AMI in use if the deployed pipeline would bake the same again."""
     from slipway.jobs.images.amis import current_ami, describe_manifest, is_of
 
@@ -168,7 +168,7 @@ def _running(bakery: Bakery) -> str | None:
     return running_image(images_of(bakery))
 
 
-def _keep(bakery: Bakery, manifest: Manifest) -> None:
+def _keep(bakery: Bakery, manifest: AmiManifest) -> None:
     """Write the manifest next to the AMI id, which Image Builder has written itself."""
     from slipway.jobs.images.amis import write_manifest
 
@@ -201,7 +201,7 @@ def _print_request(bakery: Bakery) -> None:
 
 
 def _show(
-    bakery: Bakery, manifest: Manifest | None, build: str | None, left_out: list[str], *, as_json: bool
+    bakery: Bakery, manifest: AmiManifest | None, build: str | None, left_out: list[str], *, as_json: bool
 ) -> None:
     from slipway.jobs.images.amis import how_to_use, previous_ami
 

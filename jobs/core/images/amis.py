@@ -51,7 +51,7 @@ class Bakery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class AmiManifest:
     """What one AMI holds."""
 
     image: str
@@ -109,11 +109,11 @@ def ami_tags(
     return {IMAGE_TAG: image, LOCK_TAG: lock_digest, RECIPE_TAG: recipe_version, **named}
 
 
-def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> Manifest | None:
+def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> AmiManifest | None:
     """What the AMI's tags say; None: it was not baked here."""
     if not {IMAGE_TAG, LOCK_TAG, RECIPE_TAG} <= tags.keys():
         return None
-    return Manifest(
+    return AmiManifest(
         image=tags[IMAGE_TAG],
         ami_id=ami_id,
         lock_digest=tags[LOCK_TAG],
@@ -128,10 +128,10 @@ def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> Manifest
 
 
 # No component of a lock is called so: in a manifest versions stand beside them.
-MANIFEST_FACTS = frozenset(each.name for each in fields(Manifest)) - {"versions"}
+MANIFEST_FACTS = frozenset(each.name for each in fields(AmiManifest)) - {"versions"}
 
 
-def encode_manifest(manifest: Manifest) -> str:
+def encode_manifest(manifest: AmiManifest) -> str:
     """As preflight compares it with a lock."""
     facts = {name: value for name, value in asdict(manifest).items() if name in MANIFEST_FACTS}
     assert not facts.keys() & manifest.versions.keys(), "a component has the name of a fact"

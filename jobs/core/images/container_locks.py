@@ -21,7 +21,7 @@ LAST_VERSION: Mapping[tuple[str, str], str] = {("Habana Gaudi HL-205", "synapsea
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class VersionRule:
     """From one version of a component on, another has to be at least of a version."""
 
     component: str
@@ -32,7 +32,7 @@ class Pair:
 
 
 PAIRS = (
-    Pair(
+    VersionRule(
         component="neuron-driver",
         since="2.29",
         needs="neuron-runtime",

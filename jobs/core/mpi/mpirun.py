@@ -34,7 +34,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mpi:
+class MpiImplementation:
     programs: tuple[str, ...]  # the first that is there; the one of the EFA installer or of oneAPI first
     says: str  # a pattern of what `--version` prints, as one `mpirun` may be any of these
     words: Callable[[Launch], list[str]]
@@ -147,22 +147,22 @@ def _no_variables(launch: Launch) -> dict[str, str]:
 
 OPEN_MPI, MPICH, INTEL_MPI = "open-mpi", "mpich", "intel-mpi"
 
-MPIS: Mapping[str, Mpi] = {
-    OPEN_MPI: Mpi(
+MPIS: Mapping[str, MpiImplementation] = {
+    OPEN_MPI: MpiImplementation(
         programs=("/opt/amazon/openmpi/bin/mpirun", "mpirun.openmpi", "mpirun"),
         says=r"Open MPI|OpenRTE|PRRTE",
         words=_open_mpi,
         host_line="{host} slots={ranks}",
         variables=_open_mpi_variables,
     ),
-    MPICH: Mpi(
+    MPICH: MpiImplementation(
         programs=("mpiexec.mpich", "mpiexec.hydra"),
         says="HYDRA",
         words=_hydra(_mpich_binding, MPICH),
         host_line="{host}:{ranks}",
         variables=_no_variables,
     ),
-    INTEL_MPI: Mpi(
+    INTEL_MPI: MpiImplementation(
         programs=("/opt/intel/oneapi/mpi/latest/bin/mpiexec.hydra", "mpiexec.hydra"),
         says=r"Intel\(R\) MPI",
         words=_hydra(_no_words, INTEL_MPI),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from slipway.jobs.core.explanation import EXIT_CODES, Explanation, Reason
 from slipway.jobs.core.run import not_succeeded
 from slipway.jobs.core.states import JobState
-from slipway.jobs.platforms.batch.job_facts import Environment, Facts
+from slipway.jobs.platforms.batch.job_facts import Environment, JobFacts
 from slipway.jobs.platforms.reasons import known_reason
 
 _NOTHING_TO_DO = ""
@@ -20,7 +20,7 @@ _DEPENDENT = "dependent job"  # Batch says it of a job whose dependency failed
 _TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLimitActions cancelled
 
 
-def explain(facts: Facts) -> Explanation:
+def explain(facts: JobFacts) -> Explanation:
     sentence, fix = _BY_STATE[facts.run.state](facts)
     words = {"job": facts.run.name, "target": facts.run.target, "image": facts.image}
     return Explanation(
@@ -31,7 +31,7 @@ def explain(facts: Facts) -> Explanation:
 Told = tuple[str, str]
 
 
-def _waiting(facts: Facts) -> Told:
+def _waiting(facts: JobFacts) -> Told:
     """The job's own reason first; then what blocks everybody; then its turn; then the machines."""
     if waited_for := not_succeeded(facts.depends_on):
         return f"waits for {', '.join(waited_for)} to succeed first", _NOTHING_TO_DO
@@ -47,7 +47,7 @@ def _waiting(facts: Facts) -> Told:
     return f"waits for {_nodes(facts)} to start, which takes minutes{busy}", _NOTHING_TO_DO
 
 
-def _blocked(facts: Facts) -> Told | None:
+def _blocked(facts: JobFacts) -> Told | None:
     if facts.queue_state not in (None, "ENABLED"):
         return f"waits because its queue is {facts.queue_state}", "enable it, or deploy the cluster again"
     for environment in facts.environments:
@@ -63,7 +63,7 @@ def _blocked(facts: Facts) -> Told | None:
     return None
 
 
-def _failed(facts: Facts) -> Told:
+def _failed(facts: JobFacts) -> Told:
     failed = [run.name for run in facts.depends_on if run.state is JobState.FAILED]
     if failed and facts.run.started_at is None and any(_DEPENDENT in said.lower() for said in facts.said):
         means = f"failed before it started: it depends on {', '.join(failed)}, which failed"
@@ -82,24 +82,24 @@ def _failed(facts: Facts) -> Told:
     return "failed, and AWS Batch does not say why", _LOOK_BACK
 
 
-def _starting(facts: Facts) -> Told:
+def _starting(facts: JobFacts) -> Told:
     return f"has {_nodes(facts)}, which pull the image and start", _NOTHING_TO_DO
 
 
-def _running(facts: Facts) -> Told:
+def _running(facts: JobFacts) -> Told:
     tries = len(facts.run.attempts)
     return f"runs on {_nodes(facts)}{f', attempt {tries + 1}' if tries else ''}", _NOTHING_TO_DO
 
 
-def _succeeded(_facts: Facts) -> Told:
+def _succeeded(_facts: JobFacts) -> Told:
     return "succeeded", _NOTHING_TO_DO
 
 
-def _unknown(facts: Facts) -> Told:
+def _unknown(facts: JobFacts) -> Told:
     return f"is in a state that Slipway does not know: {facts.run.status}", _NOTHING_TO_DO
 
 
-_BY_STATE: Mapping[JobState, Callable[[Facts], Told]] = {
+_BY_STATE: Mapping[JobState, Callable[[JobFacts], Told]] = {
     JobState.WAITING: _waiting,
     JobState.STARTING: _starting,
     JobState.RUNNING: _running,
@@ -114,7 +114,7 @@ def _known(words: Sequence[str], begin: str) -> Told | None:
     return (f"{begin}{reasons[0].means}", reasons[0].fix) if reasons else None
 
 
-def _evidence(facts: Facts) -> tuple[str, ...]:
+def _evidence(facts: JobFacts) -> tuple[str, ...]:
     unwell = [each for each in facts.environments if each.status != "VALID" or each.state != "ENABLED"]
     environments = [f"compute environment {_state(each)}" for each in unwell]
     scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
@@ -128,7 +128,7 @@ def _state(environment: Environment) -> str:
     return f"{words}: {environment.reason}" if environment.reason else words
 
 
-def _nodes(facts: Facts) -> str:
+def _nodes(facts: JobFacts) -> str:
     return "its nodes" if facts.run.nodes is None else _count(facts.run.nodes, "node")
 
 

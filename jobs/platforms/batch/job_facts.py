@@ -31,7 +31,7 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class JobFacts:
     run: Run
     image: str
     said: tuple[str, ...]  # by AWS of this job, its attempts and its nodes, the most telling first
@@ -46,14 +46,14 @@ class Facts:
     last_error: str | None = None  # that the main node logged
 
 
-def gather(found: Found[BatchTarget]) -> Facts:
+def gather(found: Found[BatchTarget]) -> JobFacts:
     unanswered: list[str] = []
     target = found.target
     others = [run for run in list_runs(target) if run.id != found.run.id]
     queue = _queue(target, unanswered)
     environments = _environments(target, queue, unanswered)
     nodes = _node_details(found, target)
-    return Facts(
+    return JobFacts(
         run=found.run,
         image=target.image,
         said=_said(found, nodes),

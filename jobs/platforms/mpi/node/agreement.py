@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.retries import RETRY_EXIT_CODE
-from slipway.jobs.platforms.mpi.node.facts import Facts, decode_facts, differences
+from slipway.jobs.platforms.mpi.node.facts import NodeFacts, decode_facts, differences
 from slipway.jobs.platforms.mpi.node.hosts import Said, ask_all
-from slipway.jobs.platforms.mpi.node.setting import Places
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
 
 
 class DeadHost(SlipwayError):
@@ -23,7 +23,7 @@ class UnlikeHosts(SlipwayError):
     exit_code = 2
 
 
-def agree(where: Places, hosts: Sequence[str], mpi: str) -> Facts:
+def agree(where: NodePaths, hosts: Sequence[str], mpi: str) -> NodeFacts:
     """What all have."""
     facts, problems = ask_facts(where, hosts, mpi)
     if dead := {host: why for host, why in problems.items() if host not in facts}:
@@ -39,7 +39,9 @@ def agree(where: Places, hosts: Sequence[str], mpi: str) -> Facts:
     return facts[hosts[0]]
 
 
-def ask_facts(where: Places, hosts: Sequence[str], mpi: str) -> tuple[dict[str, Facts], dict[str, str]]:
+def ask_facts(
+    where: NodePaths, hosts: Sequence[str], mpi: str
+) -> tuple[dict[str, NodeFacts], dict[str, str]]:
     """Of those that answered, and what is wrong by host."""
     said = ask_all(where, hosts, ["facts", mpi])
     facts = {each.host: found for each in said if (found := decode_facts(each.output)) is not None}
@@ -53,7 +55,7 @@ def ask_facts(where: Places, hosts: Sequence[str], mpi: str) -> tuple[dict[str, 
     return facts, problems
 
 
-def _own_problems(host: str, facts: Facts, mpi: str) -> list[str]:
+def _own_problems(host: str, facts: NodeFacts, mpi: str) -> list[str]:
     found = []
     if facts.mpi.startswith("none"):
         found.append(f"{host} has no {mpi} ({facts.mpi})")

@@ -13,7 +13,7 @@ from typing import Any
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.mpi.mpi_job import code_key
-from slipway.jobs.platforms.mpi.node.setting import Places, Setup
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 
 MOST_BYTES = 256 << 20  # unpacked; containers/ has a few MB
 _AGAIN = "submit the job again with this Slipway"
@@ -24,14 +24,14 @@ class DamagedCode(SlipwayError):
     """Nothing of it is run."""
 
 
-def code_folder(where: Places, setup: Setup, digest: str) -> Path:
+def code_folder(where: NodePaths, setup: Setup, digest: str) -> Path:
     """On files that nodes share where the cluster has some; else where only the user of jobs writes."""
     if setup.file_system_mount:
         return Path(setup.file_system_mount) / "slipway" / "code" / digest
     return where.run / "code" / digest
 
 
-def ensure_code(where: Places, setup: Setup, digest: str, s3: Any) -> Path:
+def ensure_code(where: NodePaths, setup: Setup, digest: str, s3: Any) -> Path:
     folder = code_folder(where, setup, digest)
     if not folder.exists():
         answer = s3.get_object(Bucket=setup.bucket, Key=code_key(digest))

@@ -24,7 +24,7 @@ _VERSION_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class NodeFacts:
     python: str
     torch: str
     mpi: str  # the first line that it says of its version
@@ -47,9 +47,9 @@ EQUAL: Mapping[str, str] = {
 }
 
 
-def own_facts(mpi: str, root: Path = Path("/")) -> Facts:
+def own_facts(mpi: str, root: Path = Path("/")) -> NodeFacts:
     topology = own_topology(root)
-    return Facts(
+    return NodeFacts(
         python=platform.python_version(),
         torch=_version("torch"),
         mpi=_mpi_version(mpi),
@@ -61,22 +61,22 @@ def own_facts(mpi: str, root: Path = Path("/")) -> Facts:
     )
 
 
-def encode_facts(facts: Facts) -> str:
+def encode_facts(facts: NodeFacts) -> str:
     return json.dumps(asdict(facts))
 
 
-def decode_facts(text: str) -> Facts | None:
+def decode_facts(text: str) -> NodeFacts | None:
     """The last line, as a shell's start-up files may print before it."""
     try:
         record = json.loads(text.strip().rpartition("\n")[2])
     except ValueError:
         return None
-    if not isinstance(record, dict) or wrong_fields(Facts, record):
+    if not isinstance(record, dict) or wrong_fields(NodeFacts, record):
         return None
-    return Facts(**{name: record[name] for name in Facts.__dataclass_fields__})
+    return NodeFacts(**{name: record[name] for name in NodeFacts.__dataclass_fields__})
 
 
-def differences(host: str, facts: Facts, main: str, of_main: Facts) -> list[str]:
+def differences(host: str, facts: NodeFacts, main: str, of_main: NodeFacts) -> list[str]:
     return [
         f"{host} has {words} {getattr(facts, name)}, and {main} has {getattr(of_main, name)}"
         for name, words in EQUAL.items()

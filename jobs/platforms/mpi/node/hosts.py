@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, Places
+from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths
 
 # Of our environment, for programs on other nodes: where AWS and this node are.
 PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ROOT_VARIABLE, PORT_VARIABLE)
@@ -35,7 +35,7 @@ class Said:
 
 
 def ask_all(
-    where: Places, hosts: Sequence[str], words: Sequence[str], seconds: float = ANSWER_SECONDS
+    where: NodePaths, hosts: Sequence[str], words: Sequence[str], seconds: float = ANSWER_SECONDS
 ) -> list[Said]:
     """What `slipway-node WORD…` says on each, as this same Python runs it there."""
     passed = [f"{name}={os.environ[name]}" for name in PASSED_ON if name in os.environ]
@@ -46,14 +46,14 @@ def ask_all(
         return list(pool.map(lambda host: _ask(where, host, command, seconds), hosts))
 
 
-def unreachable(where: Places, hosts: Sequence[str], addresses: Sequence[str]) -> list[str]:
+def unreachable(where: NodePaths, hosts: Sequence[str], addresses: Sequence[str]) -> list[str]:
     """Those on which nothing listens for ssh; asks no more than that, so often enough to watch a job."""
     with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
         listens = pool.map(lambda address: _listens(address, where.ssh_port), addresses)
         return [host for host, is_up in zip(hosts, listens, strict=True) if not is_up]
 
 
-def _ask(where: Places, host: str, command: str, seconds: float) -> Said:
+def _ask(where: NodePaths, host: str, command: str, seconds: float) -> Said:
     try:
         ran = subprocess.run(
             [where.ssh_program, "-T", host, command],

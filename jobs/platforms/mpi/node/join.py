@@ -12,15 +12,15 @@ from pathlib import Path
 from slipway.jobs.aws import reader
 from slipway.jobs.core.mpi.mpi_nodes import host_name
 from slipway.jobs.platforms.mpi.node.instance import read_instance
-from slipway.jobs.platforms.mpi.node.setting import Places, Setup
-from slipway.jobs.platforms.mpi.node.trust import User, cluster_user, establish
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
 
 _SHARED = ("slipway", "data", "checkpoints", "logs")
 _SYSTEMD_SECONDS = 60.0  # joining is tried again
 _UNITS = ("ssh.service", "sshd.service")  # Debian's and Amazon Linux's name
 
 
-def join(where: Places, setup: Setup) -> None:
+def join(where: NodePaths, setup: Setup) -> None:
     own = read_instance()
     answer = reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
     user = cluster_user()
@@ -29,7 +29,7 @@ def join(where: Places, setup: Setup) -> None:
     reload_sshd(where)
 
 
-def reload_sshd(where: Places) -> None:
+def reload_sshd(where: NodePaths) -> None:
     """It reads keys and certificates when it starts and when it is told to."""
     if where.root == Path("/") and Path("/run/systemd/system").is_dir():
         known = [unit for unit in _UNITS if _systemctl("cat", unit) == 0]
@@ -40,7 +40,7 @@ def reload_sshd(where: Places) -> None:
         os.kill(int((where.root / "run/sshd.pid").read_text()), signal.SIGHUP)
 
 
-def _make_folders(where: Places, setup: Setup, user: User) -> None:
+def _make_folders(where: NodePaths, setup: Setup, user: User) -> None:
     mount = setup.file_system_mount
     for folder in (where.run, *([Path(mount) / name for name in _SHARED] if mount else [])):
         if not folder.exists():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.platforms.mpi.node.setting import Places
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
 
 CHECK = "slipway-check"  # what the all-reduce of all nodes is called among jobs
 _CHECK_SECONDS = 180.0  # in which that is over
@@ -24,7 +24,7 @@ class CannotRun(SlipwayError):
 
 
 @contextmanager
-def lock_cluster(where: Places, job: str, patience_seconds: float = 0.0) -> Iterator[int]:
+def lock_cluster(where: NodePaths, job: str, patience_seconds: float = 0.0) -> Iterator[int]:
     """As the user of jobs. mpirun inherits it, so it outlives us with the job."""
     where.lock.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -37,7 +37,7 @@ def lock_cluster(where: Places, job: str, patience_seconds: float = 0.0) -> Iter
         os.close(lock)
 
 
-def last_holder(where: Places) -> str | None:
+def last_holder(where: NodePaths) -> str | None:
     """None while somebody holds it. This only looks, as root may: jobs write where the file lies."""
     try:
         lock = os.open(where.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

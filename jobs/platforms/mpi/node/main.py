@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.platforms.mpi.node.setting import places, read_setup
+from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
 
 _AWS_FAILED = 1
 
@@ -32,7 +32,7 @@ def _serve(parsed: argparse.Namespace) -> int:
     """Join the cluster and stay in it."""
     from slipway.jobs.platforms.mpi.node.serve import serve
 
-    serve(places())
+    serve(node_paths())
     return 0
 
 
@@ -43,7 +43,7 @@ def _check(parsed: argparse.Namespace) -> int:
     from slipway.jobs.platforms.mpi.node.readiness import check
     from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 
-    where = places()
+    where = node_paths()
     setup = read_setup(where)
     members = find_members(setup.cluster, setup.region)
     become_cluster_user()
@@ -57,7 +57,7 @@ def _release(parsed: argparse.Namespace) -> int:
     from slipway.jobs.platforms.mpi.node.protection import release
     from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 
-    where = places()
+    where = node_paths()
     setup = read_setup(where)
     become_cluster_user()
     with lock_cluster(where, CHECK):
@@ -69,7 +69,7 @@ def _run(parsed: argparse.Namespace) -> int:
     """Run the job of a request in S3, on the main node."""
     from slipway.jobs.platforms.mpi.node.run import run_job
 
-    where = places()
+    where = node_paths()
     return run_job(where, read_setup(where), parsed.key)
 
 
@@ -96,7 +96,7 @@ def _code(parsed: argparse.Namespace) -> int:
     from slipway.jobs.aws import reader
     from slipway.jobs.platforms.mpi.node.code import ensure_code
 
-    where = places()
+    where = node_paths()
     setup = read_setup(where)
     ensure_code(where, setup, parsed.digest, reader("s3", setup.region))
     return 0

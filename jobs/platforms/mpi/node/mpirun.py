@@ -25,8 +25,8 @@ from slipway.jobs.core.mpi.mpirun import (
 )
 from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.platforms.mpi.node import hosts as nodes
-from slipway.jobs.platforms.mpi.node.facts import Facts
-from slipway.jobs.platforms.mpi.node.setting import Places
+from slipway.jobs.platforms.mpi.node.facts import NodeFacts
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
 
 GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, as Batch gives it
 _PROBE_SECONDS = 2.0
@@ -38,7 +38,7 @@ _RENDEZVOUS_SECONDS = 120.0  # all hosts have answered a moment ago
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class MpirunWork:
     """What is to be run, on which hosts."""
 
     job: str
@@ -49,7 +49,7 @@ class Work:
     processes_per_node: int | None
     mpi: str
     program: str
-    facts: Facts  # of every host
+    facts: NodeFacts  # of every host
     efa_interfaces: int
     code: Path | None  # None: what is installed
 
@@ -60,14 +60,14 @@ class Ended:
     dead: tuple[str, ...]  # hosts that were lost meanwhile
 
 
-class Stopped(Exception):
+class StopRequested(Exception):
     """Somebody asks us to end."""
 
 
 Say = Callable[[str], None]
 
 
-def run_everywhere(where: Places, work: Work, folder: Path, lock: int, say: Say) -> Ended:
+def run_everywhere(where: NodePaths, work: MpirunWork, folder: Path, lock: int, say: Say) -> Ended:
     """`folder` is the main node's own; `lock` stays held as long as mpirun lives, whatever becomes of us."""
     launch = build_launch(work, folder)
     (folder / "hostfile").write_text(hostfile_text(work.mpi, launch), encoding="ascii")
@@ -80,7 +80,9 @@ def run_everywhere(where: Places, work: Work, folder: Path, lock: int, say: Say)
     return Ended(code=_true_code(code_file, code, lost), dead=lost)
 
 
-def _start(where: Places, work: Work, launch: Launch, folder: Path, lock: int) -> subprocess.Popen[bytes]:
+def _start(
+    where: NodePaths, work: MpirunWork, launch: Launch, folder: Path, lock: int
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         mpirun_words(work.mpi, launch),
         env={**_own_environment(where, work), **mpirun_environment(work.mpi, launch)},
@@ -92,12 +94,12 @@ def _start(where: Places, work: Work, launch: Launch, folder: Path, lock: int) -
 
 
 def _until_end(
-    where: Places, work: Work, process: subprocess.Popen[bytes], say: Say
+    where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes], say: Say
 ) -> tuple[int, tuple[str, ...]]:
     """mpirun's exit code, and the hosts that were lost."""
     try:
         dead = _watch(where, work, process)
-    except Stopped as stop:
+    except StopRequested as stop:
         say(f"{stop}: ranks have {GRACE_SECONDS:.0f} s to save and end")
         _end_everywhere(where, work, (), GRACE_SECONDS)
         dead = ()
@@ -109,7 +111,7 @@ def _until_end(
     return code, (*dead, *silent)
 
 
-def build_launch(work: Work, folder: Path) -> Launch:
+def build_launch(work: MpirunWork, folder: Path) -> Launch:
     topology = Topology(domains=work.facts.numa_domains, cores=work.facts.cores)
     ranks = ranks_of(work.processes_per_node, topology)
     return Launch(
@@ -139,7 +141,7 @@ def opening(launch: Launch) -> str:
     return f"{count} hosts, {ranks} ranks each: {', '.join(launch.hosts)}"
 
 
-def _variables(work: Work, ranks: int) -> dict[str, str]:
+def _variables(work: MpirunWork, ranks: int) -> dict[str, str]:
     """The dynamic half of the launch contract, as far as mpirun does not say it."""
     passed = {name: os.environ[name] for name in nodes.PASSED_ON if name in os.environ}
     return {
@@ -154,7 +156,7 @@ def _variables(work: Work, ranks: int) -> dict[str, str]:
     }
 
 
-def _own_environment(where: Places, work: Work) -> dict[str, str]:
+def _own_environment(where: NodePaths, work: MpirunWork) -> dict[str, str]:
     ssh = str(where.ssh_program)
     base = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     if work.mpi == OPEN_MPI:
@@ -164,7 +166,7 @@ def _own_environment(where: Places, work: Work) -> dict[str, str]:
     return {**base, "HYDRA_LAUNCHER_EXEC": ssh, "I_MPI_HYDRA_BOOTSTRAP_EXEC": ssh}
 
 
-def _watch(where: Places, work: Work, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
+def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
     """Until mpirun has ended, or a host has not answered often enough in a row: which."""
     missed = dict.fromkeys((each.name for each in work.members), 0)
     while True:
@@ -183,7 +185,7 @@ def say_dead(dead: Sequence[str], say: Say) -> None:
 
 
 def _end(
-    where: Places, work: Work, process: subprocess.Popen[bytes], dead: Sequence[str]
+    where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes], dead: Sequence[str]
 ) -> tuple[int, tuple[str, ...]]:
     """No process of the job is left on any host that answers; mpirun's exit code, and who else was silent."""
     with suppress(subprocess.TimeoutExpired):
@@ -195,7 +197,9 @@ def _end(
     return code if code >= 0 else 128 - code, silent
 
 
-def _end_everywhere(where: Places, work: Work, dead: Sequence[str], grace_seconds: float) -> tuple[str, ...]:
+def _end_everywhere(
+    where: NodePaths, work: MpirunWork, dead: Sequence[str], grace_seconds: float
+) -> tuple[str, ...]:
     """The hosts that could not be told."""
     alive = [each.name for each in work.members if each.name not in dead]
     words = ["stop", work.job, "--grace", str(grace_seconds)]

@@ -10,9 +10,9 @@ from slipway.jobs.core.mpi.mpi_nodes import Answer, Member, Readiness
 from slipway.jobs.platforms.mpi.node.agreement import ask_facts
 from slipway.jobs.platforms.mpi.node.facts import find_program
 from slipway.jobs.platforms.mpi.node.lock import CHECK, lock_cluster
-from slipway.jobs.platforms.mpi.node.mpirun import Work, run_everywhere
+from slipway.jobs.platforms.mpi.node.mpirun import MpirunWork, run_everywhere
 from slipway.jobs.platforms.mpi.node.run import say, scratch
-from slipway.jobs.platforms.mpi.node.setting import Places, Setup
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 
 _SECONDS = {
     variables.RENDEZVOUS_SECONDS: "60",
@@ -21,7 +21,7 @@ _SECONDS = {
 }
 
 
-def check(where: Places, setup: Setup, members: Sequence[Member]) -> Readiness:
+def check(where: NodePaths, setup: Setup, members: Sequence[Member]) -> Readiness:
     """As the cluster's user. A node that does not answer by itself is left out, so that the others can."""
     with lock_cluster(where, CHECK) as lock, scratch() as folder:
         facts, problems = ask_facts(where, [each.name for each in members], setup.mpi)
@@ -29,7 +29,7 @@ def check(where: Places, setup: Setup, members: Sequence[Member]) -> Readiness:
         able = [each for each in members if each.name not in problems]
         program = find_program(setup.mpi)
         if able and program:
-            work = Work(
+            work = MpirunWork(
                 job=CHECK,
                 members=able,
                 module="slipway.jobs.platforms.mpi.node.allreduce",

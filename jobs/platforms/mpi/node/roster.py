@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from slipway.jobs.core.mpi.mpi_nodes import Member
 from slipway.jobs.platforms.mpi.node.files import write_through, write_whole
-from slipway.jobs.platforms.mpi.node.setting import Places
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
 
 _BEGIN, _END = "# slipway: nodes of the cluster, kept current", "# slipway: end"
 _BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
 
 
-def write_roster(where: Places, members: Sequence[Member]) -> bool:
+def write_roster(where: NodePaths, members: Sequence[Member]) -> bool:
     """Whether the cluster has changed."""
     write_through(where.hosts, hosts_text(_read(where), members))
     write_whole(where.host_addresses, "".join(_ssh_block(each) for each in members))
@@ -38,5 +38,5 @@ def _ssh_block(member: Member) -> str:
     return f"Host {member.name}\n  HostName {member.address}\n  HostKeyAlias {member.name}\n"
 
 
-def _read(where: Places) -> str:
+def _read(where: NodePaths) -> str:
     return where.hosts.read_text(encoding="utf-8") if where.hosts.exists() else ""

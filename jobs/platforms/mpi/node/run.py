@@ -26,10 +26,10 @@ from slipway.jobs.platforms.mpi.node.facts import find_program
 from slipway.jobs.platforms.mpi.node.hosts import ask_all
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.lock import CannotRun, lock_cluster
-from slipway.jobs.platforms.mpi.node.mpirun import Ended, Stopped, Work, run_everywhere
+from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, StopRequested, run_everywhere
 from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.roster import write_roster
-from slipway.jobs.platforms.mpi.node.setting import Places, Setup
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
@@ -38,7 +38,7 @@ _STOPPED_CODE = 143  # 128 + SIGTERM, as the launcher ends after it
 _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
 
 
-def run_job(where: Places, setup: Setup, key: str) -> int:
+def run_job(where: NodePaths, setup: Setup, key: str) -> int:
     job = _read_request(setup, key)
     members = _members_of(where, setup, job)
     become_cluster_user()
@@ -46,7 +46,7 @@ def run_job(where: Places, setup: Setup, key: str) -> int:
     try:
         with lock_cluster(where, job.name, _ENDING_SECONDS) as lock, _released(setup), scratch() as folder:
             return _attempts(where, setup, job, members, folder, lock)
-    except Stopped as stop:
+    except StopRequested as stop:
         say(f"error: {job.name} ended before its ranks began: {stop}")
         return _STOPPED_CODE
 
@@ -74,7 +74,7 @@ def scratch() -> Iterator[Path]:
 
 
 def _attempts(
-    where: Places, setup: Setup, job: MpiJob, members: Sequence[Member], folder: Path, lock: int
+    where: NodePaths, setup: Setup, job: MpiJob, members: Sequence[Member], folder: Path, lock: int
 ) -> int:
     for attempt in range(1, job.attempts + 1):
         protect(setup, members, say)
@@ -87,7 +87,7 @@ def _attempts(
     return ended.code
 
 
-def await_members(where: Places, setup: Setup, job: MpiJob) -> list[Member]:
+def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
     """For another attempt: the group needs minutes to replace what was lost."""
     ends = time.monotonic() + REPLACED_SECONDS
     while True:
@@ -106,7 +106,9 @@ def _say_ending(job: MpiJob, ended: Ended) -> None:
     say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}{lost}")
 
 
-def _prepare(where: Places, setup: Setup, job: MpiJob, members: Sequence[Member], attempt: int) -> Work:
+def _prepare(
+    where: NodePaths, setup: Setup, job: MpiJob, members: Sequence[Member], attempt: int
+) -> MpirunWork:
     """Everything that can be wrong with the nodes is found before a rank starts."""
     code = ensure_code(where, setup, job.code, reader("s3", setup.region))
     if setup.file_system_mount is None:
@@ -114,7 +116,7 @@ def _prepare(where: Places, setup: Setup, job: MpiJob, members: Sequence[Member]
     facts = agree(where, [each.name for each in members], setup.mpi)
     program = find_program(setup.mpi)
     assert program is not None, "agree found the version of it"
-    return Work(
+    return MpirunWork(
         job=job.name,
         members=members,
         module=job.module,
@@ -133,7 +135,7 @@ def _prepare(where: Places, setup: Setup, job: MpiJob, members: Sequence[Member]
     )
 
 
-def _fetch_everywhere(where: Places, members: Sequence[Member], digest: str) -> None:
+def _fetch_everywhere(where: NodePaths, members: Sequence[Member], digest: str) -> None:
     said = ask_all(where, [each.name for each in members], ["code", digest])
     failed = [each for each in said if each.error]
     if failed:
@@ -151,7 +153,7 @@ def _read_request(setup: Setup, key: str) -> MpiJob:
     return job
 
 
-def _members_of(where: Places, setup: Setup, job: MpiJob) -> list[Member]:
+def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
     """As many as the job asks for, the main node first, which is this one."""
     members = find_members(setup.cluster, setup.region)
     if os.access(where.own, os.W_OK):
@@ -178,4 +180,4 @@ class _Missing(CannotRun):
 
 def _stop(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)
-    raise Stopped(f"{signal.Signals(number).name} received")
+    raise StopRequested(f"{signal.Signals(number).name} received")

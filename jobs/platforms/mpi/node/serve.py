@@ -15,7 +15,7 @@ from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.join import join
 from slipway.jobs.platforms.mpi.node.lock import CHECK, last_holder
 from slipway.jobs.platforms.mpi.node.roster import write_roster
-from slipway.jobs.platforms.mpi.node.setting import Places, Setup, read_setup
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, read_setup
 
 REFRESH_SECONDS = 10.0
 _JOIN_AGAIN_SECONDS = 24 * 3600.0  # certificates are valid for a week
@@ -24,7 +24,7 @@ _ASK_SECONDS = 300.0
 
 
 class Server:
-    def __init__(self, where: Places, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, where: NodePaths, clock: Callable[[], float] = time.monotonic) -> None:
         self._where = where
         self._clock = clock
         self._setup: Setup | None = None
@@ -86,7 +86,7 @@ def _ask(word: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def serve(where: Places) -> None:
+def serve(where: NodePaths) -> None:
     server = Server(where)
     while True:
         try:

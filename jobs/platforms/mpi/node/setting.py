@@ -26,7 +26,7 @@ class NotANode(SlipwayError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class NodePaths:
     root: Path
     ssh_port: int = _SSH_PORT
 
@@ -94,14 +94,14 @@ class Setup:
     log_group: str
 
 
-def places(environment: Mapping[str, str] = os.environ) -> Places:
-    return Places(
+def node_paths(environment: Mapping[str, str] = os.environ) -> NodePaths:
+    return NodePaths(
         root=Path(environment.get(ROOT_VARIABLE, "/")),
         ssh_port=int(environment.get(PORT_VARIABLE, _SSH_PORT)),
     )
 
 
-def read_setup(where: Places) -> Setup:
+def read_setup(where: NodePaths) -> Setup:
     try:
         record = json.loads(where.setup.read_text(encoding="utf-8"))
     except FileNotFoundError:

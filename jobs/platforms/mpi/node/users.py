@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from slipway.jobs.platforms.mpi.node.trust import User, cluster_user
+from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
 
 
 def become_cluster_user() -> User:

@@ -10,8 +10,8 @@ import pytest
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.preflight.checks import CHECKS
-from slipway.jobs.clusters.preflight.facts import Facts, MachineImage, Quota, Reservation
-from slipway.jobs.clusters.preflight.verdicts import Outcome, Verdict
+from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Quota, Reservation
+from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
 from slipway.jobs.core.images.container_locks import Lock
 from slipway.jobs.core.targets import DamagedTarget
 from tests.jobs.core.test_targets import TARGET
@@ -30,7 +30,7 @@ READY = Facts(
     zones=("us-east-1a", "us-east-1b"),
     quota=Quota(code="L-X", name="Running On-Demand DL instances", vcpus=1536.0),
     parameter="ami-1",
-    machine_image=MachineImage(id="ami-1", architecture="x86_64", state="available"),
+    machine_image=FoundAmi(id="ami-1", architecture="x86_64", state="available"),
     manifest={"synapseai": "1.18.0"},
     reservation=RESERVATION,
     bootstrap_version="21",
@@ -49,7 +49,7 @@ def verdict(check: str, cluster: Any = CLUSTER, **facts: Any) -> Verdict:
 def test_where_everything_is_ready_every_check_is_ok() -> None:
     for cluster in (CLUSTER, RESERVED):
         outcomes = {name: check(cluster, READY).outcome for name, check in CHECKS.items()}
-        assert set(outcomes.values()) == {Outcome.OK}, outcomes
+        assert set(outcomes.values()) == {CheckOutcome.OK}, outcomes
 
 
 def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
@@ -60,8 +60,8 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
     local = {"budget", "alert e-mail"}
     verdicts = {name: check(RESERVED, facts) for name, check in CHECKS.items() if name not in local}
     account = verdicts.pop("credentials and account")
-    assert account.outcome is Outcome.FAILED
-    assert {name for name, each in verdicts.items() if each.outcome is not Outcome.UNKNOWN} == set()
+    assert account.outcome is CheckOutcome.FAILED
+    assert {name for name, each in verdicts.items() if each.outcome is not CheckOutcome.UNKNOWN} == set()
     assert all(each.fix == "allow ec2:DescribeSomething to your role" for each in verdicts.values())
 
 
@@ -95,13 +95,13 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
         ("machine image", {"machine_image": None}, "ami-1, which /slipway", BAKE),
         (
             "machine image",
-            {"machine_image": MachineImage(id="ami-1", architecture="x86_64", state="pending")},
+            {"machine_image": FoundAmi(id="ami-1", architecture="x86_64", state="pending")},
             "is pending",
             BAKE,
         ),
         (
             "machine image",
-            {"machine_image": MachineImage(id="ami-1", architecture="arm64", state="available")},
+            {"machine_image": FoundAmi(id="ami-1", architecture="arm64", state="available")},
             "ami-1 is for arm64, and dl1.24xlarge is x86_64",
             "a machine image for x86_64",
         ),
@@ -152,7 +152,7 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
 )
 def test_what_fails_says_why_and_what_to_do(check: str, facts: dict[str, Any], found: str, fix: str) -> None:
     failed = verdict(check, **facts)
-    assert failed.outcome is Outcome.FAILED
+    assert failed.outcome is CheckOutcome.FAILED
     assert found in failed.found
     assert fix in failed.fix
 
@@ -172,49 +172,49 @@ def test_what_fails_says_why_and_what_to_do(check: str, facts: dict[str, Any], f
 )
 def test_a_reservation_that_cannot_serve_is_refused(changes: dict[str, Any], found: str) -> None:
     failed = verdict("capacity reservation", RESERVED, **changes)
-    assert failed.outcome is Outcome.FAILED
+    assert failed.outcome is CheckOutcome.FAILED
     assert found in failed.found
     assert failed.fix
 
 
 def test_credentials_of_another_account_than_declared_are_refused() -> None:
     failed = verdict("credentials and account", replace(CLUSTER, account="999999999999"))
-    assert failed.outcome is Outcome.FAILED
+    assert failed.outcome is CheckOutcome.FAILED
     assert "of 123456789012, and dl1 is declared for 999999999999" in failed.found
 
 
 def test_a_quota_of_exactly_what_is_needed_suffices() -> None:
-    assert verdict("vCPU quota", quota=Quota(code="L", name="Q", vcpus=1536.0)).outcome is Outcome.OK
+    assert verdict("vCPU quota", quota=Quota(code="L", name="Q", vcpus=1536.0)).outcome is CheckOutcome.OK
 
 
 def test_a_quota_that_nobody_lists_is_unknown() -> None:
-    assert verdict("vCPU quota", quota=None).outcome is Outcome.UNKNOWN
+    assert verdict("vCPU quota", quota=None).outcome is CheckOutcome.UNKNOWN
 
 
 def test_an_image_of_a_cluster_that_is_not_deployed_is_unknown() -> None:
     unknown = verdict("container image", target=None, pushed=None)
-    assert unknown.outcome is Outcome.UNKNOWN
+    assert unknown.outcome is CheckOutcome.UNKNOWN
     assert "is not deployed" in unknown.found
 
 
 def test_an_example_address_is_refused_for_alarms() -> None:
     failed = verdict("alert e-mail", replace(CLUSTER, alert_email="you@example.com"))
-    assert failed.outcome is Outcome.FAILED
+    assert failed.outcome is CheckOutcome.FAILED
     assert "you@example.com, which nobody reads" in failed.found
 
 
 def test_a_budget_below_one_hour_of_all_nodes_is_refused() -> None:
-    assert verdict("budget", replace(CLUSTER, budget_usd_per_month=209)).outcome is Outcome.FAILED
-    assert verdict("budget", replace(CLUSTER, budget_usd_per_month=210)).outcome is Outcome.OK
+    assert verdict("budget", replace(CLUSTER, budget_usd_per_month=209)).outcome is CheckOutcome.FAILED
+    assert verdict("budget", replace(CLUSTER, budget_usd_per_month=210)).outcome is CheckOutcome.OK
 
 
 def test_a_budget_is_not_judged_without_a_price() -> None:
-    assert verdict("budget", replace(CLUSTER, instance_type="p5e.48xlarge")).outcome is Outcome.UNKNOWN
+    assert verdict("budget", replace(CLUSTER, instance_type="p5e.48xlarge")).outcome is CheckOutcome.UNKNOWN
 
 
 def test_what_was_baked_from_this_lock_is_ok() -> None:
     manifest = {"synapseai": "1.18.0", "lock_digest": "abc"}
-    assert verdict("locked versions", manifest=manifest).outcome is Outcome.OK
+    assert verdict("locked versions", manifest=manifest).outcome is CheckOutcome.OK
 
 
 def test_a_machine_image_of_your_own_is_pointed_at_by_hand() -> None:
@@ -238,11 +238,11 @@ def test_machines_need_no_image_and_are_judged_like_the_rest() -> None:
         "manifest": {"open-mpi": "4.1"},
     }
     verdicts = {name: check(machines, replace(READY, **told)) for name, check in CHECKS.items()}
-    assert {each.outcome for each in verdicts.values()} == {Outcome.OK}, verdicts
+    assert {each.outcome for each in verdicts.values()} == {CheckOutcome.OK}, verdicts
     assert "needs none" in verdicts["container image"].found
     assert "4 nodes × 64 vCPUs = 256" in verdicts["vCPU quota"].found
     assert "91.9 hours of 4 nodes" in verdicts["budget"].found
     other = verdict("locked versions", machines, lock=lock, manifest={"open-mpi": "5.0"})
-    assert other.outcome is Outcome.FAILED
+    assert other.outcome is CheckOutcome.FAILED
     assert "open-mpi is 5.0, locked is 4.1" in other.found
     assert "containers/images/cpu-mpi/lock.toml" in other.fix or "slipway bake cpu-mpi" in other.fix

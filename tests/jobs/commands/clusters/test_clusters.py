@@ -10,7 +10,7 @@ import pytest
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.bill import bill
 from slipway.jobs.clusters.declared import declared_cluster
-from slipway.jobs.clusters.deployed import Stack
+from slipway.jobs.clusters.deployed import DeployedStack
 from slipway.jobs.core.names import CLUSTER_TAG
 from tests.jobs.conftest import Slipway
 from tests.yard.conftest import RunningYard
@@ -108,7 +108,7 @@ def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
 
 
 def test_what_is_billed_without_a_price_is_named() -> None:
-    stack = Stack(
+    stack = DeployedStack(
         name="dl1", status="CREATE_COMPLETE", resources={"AWS::EC2::NatGateway": 1, "AWS::EC2::VPC": 1}
     )
     assert bill(DL1, (stack, stack), 0).not_counted == ("NAT gateways (2)",)
@@ -118,6 +118,6 @@ def test_what_is_billed_without_a_price_is_named() -> None:
 
 
 def test_resources_that_are_not_known_are_not_called_none() -> None:
-    stack = Stack(name="dl1", status="CREATE_COMPLETE", resources=None)
+    stack = DeployedStack(name="dl1", status="CREATE_COMPLETE", resources=None)
     assert bill(DL1, (stack,), REFUSAL).not_counted == ("whatever else is deployed",)
     assert bill(DL1, (stack,), REFUSAL).usd_per_hour_now is None

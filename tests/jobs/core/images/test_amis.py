@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from slipway.jobs.core.images.amis import (
+    AmiManifest,
     Bakery,
     DamagedRecord,
-    Manifest,
     ami_parameter,
     ami_tags,
     bakery_parameter,
@@ -34,7 +34,7 @@ BAKERY = Bakery(
     log_group="/aws/imagebuilder/slipway-cpu-mpi",
     parent="ami-0123456789abcdef0",
 )
-MANIFEST = Manifest(
+MANIFEST = AmiManifest(
     image="cpu-mpi",
     ami_id="ami-0fedcba9876543210",
     lock_digest="0123456789abcdef",

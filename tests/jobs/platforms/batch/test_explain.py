@@ -10,7 +10,7 @@ import pytest
 from slipway.jobs.core.explanation import EXIT_CODES
 from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.batch.explain import explain
-from slipway.jobs.platforms.batch.job_facts import Environment, Facts
+from slipway.jobs.platforms.batch.job_facts import Environment, JobFacts
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.jobs.platforms.reasons import REASONS
 from slipway.yard.machines.memory import WAITS
@@ -22,7 +22,7 @@ WELL = Environment(
 DATA = read_run({"jobId": "9f", "jobName": "data", "status": "RUNNING"}, TARGET)
 
 
-def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> Facts:
+def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> JobFacts:
     detail = {
         "jobId": "0a1b",
         "jobName": "bert",
@@ -43,7 +43,7 @@ def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> Facts:
         "scaling_failure": None,
         "unanswered": (),
     }
-    return Facts(**{**known, **changes})
+    return JobFacts(**{**known, **changes})
 
 
 # As the user guides of AWS Batch and ECS word them.

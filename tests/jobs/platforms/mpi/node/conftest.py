@@ -14,8 +14,8 @@ import pytest
 
 from slipway.jobs.core.mpi.mpi_nodes import Member, host_name
 from slipway.jobs.platforms.mpi.node.roster import write_roster
-from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, Places
-from slipway.jobs.platforms.mpi.node.trust import cluster_user, establish, server_text
+from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths
+from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user, establish, server_text
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 SECRET = "s" * 64
@@ -24,7 +24,7 @@ Start = Callable[..., "Node"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    where: Places
+    where: NodePaths
     member: Member
 
     def ssh(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -53,7 +53,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     servers: list[subprocess.Popen[str]] = []
 
     def begin(address: str, secret: str = SECRET) -> Node:
-        where = Places(root=tmp_path / f"{address}-{len(servers)}", ssh_port=port)
+        where = NodePaths(root=tmp_path / f"{address}-{len(servers)}", ssh_port=port)
         member = Member(name=host_name(address), address=address, instance_id=f"i-{len(servers)}")
         establish(where, secret, [member.name, address], cluster_user())
         write_roster(where, [member])
@@ -66,7 +66,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         server.communicate()
 
 
-def serve(where: Places, address: str) -> subprocess.Popen[str]:
+def serve(where: NodePaths, address: str) -> subprocess.Popen[str]:
     lines = [
         f"ListenAddress {address}:{where.ssh_port}",
         f"PidFile {where.root / 'sshd.pid'}",

@@ -15,7 +15,7 @@ import pytest
 
 from slipway.jobs.platforms.mpi.code_bundle import own_containers, pack
 from slipway.jobs.platforms.mpi.node.code import DamagedCode, ensure_code
-from slipway.jobs.platforms.mpi.node.setting import Places, Setup
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 
 SETUP = Setup(
     cluster="c6i",
@@ -28,7 +28,7 @@ SETUP = Setup(
     log_group="/slipway/c6i",
 )
 
-WHERE = Places(root=Path("/nowhere"))
+WHERE = NodePaths(root=Path("/nowhere"))
 
 
 class Store:
@@ -129,6 +129,6 @@ def test_an_archive_writes_plain_files_below_its_folder_and_nothing_else(
 
 def test_code_that_no_files_share_lies_where_no_other_user_can_lay_some_before(tmp_path: Path) -> None:
     """Folders in /tmp have names that anybody could take first."""
-    where, bundle = Places(root=tmp_path / "node"), pack(tree(tmp_path / "one", a="1"))
+    where, bundle = NodePaths(root=tmp_path / "node"), pack(tree(tmp_path / "one", a="1"))
     folder = ensure_code(where, replace(SETUP, file_system_mount=None), bundle.digest, Store(bundle.packed))
     assert folder.is_relative_to(where.run)

@@ -10,7 +10,7 @@ import pytest
 
 from slipway.jobs.core.mpi.mpirun import Topology
 from slipway.jobs.platforms.mpi.node.facts import (
-    Facts,
+    NodeFacts,
     decode_facts,
     differences,
     encode_facts,
@@ -18,7 +18,7 @@ from slipway.jobs.platforms.mpi.node.facts import (
     parse_list,
 )
 
-FACTS = Facts(
+FACTS = NodeFacts(
     python="3.11.7",
     torch="2.13.0",
     mpi="mpirun (Open MPI) 4.1.4",

@@ -16,7 +16,7 @@ from slipway.jobs.platforms.mpi.node.files import write_whole
 from slipway.jobs.platforms.mpi.node.lock import last_holder, lock_cluster
 from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.serve import Server
-from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, Places, Setup
+from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths, Setup
 from tests.jobs.conftest import yard, yard_process, yard_shell
 from tests.yard.conftest import REGION, RunningYard
 
@@ -85,7 +85,7 @@ def test_nodes_of_a_job_whose_run_was_killed_may_go_once_nothing_of_it_is_left(
 ) -> None:
     """mpirun has the lock until it has ended, too."""
     monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
-    where = Places(root=tmp_path)
+    where = NodePaths(root=tmp_path)
     write_whole(where.setup, json.dumps(asdict(SETUP)))
     server = Server(where)
     with lock_cluster(where, "killed-1"):
@@ -102,7 +102,7 @@ def test_nodes_of_a_job_whose_run_was_killed_may_go_once_nothing_of_it_is_left(
 
 
 def test_what_root_reads_of_the_lock_is_no_link_that_a_job_has_laid(tmp_path: Path) -> None:
-    where = Places(root=tmp_path)
+    where = NodePaths(root=tmp_path)
     assert last_holder(where) == ""
     where.lock.parent.mkdir(parents=True)
     (tmp_path / "secret").write_text("secret")

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from slipway.jobs.core.mpi.mpi_nodes import Member
 from slipway.jobs.platforms.mpi.node.roster import hosts_text, write_roster
-from slipway.jobs.platforms.mpi.node.setting import Places
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
 
 ONE = Member(name="ip-10-0-0-1", address="10.0.0.1", instance_id="i-1")
 TWO = Member(name="ip-10-0-0-2", address="10.0.0.2", instance_id="i-2")
 
 
 def test_the_main_node_comes_first_in_the_hostfile(tmp_path: Path) -> None:
-    where = Places(root=tmp_path)
+    where = NodePaths(root=tmp_path)
     write_roster(where, [TWO, ONE])
     assert where.hostfile.read_text().split() == ["ip-10-0-0-2", "ip-10-0-0-1"]
 
 
 def test_a_node_that_is_gone_is_gone_from_every_file(tmp_path: Path) -> None:
-    where = Places(root=tmp_path)
+    where = NodePaths(root=tmp_path)
     write_roster(where, [ONE, TWO])
     assert write_roster(where, [ONE])
     assert not write_roster(where, [ONE])

@@ -18,9 +18,9 @@ from slipway.jobs.platforms.mpi.node import run as node_run
 from slipway.jobs.platforms.mpi.node.agreement import DeadHost, UnlikeHosts, agree
 from slipway.jobs.platforms.mpi.node.facts import find_program, own_facts
 from slipway.jobs.platforms.mpi.node.lock import CannotRun, lock_cluster
-from slipway.jobs.platforms.mpi.node.mpirun import Ended, Work, _true_code, run_everywhere
+from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, _true_code, run_everywhere
 from slipway.jobs.platforms.mpi.node.processes import end_processes, jobs_here
-from slipway.jobs.platforms.mpi.node.setting import Places
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from tests.jobs.core.mpi.test_mpi_job import JOB
 from tests.jobs.platforms.mpi.node.conftest import Node, Start
 from tests.jobs.platforms.mpi.node.test_code import SETUP
@@ -43,11 +43,11 @@ def node(start: Start, as_node: Callable[[Node], None]) -> Node:
     return found
 
 
-def work_of(node: Node, mpi: str, code: Path, ranks: int) -> Work:
+def work_of(node: Node, mpi: str, code: Path, ranks: int) -> MpirunWork:
     program = find_program(mpi)
     assert program is not None
     (code / "tiny_rank.py").write_text(RANK)
-    return Work(
+    return MpirunWork(
         job=f"tiny-{os.getpid()}",
         members=[node.member],
         module="tiny_rank",
@@ -66,7 +66,7 @@ def work_of(node: Node, mpi: str, code: Path, ranks: int) -> Work:
     )
 
 
-def run(node: Node, work: Work, folder: Path) -> Ended:
+def run(node: Node, work: MpirunWork, folder: Path) -> Ended:
     with lock_cluster(node.where, work.job) as lock:
         return run_everywhere(node.where, work, folder, lock, lambda _: None)
 
@@ -132,7 +132,7 @@ def test_another_attempt_waits_until_what_was_lost_is_replaced(
     monkeypatch.setattr(node_run, "_members_of", lambda *_: [MEMBER])
     monkeypatch.setattr(node_run, "agree", ask)
     monkeypatch.setattr(time, "sleep", paused.append)
-    assert node_run.await_members(Places(root=tmp_path), SETUP, JOB) == [MEMBER]
+    assert node_run.await_members(NodePaths(root=tmp_path), SETUP, JOB) == [MEMBER]
     assert (len(paused), answers) == (2, [])
 
 
@@ -148,7 +148,7 @@ def test_another_attempt_gives_up_a_machine_that_is_not_replaced(
     monkeypatch.setattr(node_run, "agree", ask)
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     with pytest.raises(DeadHost, match="ip-10-0-0-2"):
-        node_run.await_members(Places(root=tmp_path), SETUP, JOB)
+        node_run.await_members(NodePaths(root=tmp_path), SETUP, JOB)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def stoppable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def test_a_job_that_is_ended_before_its_ranks_began_says_so(
     stoppable: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert node_run.run_job(Places(root=tmp_path), SETUP, "jobs/x/request.json") == 143
+    assert node_run.run_job(NodePaths(root=tmp_path), SETUP, "jobs/x/request.json") == 143
     assert f"error: {JOB.name} ended before its ranks began: SIGTERM received" in capsys.readouterr().err
     assert stoppable == ["released"]
 
@@ -181,7 +181,7 @@ def test_a_job_that_is_refused_leaves_the_nodes_of_the_other_as_they_are(
     stoppable: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_run, "_ENDING_SECONDS", 0.0)
-    where = Places(root=tmp_path)
+    where = NodePaths(root=tmp_path)
     with lock_cluster(where, "first-1"), pytest.raises(CannotRun, match="first-1 runs"):
         node_run.run_job(where, SETUP, "jobs/x/request.json")
     assert stoppable == []

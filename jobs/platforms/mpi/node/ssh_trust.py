@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from slipway.jobs.platforms.mpi.node.files import PROGRAM, SECRET, write_whole
-from slipway.jobs.platforms.mpi.node.setting import USER, Places
+from slipway.jobs.platforms.mpi.node.setting import USER, NodePaths
 
 _LABEL = b"slipway cluster certificate authority\0"
 # The clocks of two nodes may differ; certificates are renewed long before their end.
@@ -67,7 +67,7 @@ def public_key_text(seed: bytes) -> str:
     return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
-def establish(where: Places, secret: str, names: Sequence[str], user: User) -> bool:
+def establish(where: NodePaths, secret: str, names: Sequence[str], user: User) -> bool:
     """Keys and certificates of this node; whether sshd has to read them again."""
     seed = authority_seed(secret)
     authority = where.keys / _AUTHORITY
@@ -108,7 +108,7 @@ def _give(key: Path, user: User) -> None:
         os.chown(key, user.uid, user.gid, follow_symlinks=False)
 
 
-def _write_configuration(where: Places, authority: str, user: User) -> None:
+def _write_configuration(where: NodePaths, authority: str, user: User) -> None:
     write_whole(where.own / "known_hosts", f"@cert-authority * {authority}\n")
     write_whole(where.own / "user_authority.pub", f"{authority}\n")
     write_whole(where.client, _client_text(where, user))
@@ -117,7 +117,7 @@ def _write_configuration(where: Places, authority: str, user: User) -> None:
     write_whole(where.ssh / "sshd_config.d/slipway.conf", server_text(where, user))
 
 
-def _client_text(where: Places, user: User) -> str:
+def _client_text(where: NodePaths, user: User) -> str:
     key = where.keys / USER_KEY
     lines = [
         f"Include {where.host_addresses}",
@@ -139,7 +139,7 @@ def _client_text(where: Places, user: User) -> str:
     return "\n".join(lines) + "\n"
 
 
-def server_text(where: Places, user: User) -> str:
+def server_text(where: NodePaths, user: User) -> str:
     key = where.keys / HOST_KEY
     lines = [
         f"HostKey {key}",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.mpi.node.setting import Places
-from slipway.jobs.platforms.mpi.node.trust import (
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.platforms.mpi.node.ssh_trust import (
     USER_KEY,
     User,
     authority_seed,
@@ -87,7 +87,7 @@ def text(path: Path) -> str:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_job_cannot_put_a_link_where_root_signs_its_certificate_again(tmp_path: Path) -> None:
     """Or root would write to, and give away, whatever file of its own the link names."""
-    where, jobs_user = Places(root=tmp_path), User(name="slipway", uid=64001, gid=64001, home="/")
+    where, jobs_user = NodePaths(root=tmp_path), User(name="slipway", uid=64001, gid=64001, home="/")
     for _ in range(2):
         establish(where, SECRET, ["ip-10-0-0-1"], jobs_user)
     key = where.keys / USER_KEY
