@@ -36,12 +36,12 @@ class Unanswered:
 
 
 def endpoint() -> str | None:
-    """The endpoint that the environment asks for; None means AWS itself."""
+    """Return the endpoint that the environment names; None means AWS itself."""
     return os.environ.get("AWS_ENDPOINT_URL") or None
 
 
 def own_region() -> str | None:
-    """The one that the user's own settings name."""
+    """Return the region that the user's own settings name."""
     import boto3
 
     named = _region(None) or boto3.Session().region_name
@@ -59,14 +59,14 @@ def is_loopback(url: str) -> bool:
 
 
 def is_in_yard() -> bool:
-    """Whether all of AWS is this machine, where nothing costs money and nobody waits for machines."""
+    """Return True if the endpoint is this machine's yard, where nothing costs money."""
     url = endpoint()
     return url is not None and is_loopback(url)
 
 
 @lru_cache(maxsize=64)
 def client(service: str, region: str | None = None) -> Any:
-    """A client with the user's own credentials and endpoint. It never repeats a request by itself.
+    """Make a client with the user's own credentials and endpoint. It never repeats a request by itself.
 
     botocore re-sends a request whose response was lost; for calls without an idempotency token (SubmitJob,
     CreateTrainingJob) that makes two jobs. Callers that may repeat do so knowingly.
@@ -80,7 +80,7 @@ def client(service: str, region: str | None = None) -> Any:
 
 @lru_cache(maxsize=64)
 def reader(service: str, region: str | None = None) -> Any:
-    """A client for questions: it may repeat them, and asks nothing that changes the world."""
+    """Make a client for questions: it may repeat them, and refuses operations that change anything."""
     import boto3
     from botocore.config import Config
 
@@ -92,12 +92,12 @@ def reader(service: str, region: str | None = None) -> Any:
 
 
 def ask(client: Any, operation: str, **arguments: Any) -> Any:
-    """The answer to one call, `operation` as AWS writes it, or an Unanswered."""
+    """Return the answer to one call (`operation` as AWS writes it), or an Unanswered."""
     return _answered(client, operation, lambda method: getattr(client, method)(**arguments))
 
 
 def ask_all(client: Any, operation: str, key: str, **arguments: Any) -> Any:
-    """What stands under `key` on every page, in one list, or an Unanswered. Empty pages are passed over."""
+    """Return the items under `key` of all pages in one list, or an Unanswered."""
     return _answered(
         client,
         operation,
@@ -145,7 +145,7 @@ def _unanswered(client: Any, operation: str, error: Exception) -> Unanswered:
 
 @lru_cache(maxsize=64)
 def client_at(url: str, service: str, region: str, access_key_id: str, secret_access_key: str) -> Any:
-    """A client to one endpoint with keys of its own."""
+    """Make a client to one endpoint with keys of its own."""
     import boto3
     from botocore.config import Config
 

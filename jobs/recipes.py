@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +14,7 @@ from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType
 from slipway.jobs.core.errors import Problem, SlipwayError
 from slipway.jobs.core.job import DoesNotFit, InvalidJob
+from slipway.jobs.core.suggestions import did_you_mean
 
 RECIPES: Mapping[str, str] = {
     "bert_pretrain": "slipway.containers.recipes.bert_pretrain.recipe",
@@ -37,17 +37,16 @@ class Recipe:
 
 def find_recipe(name: str) -> Recipe:
     if name not in RECIPES:
-        close = get_close_matches(name, RECIPES, n=1)
         raise UnknownRecipe(
             f"there is no recipe '{name}'",
-            hint=f"did you mean {close[0]}?" if close else f"there are {', '.join(RECIPES)}",
+            hint=did_you_mean(name, RECIPES, otherwise=f"there are {', '.join(RECIPES)}"),
         )
     module = import_module(RECIPES[name])
     return Recipe(name=name, module=module.MODULE, accelerators=tuple(module.ACCELERATORS), config=module)
 
 
 def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:
-    """The recipe's own reading, before a node is paid for."""
+    """Let the recipe itself read the settings, before a node is paid for."""
     from slipway.containers.runtime.errors import Refusal
 
     try:

@@ -26,7 +26,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(instance_type: InstanceType) -> Family | None:
-    """None where there is no accelerator."""
+    """Return the family of the type's accelerator; None if it has no accelerator."""
     if instance_type.accelerator is None:
         return None
     maker = instance_type.accelerator.name.split()[0]
@@ -37,6 +37,6 @@ def family_of(instance_type: InstanceType) -> Family | None:
 
 
 def device_of(instance_type: InstanceType) -> str:
-    """What the processes of a node of this type train on, in the recipes' words."""
+    """Name what the processes on a node of this type train on, in the recipes' words."""
     family = family_of(instance_type)
     return family.device if family else CPU

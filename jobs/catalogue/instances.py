@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """On demand. Never compare prices of two dates without saying so."""
+    """Holds an on-demand price. Never compare prices of two dates without saying so."""
 
     usd_per_hour: float
     region: str
@@ -81,10 +81,8 @@ def instance_type(name: str) -> InstanceType:
 
 def _suggest(name: str) -> str:
     names = [known.name for known in instance_types()]
-    close = get_close_matches(name, names, n=3, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"known are {', '.join(names)}; add a row to jobs/catalogue/instances.csv for another"
+    otherwise = f"known are {', '.join(names)}; add a row to jobs/catalogue/instances.csv for another"
+    return did_you_mean(name, names, otherwise=otherwise, most=3)
 
 
 def _decode(row: dict[str, str]) -> InstanceType:

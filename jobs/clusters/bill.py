@@ -32,7 +32,7 @@ _PAID_AHEAD = ("open-reservation", "targeted-reservation", "capacity-block")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """On-demand prices of the nodes; None is unknown, never nothing."""
+    """Holds on-demand prices of the nodes; None is unknown, never free."""
 
     price: Price | None
     usd_per_hour_now: float | None
@@ -55,7 +55,7 @@ def bill(
 
 
 def count_resources(stacks: Sequence[DeployedStack] | Unanswered) -> Mapping[str, int] | None:
-    """Of all stacks together; None where those of one are not known."""
+    """Count the resources of all stacks together; None if those of one are unknown."""
     if isinstance(stacks, Unanswered) or any(stack.resources is None for stack in stacks):
         return None
     total: Counter[str] = Counter()
@@ -65,7 +65,7 @@ def count_resources(stacks: Sequence[DeployedStack] | Unanswered) -> Mapping[str
 
 
 def _times(count: int | None, usd: float | None) -> float | None:
-    """No node costs nothing, whatever the price."""
+    """Multiply; zero nodes cost nothing even if the price is unknown."""
     if count == 0:
         return 0.0
     return None if count is None or usd is None else round(count * usd, 4)

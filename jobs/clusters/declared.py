@@ -7,12 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 
 from slipway.jobs.core.errors import InvalidConfig, Problem, SlipwayError
 from slipway.jobs.core.records import wrong_fields
+from slipway.jobs.core.suggestions import did_you_mean
 
 _MARK = Path("infra", "clusters.py")
 _TIMEOUT_SECONDS = 60
@@ -20,7 +20,7 @@ _TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredCluster:
-    """What commands need of a declaration; infra/declare/types.py says what each setting means."""
+    """Holds what commands need of a declaration; infra/declare/types.py explains each setting."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class DeclaredCluster:
 
     @property
     def locked_by(self) -> str:
-        """The folder of containers/images whose lock says what the machine image must hold."""
+        """Return the folder of containers/images whose lock says what the AMI must hold."""
         folder = self.machine_image or self.image
         assert folder is not None, f"cluster {self.name} declares an image or a machine image"
         return folder
@@ -55,11 +55,11 @@ _NOT_EVERYWHERE = {"image": None, "machine_image": None}
 
 
 class NoCheckout(SlipwayError):
-    """A laptop that only submits has none."""
+    """This machine has no checkout of Slipway: a laptop that only submits needs none."""
 
 
 def find_checkout() -> Path:
-    """The folder that holds infra/: the current one, one above it, or else the one this package is in."""
+    """Find the folder that holds infra/: the current one, one above it, or the one of this package."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(str(files("slipway"))).resolve().parent):
         if (folder / _MARK).is_file():
@@ -71,7 +71,7 @@ def find_checkout() -> Path:
 
 
 def declared_clusters(overrides: Sequence[str] = ()) -> tuple[DeclaredCluster, ...]:
-    """`overrides` as the CDK takes them: dl1.max_nodes=4."""
+    """Ask infra for the clusters; `overrides` are written as for the CDK: dl1.max_nodes=4."""
     answer = _ask_infra(find_checkout(), overrides)
     problems = answer.get("problems")
     if problems:
@@ -85,10 +85,9 @@ def declared_cluster(name: str, overrides: Sequence[str] = ()) -> DeclaredCluste
         if cluster.name == name:
             return cluster
     names = [cluster.name for cluster in clusters]
-    close = get_close_matches(name, names, n=1)
     raise SlipwayError(
         f"no cluster '{name}' is declared",
-        hint=f"did you mean {close[0]}?" if close else f"declared are {', '.join(names) or 'none'}",
+        hint=did_you_mean(name, names, otherwise=f"declared are {', '.join(names) or 'none'}"),
     )
 
 

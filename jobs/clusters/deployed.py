@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, own_region, reader
@@ -13,6 +12,7 @@ from slipway.jobs.clusters.declared import NoCheckout, declared_clusters
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import CLUSTER_TAG, PARTS, stack_name
 from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.suggestions import did_you_mean
 from slipway.jobs.core.targets import (
     PARAMETER_ROOT,
     BatchTarget,
@@ -46,7 +46,7 @@ def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget |
 
 
 def find_target_by_name(cluster: str, region: str | None) -> Target:
-    """In that region; without one first in your own, and then where clusters are declared."""
+    """Find a target in the region; by default first in your own, then where clusters are declared."""
     answers = (find_target(cluster, each) for each in ([region] if region else _likely_regions()))
     said: list[Unanswered] = []
     for answer in answers:
@@ -73,7 +73,7 @@ def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:
 
 
 def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
-    """Of the image that is pushed under the tag; None when there is none."""
+    """Return the digest of the container image that is pushed under the tag; None if there is none."""
     answer = ask(
         reader("ecr", target.region),
         "DescribeImages",
@@ -87,7 +87,7 @@ def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
 
 
 def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unanswered:
-    """By name, not by tag: a stack that failed to be created has none."""
+    """Find the stacks by name, not by tag: a stack that failed to be created has no tags."""
     cloudformation = reader("cloudformation", region)
     answer = ask_all(cloudformation, "DescribeStacks", "Stacks")
     if isinstance(answer, Unanswered):
@@ -105,7 +105,7 @@ def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unansw
 
 
 def count_running_nodes(cluster: str, region: str) -> int | Unanswered:
-    """Pending ones are billed from their start, so they count."""
+    """Count the running nodes; pending ones count, since they are billed from their start."""
     filters = [
         {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
@@ -134,14 +134,12 @@ def _likely_regions() -> Iterator[str | None]:
 
 def _suggest(cluster: str, region: str | None) -> str:
     names = [target.name for target in find_targets(region)[0]]
-    close = get_close_matches(cluster, names, n=1)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"deployed are {', '.join(names)}" if names else "deploy a cluster first: cdk deploy --all"
+    deployed = f"deployed are {', '.join(names)}" if names else "deploy a cluster first: cdk deploy --all"
+    return did_you_mean(cluster, names, otherwise=deployed)
 
 
 def _regions() -> Sequence[str | None]:
-    """Where clusters are declared; outside of a checkout the region that the credentials come with."""
+    """Return the regions of the declared clusters; outside of a checkout the region of the credentials."""
     try:
         return sorted({cluster.region for cluster in declared_clusters()})
     except NoCheckout:

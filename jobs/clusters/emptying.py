@@ -13,11 +13,11 @@ from slipway.jobs.core.targets import Target
 
 
 class KeepsItsData(SlipwayError):
-    """The bucket outlives its stack, so there is nothing to make way for."""
+    """The cluster keeps its bucket when it is destroyed, so there is no need to empty it."""
 
 
 def refuse_kept(target: Target) -> None:
-    """What was deployed decides, not what is declared here now."""
+    """Refuse if the bucket outlives the stack; the deployed template decides, not the declaration."""
     cloudformation = reader("cloudformation", target.region)
     stack = stack_name(target.name, "storage")
     template = cloudformation.get_template(StackName=stack, TemplateStage="Original")["TemplateBody"]
@@ -35,7 +35,7 @@ def refuse_kept(target: Target) -> None:
 
 
 def empty(target: Target, now: Callable[[int], None]) -> int:
-    """Deletes every version of every object, and says how many so far."""
+    """Delete every version of every object; `now` hears how many so far."""
     s3 = client("s3", target.region)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     deleted = 0

@@ -13,11 +13,11 @@ _PERMISSION = "s3:GetObject"  # of both operations (Service Authorization Refere
 
 
 class NoAnswer(SlipwayError):
-    """Whether the object is there is not known."""
+    """S3 did not say whether the object exists."""
 
 
 def find_object(s3: Any, operation: str, **where: str) -> Any | None:
-    """`operation` is HeadObject or GetObject."""
+    """Call HeadObject or GetObject (`operation`); return None if the object does not exist."""
     answer = ask(s3, operation, **where)
     if not isinstance(answer, Unanswered):
         return answer

@@ -8,7 +8,7 @@ from slipway.jobs.platforms.registry import platform_of
 
 
 class StillRuns(SlipwayError):
-    """Nothing was deleted."""
+    """A job of the cluster still runs, so nothing was deleted."""
 
 
 def refuse_running(target: Target) -> None:

@@ -40,7 +40,7 @@ class Uploaded:
 
 
 def upload(path: Path, name: str, target: Target, now: Callable[[int, int], None]) -> Uploaded:
-    """`now` hears how many bytes of how many are there."""
+    """Send the files that are not there yet; `now` hears how many bytes of the total are done."""
     prefix = f"{JOB_PREFIXES[0]}{_checked(name)}"
     files = list(_files(path, prefix))
     if not files:
@@ -59,7 +59,7 @@ def upload(path: Path, name: str, target: Target, now: Callable[[int, int], None
 
 
 def _files(path: Path, prefix: str) -> Iterator[File]:
-    """In order of their names; a link might lead to what nobody meant to copy."""
+    """Yield the files in order of their names; links are refused, as they may lead anywhere."""
     if not path.exists():
         raise CannotUpload(f"{path} does not exist", hint="give a file or a folder")
     if path.is_file():
@@ -74,7 +74,7 @@ def _files(path: Path, prefix: str) -> Iterator[File]:
 
 
 def _raise(error: OSError) -> None:
-    """A folder that cannot be read would be passed over, and its files be missed by a job."""
+    """Refuse a folder that cannot be read: os.walk would silently skip its files."""
     raise CannotUpload(f"{error.filename} cannot be read: {error.strerror}", hint="make it readable")
 
 

@@ -61,7 +61,7 @@ AWS_HINTS = {
 
 
 def end(error: BaseException, *, debug: bool) -> int:
-    """Tell the person, and return the exit code."""
+    """Report the error to the person and return the exit code."""
     if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
         traceback.print_exception(error)
     if _is_from_aws(error):  # before the rest: some of these are OSErrors too
@@ -82,7 +82,7 @@ def open_streams() -> None:
 
 
 def flush_output() -> int:
-    """What was printed may fail only now, when it leaves the buffer."""
+    """Write out what is buffered; a failure to print may show only now."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -159,7 +159,7 @@ def _end_aws(error: BaseException) -> int:
 
 
 def _is_from_aws(error: BaseException) -> bool:
-    """By name, so that nothing here loads botocore."""
+    """Recognise botocore's exceptions by name, so that nothing here loads botocore."""
     return any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__)
 
 
@@ -186,7 +186,7 @@ def _open_where_closed(number: int) -> None:
 
 
 def _discard(*streams: int) -> None:
-    """Whatever is still buffered cannot be written; without this Python complains about it at exit."""
+    """Redirect streams to nowhere; otherwise Python complains at exit about unwritten text."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in streams:
         os.dup2(nowhere, number)

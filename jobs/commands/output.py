@@ -37,7 +37,7 @@ _live: list[Console] = []
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of a table, or one line of a record."""
+    """Describes one column of a table, or one line of a record."""
 
     name: str  # the field of the row; "price.region" reaches into a nested one
     title: str = ""  # "" is the field's name in words
@@ -62,7 +62,7 @@ class Column:
 
 
 def print_table(title: str, columns: Sequence[Column], rows: Sequence[Row], *, as_json: bool) -> None:
-    """Rows under headings. JSON is an array of the whole rows. An empty title prints none."""
+    """Print rows under headings; as JSON, an array of the complete rows. An empty title prints none."""
     if as_json:
         print_json(list(rows))
     elif not rows:
@@ -74,7 +74,7 @@ def print_table(title: str, columns: Sequence[Column], rows: Sequence[Row], *, a
 
 
 def print_record(title: str, columns: Sequence[Column], record: Row, *, as_json: bool) -> None:
-    """One thing in full, a line for each column that is not empty. JSON is the whole record as one object."""
+    """Print one record, a line for each non-empty column; as JSON, the complete record as one object."""
     if as_json:
         print_json(record)
         return
@@ -94,7 +94,7 @@ def print_json(value: object) -> None:
 
 
 def print_text(text: str) -> None:
-    """Text that is itself the data (a script, a log line, a rendered file), as it is, to stdout.
+    """Print text that is itself the data (a script, a log line, a rendered file) to stdout, unchanged.
 
     At once: who follows a log through a pipe would otherwise read it in pieces of 8 KiB.
     """
@@ -103,7 +103,7 @@ def print_text(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """One line to the person, on stderr. Control characters in it are escaped, line breaks too."""
+    """Print one line to the person on stderr. Control characters and line breaks are escaped."""
     _say(printable(text))
 
 
@@ -112,7 +112,7 @@ def warn(text: str) -> None:
 
 
 def complain(error: str, hint: str = "") -> None:
-    """What went wrong, and what to do."""
+    """Print what went wrong, and the hint, on stderr."""
     _say(styled("error", "error:", sys.stderr) + " " + printable(error))
     if hint:
         _say(styled("hint", "hint:", sys.stderr) + " " + printable(hint))
@@ -120,7 +120,7 @@ def complain(error: str, hint: str = "") -> None:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[str], None]]:
-    """Long work: `with progress("building gaudi") as now: now("pushing")`.
+    """Report the progress of long work: `with progress("building gaudi") as now: now("pushing")`.
 
     In a terminal one live line, elsewhere one plain line for each new state; a last line says how it ended.
     """
@@ -209,7 +209,7 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
 
 
 def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int | None]:
-    """Cells wrap between words where the terminal has room for the longest word; None: anywhere."""
+    """Choose column widths so that cells wrap between words; None lets a column wrap anywhere."""
     columns = list(zip(*lines, strict=True))
     widths = [
         max(terminal_columns(word) for cell in cells for word in [*cell.split(), ""]) for cells in columns

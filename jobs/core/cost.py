@@ -10,7 +10,7 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.text import printable
 
 UNKNOWN = "unknown"
-_SECONDS_PER_HOUR = 3600
+SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +29,14 @@ class Cost:
 
 
 class NoAmount(SlipwayError):
-    """Somebody agreed to something that is no amount of money."""
+    """The user agreed to something that is not an amount of money."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """What a job may cost at most without anybody being asked."""
+    """Holds what a job may cost without asking the user."""
 
     usd: float = 100.0
     is_unknown_fine: bool = False  # a job without a known price
@@ -56,7 +56,7 @@ _HINT = "say what the job may cost at most"
 
 
 def parse_agreed(text: str) -> Agreed:
-    """Dollars, or the word for a job whose price is not known: no amount stands for that."""
+    """Parse an amount in USD, or the word 'unknown' for jobs without a known price."""
     if text == UNKNOWN:
         return Agreed(is_unknown_fine=True)
     try:
@@ -71,6 +71,6 @@ def parse_agreed(text: str) -> Agreed:
 def cost(nodes: int | None, seconds: float | None, price: Price | None) -> Cost:
     if nodes is None or seconds is None:
         return Cost(usd=None, node_hours=None, price=price)
-    node_hours = nodes * seconds / _SECONDS_PER_HOUR
+    node_hours = nodes * seconds / SECONDS_PER_HOUR
     usd = round(node_hours * price.usd_per_hour, 2) if price else None
     return Cost(usd=usd, node_hours=round(node_hours, 4), price=price)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class SlipwayError(Exception):
-    """A mistake that the user can mend: printed in one line with its hint, and no traceback."""
+    """Reports a mistake that the user can correct: one line with its hint, and no traceback."""
 
     exit_code = 1
 
@@ -22,7 +22,7 @@ class SlipwayError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with a declaration: where it stands, what is wrong, and what to do."""
+    """Describes one problem of a declaration: where it is, what is wrong, and what to do."""
 
     where: str
     message: str
@@ -33,7 +33,7 @@ class Problem:
 
 
 class InvalidConfig(SlipwayError):
-    """Everything that is wrong with the declared clusters, found at once and before anything is created."""
+    """Reports all problems of the declared clusters at once, before anything is created."""
 
     exit_code = 2
 

@@ -35,11 +35,11 @@ _PLACEHOLDER = "Ref::"
 
 
 class InvalidJob(InvalidConfig):
-    """Everything that is wrong with what was asked for, found before anything is sent."""
+    """Reports everything that is wrong with a job, before anything is sent."""
 
 
 class DoesNotFit(SlipwayError):
-    """The job is right, and this cluster cannot run it."""
+    """The job is valid, but this cluster cannot run it."""
 
     exit_code = 2
 
@@ -66,7 +66,7 @@ class Job:
 
 
 def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
-    """`key=value` as typed; what the value may be is the job's to say."""
+    """Split `key=value` texts; the job itself checks the values."""
     settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -81,7 +81,7 @@ def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def submission_name(job: Job, place: Mapping[str, str]) -> str:
-    """The same job on the same place has the same name, so that sending it twice can be found out.
+    """Name the submission: the same job on the same target gets the same name, so it is not sent twice.
 
     `place` says where it goes and which image it runs: another image is another job. What it waits for is
     not part of it: the work is the same, however the jobs before it were named, repeated or over by then.
@@ -160,7 +160,7 @@ def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
 
 
 def _refused_character(text: str) -> str:
-    """The first character that is not allowed, in words."""
+    """Describe the first character that is not allowed."""
     for character in text:
         if unicodedata.category(character) in _REFUSED_CHARACTERS:
             return f"the control character U+{ord(character):04X}"

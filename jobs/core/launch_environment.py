@@ -38,7 +38,7 @@ def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
 
 
 def setting_words(job: Job) -> list[str]:
-    """Each setting is one word of the argument vector, and no shell ever reads it."""
+    """Return the words of the command line for the settings; no shell ever reads them."""
     settings = (f"{name}={value}" for name, value in sorted(job.settings.items()))
     return [word for setting in settings for word in (SETTING_OPTION, setting)]
 
@@ -63,7 +63,7 @@ def refuse_misfit(job: Job, target: Target) -> None:
 
 
 def _refuse_crowd(job: Job, target: Target) -> None:
-    """Two processes on one device fail at the first step; more than run at once wait for each other."""
+    """Refuse more processes than a node has devices or processors for."""
     hardware = instance_type(target.instance_type)
     most, things = hardware.vcpus, "vCPUs"
     if family_of(hardware) and hardware.accelerator:
@@ -77,7 +77,7 @@ def _refuse_crowd(job: Job, target: Target) -> None:
 
 
 def _hardware(job: Job, target: Target) -> dict[str, str | None]:
-    """What the launcher counts before it starts: a node that lacks a device fails at once, and by name."""
+    """Return what the launcher counts before it starts, so that a missing device fails at once."""
     hardware = instance_type(target.instance_type)
     family, accelerator = family_of(hardware), hardware.accelerator
     devices = accelerator.count if accelerator else 0
@@ -90,7 +90,7 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
 
 
 def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:
-    """A path or URL as it is; what is relative lies in the files that all nodes share."""
+    """Return a path or URL unchanged, or a relative path below the shared file system."""
     if given is not None and (given.startswith("/") or "://" in given):
         return given
     if target.file_system_mount:

@@ -30,7 +30,7 @@ _LOOKS_SHORTENED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}$")
 
 
 def derived_name(sort: str, cluster: str, part: str = "") -> str:
-    """`<cluster>-<part>`, or the cluster's own name, shortened where AWS takes no more.
+    """Return `<cluster>-<part>`, or the cluster's own name, shortened to what AWS accepts.
 
     Parts have no hyphen and no cluster's name ends in one of PARTS, or a-network and the network of a were
     one. A name that already looks shortened is shortened again, or it could be taken for another's.
@@ -45,5 +45,5 @@ def derived_name(sort: str, cluster: str, part: str = "") -> str:
 
 
 def stack_name(cluster: str, part: str = "") -> str:
-    """The name of one stack of a cluster; the stack of its compute is named like the cluster itself."""
+    """Name one stack of a cluster; the stack of its compute has the name of the cluster."""
     return derived_name("stack", cluster, part)

@@ -13,7 +13,7 @@ _IN_WORDS = {str: "a text", int: "a whole number", bool: "true or false", NoneTy
 
 
 class NewerRecord(SlipwayError):
-    """A record that a newer Slipway wrote: sound, and not for this one to judge or to write over."""
+    """A newer Slipway wrote this record, so this one must neither judge nor overwrite it."""
 
 
 def refuse_newer(schema: object, known: int, where: str) -> None:
@@ -26,7 +26,7 @@ def refuse_newer(schema: object, known: int, where: str) -> None:
 
 
 def wrong_fields(record_type: type[Any], record: Mapping[str, object]) -> list[str]:
-    """Each missing or mistyped field in words; fields hold texts, whole numbers, truths or null."""
+    """Describe each missing or mistyped field; fields hold texts, whole numbers, truths or null."""
     expected = get_type_hints(record_type)
     names = [each.name for each in fields(record_type)]
     missing = [f"lacks {name}" for name in names if name not in record]

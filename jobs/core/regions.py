@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.suggestions import did_you_mean
 
 _SHOWN = 60
 # fmt: off
@@ -44,5 +43,4 @@ def checked_region(region: str) -> str:
 
 def nearest_region(region: str) -> str:
     """Suggest the region that was meant, or say what a region looks like."""
-    close = get_close_matches(region.strip().lower(), REGIONS, n=1)
-    return f"did you mean {close[0]}?" if close else "give one such as us-east-1"
+    return did_you_mean(region.strip().lower(), REGIONS, otherwise="give one such as us-east-1")

@@ -14,7 +14,7 @@ RETRY_EXIT_CODE = 85
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRule:
-    """In AWS's words; a star stands at the end only."""
+    """Describes one rule in AWS's words; a star may stand at the end only."""
 
     action: str
     on_exit_code: str | None = None

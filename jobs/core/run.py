@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", bound=Target, covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One line of what the platform lists."""
+    """Holds one job as the platform lists it."""
 
     id: str
     name: str
@@ -67,7 +67,7 @@ AnyFound = Found[Target]
 
 
 def catalogued(target: Target) -> InstanceType | None:
-    """A target may name a type that this laptop's catalogue has not."""
+    """Return the target's type; None if this laptop's catalogue does not have it."""
     return next((known for known in instance_types() if known.name == target.instance_type), None)
 
 

@@ -23,5 +23,5 @@ _FINAL = (JobState.SUCCEEDED, JobState.FAILED)
 
 
 def translate(states: Mapping[str, JobState], status: str) -> JobState:
-    """A platform may have a new word tomorrow; its own word is shown beside ours."""
+    """Translate the platform's word for a state; a new word is UNKNOWN, and shown as it is."""
     return states.get(status, JobState.UNKNOWN)

@@ -20,12 +20,12 @@ MAX_BYTES = 4096  # what a standard SSM parameter holds
 
 
 class DamagedTarget(SlipwayError):
-    """A record that Slipway did not write, or that something else changed since."""
+    """Slipway did not write this record, or something else changed it since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTarget:
-    """A Batch cluster as deployed. While infra writes it texts may be CDK tokens: nothing is checked here."""
+    """Describes a deployed Batch cluster. Infra fills it with CDK tokens, so nothing is checked here."""
 
     kind: ClassVar[str] = "batch"
 
@@ -52,7 +52,7 @@ class BatchTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiTarget:
-    """A cluster of equal machines that run one mpirun at a time, as deployed."""
+    """Describes a deployed cluster of equal machines that run one mpirun at a time."""
 
     kind: ClassVar[str] = "mpi"
 
@@ -95,7 +95,7 @@ def encode_target(target: Target) -> str:
 
 
 def decode_target(text: str, *, parameter: str) -> Target:
-    """`parameter` is where the text was read; what is wrong is said with it."""
+    """Decode a record; `parameter` names it in errors."""
     try:
         record = json.loads(text)
     except json.JSONDecodeError as error:

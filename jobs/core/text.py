@@ -17,14 +17,14 @@ HARMLESS = frozenset("\u200c\u200d")
 
 
 def printable(text: str) -> str:
-    """The text with everything escaped that could steer a terminal, forge a line or flood the screen."""
+    """Escape everything that could control a terminal, forge a line or flood the screen."""
     if len(text) > SHOWN_CHARACTERS:
         text = f"{text[:SHOWN_CHARACTERS]}… ({len(text) - SHOWN_CHARACTERS} more characters)"
     return text if text.isprintable() else "".join(map(_printable_character, text))
 
 
 def words(value: object) -> str:
-    """How a value reads where nobody said otherwise. None reads as unknown."""
+    """Return a value as readable text. None reads as unknown."""
     if value is None:
         return "unknown"
     if isinstance(value, bool):
@@ -37,13 +37,13 @@ def words(value: object) -> str:
 
 
 def moment(value: object) -> str:
-    """A point in time, to the second and in one zone whoever reads it."""
+    """Format a point in time to the second, always in UTC."""
     assert isinstance(value, datetime), f"a moment is a datetime, not {type(value).__name__}"
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def terminal_columns(text: str) -> int:
-    """How much of a line the text takes: ideographs take two columns, marks on letters none."""
+    """Return the width of a text in a terminal: ideographs take two columns, combining marks none."""
     return sum(
         0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in text

@@ -14,13 +14,13 @@ from slipway.jobs.images.baking import unanswered
 
 
 def ami_of(image: Mapping[str, Any], region: str) -> str | None:
-    """The AMI of a good bake in a region."""
+    """Return the AMI that a finished bake made in a region."""
     amis = image.get("outputResources", {}).get("amis", [])
     return next((str(ami["image"]) for ami in amis if ami.get("region") == region), None)
 
 
 def describe_manifest(ami_id: str, region: str) -> AmiManifest | None:
-    """What the AMI's own tags say; None: it is not there, or was not baked by a pipeline of ours."""
+    """Read the AMI's own tags; None if it does not exist, or no pipeline of ours baked it."""
     answer = ask(reader("ec2", region), "DescribeImages", ImageIds=[ami_id])
     if isinstance(answer, Unanswered):
         if answer.code.startswith("InvalidAMIID"):
@@ -33,13 +33,13 @@ def describe_manifest(ami_id: str, region: str) -> AmiManifest | None:
 
 
 def is_of(manifest: AmiManifest, bakery: Bakery) -> bool:
-    """The pipeline as deployed would bake the same again."""
+    """Return True if the deployed pipeline would bake the same again."""
     asked = (bakery.lock_digest, bakery.recipe_version)
     return (manifest.lock_digest, manifest.recipe_version) == asked
 
 
 def current_ami(bakery: Bakery) -> str | None:
-    """The id that stacks use."""
+    """Return the id of the AMI that stacks use."""
     answer = ask(reader("ssm", bakery.region), "GetParameter", Name=bakery.ami_parameter)
     if isinstance(answer, Unanswered):
         if answer.code == "ParameterNotFound":
@@ -49,7 +49,7 @@ def current_ami(bakery: Bakery) -> str | None:
 
 
 def previous_ami(bakery: Bakery, current: str) -> str | None:
-    """The id that the parameter named before, as far as it remembers."""
+    """Return the id that the parameter named before, as far as its history goes."""
     found = ask_all(
         reader("ssm", bakery.region), "GetParameterHistory", "Parameters", Name=bakery.ami_parameter
     )
@@ -60,7 +60,7 @@ def previous_ami(bakery: Bakery, current: str) -> str | None:
 
 
 def how_to_use(ami_id: str, bakery: Bakery) -> str:
-    """The command that makes the image's parameter name this AMI."""
+    """Return the command that makes the image's parameter name this AMI."""
     if describe_manifest(ami_id, bakery.region):
         return f"slipway bake {bakery.name} --use {ami_id}"
     return (
@@ -79,7 +79,7 @@ def write_manifest(manifest: AmiManifest, bakery: Bakery) -> None:
 
 
 def point_at(manifest: AmiManifest, bakery: Bakery) -> None:
-    """From here on stacks use this AMI: what is deployed or started next, not what runs."""
+    """Make the parameter name this AMI; nodes started from now on use it, running ones do not."""
     client("ssm", bakery.region).put_parameter(
         Name=bakery.ami_parameter, Value=manifest.ami_id, Type="String", Overwrite=True
     )

@@ -20,7 +20,7 @@ _ALIVE = ("pending", "running", "stopping", "stopped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchTemplate:
-    """A launch template, and how its newest version names the machine image."""
+    """Holds a launch template, and how its newest version names the AMI."""
 
     name: str
     image: str  # an AMI id, or resolve:ssm: and the name of a parameter
@@ -71,7 +71,7 @@ def find_images(region: str | None) -> AmiFacts:
 
 
 def describe(facts: AmiFacts, now: datetime) -> list[DescribedAmi]:
-    """The image by name, the newest first."""
+    """Describe all AMIs, sorted by image and newest first."""
     there = [_described(ami, facts, now) for ami in facts.amis]
     ids = {image.ami_id for image in there}
     gone = [

@@ -28,14 +28,14 @@ class BakeFailed(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeRequest:
-    """Everything that will be sent; a dry run prints it."""
+    """Holds everything that will be sent; a dry run prints it."""
 
     start: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeProgress:
-    """How far a bake is. The lines are those that were logged since the last one."""
+    """Holds the state of a bake, and the lines that were logged since the last look."""
 
     image: Mapping[str, Any]  # as GetImage shows it
     doing: str
@@ -70,20 +70,23 @@ def find_bakeries(region: str | None) -> list[Bakery]:
 
 
 def bake_request(bakery: Bakery, latest_image: str) -> BakeRequest:
-    """`latest_image` is part of the token: two terminals that see the same one start one bake between them,
-    and after it has ended the next one is another."""
+    """Build the request to start the pipeline.
+
+    `latest_image` is part of its token: two terminals that see the same one start only one bake, and after it
+    has ended the next request starts another.
+    """
     facts = "\0".join((bakery.pipeline_arn, bakery.lock_digest, bakery.recipe_version, latest_image))
     token = sha256(facts.encode()).hexdigest()[:_TOKEN_LENGTH]
     return BakeRequest(start={"imagePipelineArn": bakery.pipeline_arn, "clientToken": token})
 
 
 def send(request: BakeRequest, imagebuilder: Any) -> str:
-    """The ARN of the image that is being built."""
+    """Start the bake and return the ARN of the image that is being built."""
     return str(imagebuilder.start_image_pipeline_execution(**request.start)["imageBuildVersionArn"])
 
 
 def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
-    """What the pipeline made, the newest first."""
+    """List what the pipeline made, newest first."""
     found = ask_all(
         reader("imagebuilder", bakery.region),
         "ListImagePipelineImages",
@@ -96,12 +99,12 @@ def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
 
 
 def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
-    """One that somebody started already."""
+    """Return the image that is being built, if a bake is running."""
     return next((str(each["arn"]) for each in images if each["state"]["status"] not in FINAL), None)
 
 
 def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[BakeProgress]:
-    """The bake as it is, again and again, the last time when it has ended."""
+    """Yield the state of the bake again and again, the last time when it has ended."""
     imagebuilder = reader("imagebuilder", bakery.region)
     log = LogReader(group=bakery.log_group, client=reader("logs", bakery.region))
     log.watch([(0, "/".join(arn.split("/")[-2:]))])
@@ -140,7 +143,7 @@ def _build(arn: str) -> int:
 
 
 def _doing(arn: str, imagebuilder: Any) -> str:
-    """The step that runs, in words."""
+    """Describe the step that is running."""
     workflows = ask_all(
         imagebuilder, "ListWorkflowExecutions", "workflowExecutions", imageBuildVersionArn=arn
     )

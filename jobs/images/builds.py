@@ -31,15 +31,18 @@ class BuildFailed(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
-    """Everything that will be sent, but the zip itself; a dry run prints it."""
+    """Holds everything that will be sent, except the zip itself; a dry run prints it."""
 
     upload: Mapping[str, object]
     start: Mapping[str, object]
 
 
 def build_request(target: BatchTarget, tag: str, latest_build: str) -> BuildRequest:
-    """`latest_build` is part of the token: two terminals that see the same one start one build between them,
-    and after a failure the next one is another."""
+    """Build the request to start the build.
+
+    `latest_build` is part of its token: two terminals that see the same one start only one build, and after a
+    failure the next request starts another.
+    """
     key = f"{SOURCE_PREFIX}{target.image}-{tag}.zip"
     variables = {"IMAGE": target.image, "TAG": tag, "REPOSITORY": target.repository_uri}
     return BuildRequest(
@@ -57,13 +60,13 @@ def build_request(target: BatchTarget, tag: str, latest_build: str) -> BuildRequ
 
 
 def send(request: BuildRequest, sources: bytes, s3: Any, codebuild: Any) -> str:
-    """The id of the build."""
+    """Start the build and return its id."""
     s3.put_object(**request.upload, Body=sources)
     return str(codebuild.start_build(**request.start)["build"]["id"])
 
 
 def zip_sources(containers: Path, image: str) -> bytes:
-    """The same files make the same bytes: sorted, of one time, with no more of their modes than execution."""
+    """Pack the files reproducibly: sorted, with a fixed time, and only the executable bit of their modes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in source_files(containers, image):
@@ -74,7 +77,7 @@ def zip_sources(containers: Path, image: str) -> bytes:
 
 
 def recent_builds(project: str, codebuild: Any) -> list[Mapping[str, Any]]:
-    """The newest first, which BatchGetBuilds does not promise."""
+    """List recent builds, newest first, an order that BatchGetBuilds does not promise."""
     listed = codebuild.list_builds_for_project(projectName=project, sortOrder="DESCENDING")
     ids = listed["ids"][:_RECENT_BUILDS]
     found = {build["id"]: build for build in codebuild.batch_get_builds(ids=ids)["builds"]} if ids else {}
@@ -82,7 +85,7 @@ def recent_builds(project: str, codebuild: Any) -> list[Mapping[str, Any]]:
 
 
 def running_build(builds: Sequence[Mapping[str, Any]], tag: str) -> str | None:
-    """A build of the same tag that somebody started already."""
+    """Return the build of the same tag that is running, if there is one."""
     for build in builds:
         if build["buildStatus"] == "IN_PROGRESS" and _variables(build).get("TAG") == tag:
             return str(build["id"])
@@ -92,7 +95,7 @@ def running_build(builds: Sequence[Mapping[str, Any]], tag: str) -> str | None:
 def follow(
     build_id: str, codebuild: Any, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[Mapping[str, Any]]:
-    """The build as it is, again and again, the last time when it has ended."""
+    """Yield the state of the build again and again, the last time when it has ended."""
     while True:
         build = codebuild.batch_get_builds(ids=[build_id])["builds"][0]
         yield build
@@ -102,7 +105,7 @@ def follow(
 
 
 def new_log_lines(build: Mapping[str, Any], logs: Any, token: str | None) -> tuple[list[str], str | None]:
-    """What was logged since the token, and the next token. None before the build has a log."""
+    """Return the lines logged since the token, and the next token; None before the build has a log."""
     place = build.get("logs", {})
     group, stream = place.get("groupName"), place.get("streamName")
     if not group or not stream:

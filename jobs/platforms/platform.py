@@ -23,7 +23,7 @@ T_contra = TypeVar("T_contra", bound=Target, contravariant=True)
 
 
 class Platform(Protocol[T, R]):
-    """What every kind of target can be asked."""
+    """Lists the questions that every kind of target answers."""
 
     SERVICE: str  # in AWS's words
 
@@ -75,7 +75,7 @@ class Platform(Protocol[T, R]):
 
 @runtime_checkable
 class HasNodes(Protocol[T_contra]):
-    """A platform whose machines are there before a job is."""
+    """Lists the questions to a platform whose machines exist before a job does."""
 
     def node_rows(self, target: T_contra) -> Sequence[Mapping[str, object]]:
         """List the machines, and whether each is ready."""
@@ -83,7 +83,7 @@ class HasNodes(Protocol[T_contra]):
 
 @runtime_checkable
 class HasDependencies(Protocol[T_contra]):
-    """A platform on which a job can wait for another."""
+    """Lists the questions to a platform on which a job can wait for another."""
 
     def find_dependencies_of(self, run: Run, target: T_contra) -> list[Run]:
         """Return the jobs that this one waits for, as far as the platform still knows them."""
@@ -91,7 +91,7 @@ class HasDependencies(Protocol[T_contra]):
 
 @runtime_checkable
 class MayHaveTwins(Protocol[T_contra]):
-    """A platform that takes two jobs of one name where two machines send them in the same instant."""
+    """Lists the questions to a platform that may accept two jobs of one name in the same instant."""
 
     def keep_first(self, sent: str, name: str, target: T_contra, waiting: Waiting, say: Say) -> str:
         """End every job of this name but the first, and return its id."""

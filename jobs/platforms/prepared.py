@@ -14,7 +14,7 @@ from slipway.jobs.recipes import Recipe
 
 
 class Request(Protocol):
-    """What will be sent: a frozen dataclass of the platform's own, which a dry run prints."""
+    """Describes what will be sent: a frozen dataclass of the platform's own, which a dry run prints."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -45,7 +45,7 @@ class Prepared(Generic[T_co, R_co]):
 
     @property
     def ceiling(self) -> Cost:
-        """If every attempt took all of its time."""
+        """Return the cost if every attempt takes all of its time."""
         seconds = timeout_seconds(self.job, self.target) * self.attempts
         return cost(self.job.nodes, seconds, instance_type(self.target.instance_type).price)
 

@@ -39,7 +39,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """The clock and the chance, so that tests need neither."""
+    """Holds the clock and the chance, so that tests can replace them."""
 
     pause: Callable[[float], None]
     now: Callable[[], float]
@@ -48,7 +48,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitCall:
-    """What is sent: it gives the id of the job."""
+    """Describes one submission; sending it returns the id of the job."""
 
     name: str
     service: str
@@ -63,7 +63,7 @@ def send_once(
     waiting: Waiting,
     say: Callable[[str], None] = lambda _: None,
 ) -> str:
-    """The id of the job. `find` asks the platform for it by name; `refused` is told when there is none."""
+    """Send and return the id of the job. `find` looks it up by name; `refused` hears that there is none."""
     deadline = waiting.now() + DEADLINE_SECONDS
     due, is_uncertain = FIRST_PAUSE_SECONDS, False
     while True:

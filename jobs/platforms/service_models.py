@@ -8,7 +8,7 @@ from typing import Any
 
 
 def refuse_malformed(service: str, operation: str, parameters: Mapping[str, Any]) -> None:
-    """Users' mistakes are refused before: whatever is left is a mistake of ours."""
+    """Assert that a request is well-formed: users' mistakes are refused before, so this one is ours."""
     from botocore.validate import ParamValidator
 
     report = ParamValidator().validate(dict(parameters), _shape(service, operation))

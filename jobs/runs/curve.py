@@ -28,7 +28,7 @@ class Point:
 
 
 def points(lines: Iterable[str]) -> list[Point]:
-    """One a step: after a resumption the later attempt's, whose work went on."""
+    """Return one point a step; after a resumption that of the later attempt, which went on."""
     kept: dict[int, Point] = {}
     for point in _read(lines):
         kept[point.step] = point
@@ -58,6 +58,6 @@ def thinned(all_points: list[Point], most: int) -> list[Point]:
 
 
 def bar(loss: float, highest: float) -> str:
-    """From zero, so that a third less loss is a third less bar; nothing for what is no number."""
+    """Draw a bar from zero, so that a third less loss is a third less bar; NaN draws nothing."""
     share = loss / highest if highest > 0 and loss == loss else 0.0
     return "█" * round(_BAR * min(max(share, 0.0), 1.0))

@@ -22,14 +22,14 @@ _SHOWN_CANDIDATES = 5
 
 
 class UnknownJob(SlipwayError):
-    """No job that is still listed, or more than one."""
+    """No job that is still listed fits, or more than one does."""
 
 
 T = TypeVar("T", bound=Target)
 
 
 def targets_to_search(on: str | None, region: str | None) -> list[Target]:
-    """The named one; else all of your own region; else all where clusters are declared."""
+    """Return the named target; else those of your own region; else all where clusters are declared."""
     if on:
         return [find_target_by_name(on, region)]
     own = region or own_region()
@@ -38,14 +38,14 @@ def targets_to_search(on: str | None, region: str | None) -> list[Target]:
 
 
 def list_runs(targets: Sequence[Target]) -> list[Run]:
-    """The newest first."""
+    """List the runs of all targets, newest first."""
     found = [run for target in targets for run in platform_of(target).list_runs(target)]
     oldest = datetime.min.replace(tzinfo=UTC)
     return sorted(found, key=lambda run: run.created_at or oldest, reverse=True)
 
 
 def find_run(text: str, targets: Sequence[T]) -> Found[T]:
-    """By its whole id, its whole name, or the beginning of either where only one job begins so."""
+    """Find a job by its id or name, or by a beginning of either that fits only one job."""
     every = [
         (each, target)
         for target in targets
@@ -87,7 +87,7 @@ def _not_one(text: str, chosen: Sequence[Listed], every: Sequence[Listed]) -> Un
 
 
 def _forgotten(text: str) -> UnknownJob | None:
-    """A job whose cluster was destroyed: nobody lists it any more, and this machine's journal knows it."""
+    """Recognise, by this machine's journal, a job whose cluster was destroyed."""
     for entry in submitted_entries(aws.endpoint()):
         if entry.job_id and text and text in (entry.name, entry.job_id):
             return UnknownJob(

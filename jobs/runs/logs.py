@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.log_marks import rank_of
 from slipway.jobs.core.run import AnyFound, Run
 from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.runs.find import refresh
@@ -18,7 +18,6 @@ from slipway.jobs.runs.find import refresh
 POLL_SECONDS = 2.0
 # CloudWatch shows the last lines a little after the job has ended.
 LAST_LOOKS = 2
-_RANK = re.compile(r"\[([0-9]{1,6})\] ")  # as containers/runtime/observe/log_pump.py marks a rank's lines
 _NO_STREAM_YET = "ResourceNotFoundException"
 
 
@@ -41,7 +40,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReader:
-    """Where in each stream the reading stands."""
+    """Remembers how far each log stream has been read."""
 
     group: str
     client: Any
@@ -54,7 +53,7 @@ class LogReader:
             self.tokens.setdefault(stream, None)
 
     def read_new(self) -> Iterator[list[LogLine]]:
-        """A page of each stream at a time, in the order of the clock, until there is nothing new."""
+        """Yield one page of each stream at a time, sorted by time, until there is nothing new."""
         behind = list(self.tokens)
         while behind:
             pages = {stream: self._next_page(stream) for stream in behind}
@@ -64,7 +63,7 @@ class LogReader:
             behind = [stream for stream, page in pages.items() if page is not None]
 
     def _next_page(self, stream: tuple[int, str]) -> list[LogLine] | None:
-        """None at the end. A page may be empty and not the last: then its token is another."""
+        """Return the next page; None at the end. A page can be empty without being the last."""
         node, name = stream
         token = self.tokens[stream]
         asked = {"logGroupName": self.group, "logStreamName": name, "startFromHead": True}
@@ -86,13 +85,10 @@ class LogReader:
         return lines
 
     def _lines(self, event: Any, node: int) -> Iterator[LogLine]:
-        """One event may hold several: agents send what was printed meanwhile in one."""
+        """Split one event into lines: agents collect several in one event."""
         moment = datetime.fromtimestamp(event.get("timestamp", 0) / 1000, UTC)
         for text in str(event.get("message", "")).rstrip("\n").split("\n"):
-            rank = _RANK.match(text)
-            yield LogLine(
-                time=moment, node=self.locate(node, text), rank=int(rank[1]) if rank else None, text=text
-            )
+            yield LogLine(time=moment, node=self.locate(node, text), rank=rank_of(text), text=text)
 
 
 def follow_lines(
@@ -103,7 +99,7 @@ def follow_lines(
     seen: Callable[[Run], None] = lambda _: None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[LogLine]:
-    """The lines there are; with `to_end` those to come too, until the job ends. `seen` hears its state."""
+    """Yield the lines; with `to_end` also those to come, until the job ends. `seen` hears its state."""
     platform = platform_of(found.target)
     log = LogReader(
         group=found.target.log_group,

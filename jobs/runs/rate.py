@@ -28,7 +28,7 @@ LEAST_STEPS = 20  # after that: fewer say little
 
 
 class TooShort(SlipwayError):
-    """Nothing can be learned from it."""
+    """The run was too short to learn anything from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class RunRate:
 
     @property
     def asked(self) -> Asked:
-        """As it ran: with processes on fewer devices than a node has, or with several on its processors."""
+        """Describe the run as it ran: some devices may have been idle, or processors shared."""
         run, layout = self.found.run, self.workload.layout
         cluster = cluster_of(instance_type(run.instance_type), run.nodes or 1)
         processes = self.processes_per_node or cluster.devices_per_node
@@ -87,7 +87,7 @@ class RunRate:
 
 
 def read_run(found: AnyFound) -> RunRate:
-    """Refuses a run that was too short, or is of no recipe that an estimate knows."""
+    """Read the rate of a run; refuse one that was too short, or whose recipe has no estimate."""
     run = found.run
     if run.recipe is None or run.nodes is None:
         raise SlipwayError(
@@ -114,7 +114,7 @@ def read_run(found: AnyFound) -> RunRate:
 
 
 def steady_rate(curve: Sequence[Point]) -> tuple[float, int]:
-    """Sequences over seconds of all steps that count, and how many those are. All steps are as large."""
+    """Return sequences per second over the steps that count, and their number. All steps are equal."""
     counted = [(steps, rate) for steps, rate in _counted(curve) if rate > 0]
     steps = sum(each for each, _ in counted)
     seconds_of_one_sequence = sum(each / rate for each, rate in counted)
@@ -122,7 +122,7 @@ def steady_rate(curve: Sequence[Point]) -> tuple[float, int]:
 
 
 def _counted(curve: Sequence[Point]) -> Iterator[tuple[int, float]]:
-    """A printed rate is the mean since the line before; the first line of an attempt starts its warm-up."""
+    """Yield steps and rate of each line after the warm-up; a rate is the mean since the line before."""
     begun, before = 0, 0
     attempt: int | None = None
     for point in curve:
@@ -134,7 +134,7 @@ def _counted(curve: Sequence[Point]) -> Iterator[tuple[int, float]]:
 
 
 def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:
-    """What the recipe was told: `--set key=value` of the first command that has any."""
+    """Return the recipe's settings: `--set key=value` of the first command that has any."""
     for words in _commands(detail):
         pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--set"]
         if pairs:
@@ -143,7 +143,7 @@ def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:
 
 
 def processes_of(detail: Mapping[str, Any]) -> int | None:
-    """What the launchers were told."""
+    """Return the processes per node that the launchers were told."""
     for name, value in _variables(detail):
         if name == variables.PROCESSES_PER_NODE and value.isdecimal() and int(value):
             return int(value)

@@ -26,12 +26,12 @@ MEASURED, IDEAL, ESTIMATED = "█", "│", "◆"
 
 
 class NothingToCompare(SlipwayError):
-    """No run of one node, or none of several."""
+    """There is no run on one node, or none on several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One run: what is needed of it."""
+    """Holds what a comparison needs of one run."""
 
     nodes: int
     job: str
@@ -57,7 +57,7 @@ class Line:
 def chosen(
     finished: Sequence[AnyFound], recipe: str, asked: Mapping[str, str], target: str
 ) -> tuple[dict[str, str], list[AnyFound]]:
-    """The newest of each size, all with the same settings: those asked for, or those with the most sizes.
+    """Choose the newest run of each size with the given settings, or those with the most sizes.
 
     `finished` comes with the newest first.
     """
@@ -104,7 +104,7 @@ def sample(found: AnyFound, lines: Iterable[str]) -> Sample:
 
 
 def whole_rate(curve: Sequence[Point]) -> float:
-    """With its first steps, where there are no others."""
+    """Return the rate over all steps, for runs that have no steps after the warm-up."""
     told = [point.sequences_per_second for point in curve if point.sequences_per_second > 0]
     return len(told) / sum(1 / rate for rate in told) if told else 0.0
 
@@ -136,7 +136,7 @@ def compare(
 
 
 def plot(speedup: float, nodes: int, estimated: float | None, most: int) -> str:
-    """A bar from zero, and marks where the ideal and the estimate are, on a scale of the largest run."""
+    """Draw a bar from zero, with marks for ideal and estimate, scaled to the largest run."""
     cells = [" "] * (PLOT_COLUMNS + 1)
     end = min(PLOT_COLUMNS, round(speedup / most * PLOT_COLUMNS))
     cells[:end] = MEASURED * end
@@ -147,7 +147,7 @@ def plot(speedup: float, nodes: int, estimated: float | None, most: int) -> str:
 
 
 def published_speedups(workload: Workload, instance: str) -> tuple[str, dict[int, float]]:
-    """Of the table with this task, or this model, on the family: its source, and speed-ups by nodes."""
+    """Find the published table of this task or model on the family: its source, and speed-ups by nodes."""
     table = _table(workload, family_of(instance))
     if table is None or table.rows[0].nodes != 1:
         return "", {}

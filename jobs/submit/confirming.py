@@ -13,11 +13,11 @@ Confirm = Callable[[str, Cost], None]  # a job's name and ceiling; raises where 
 
 
 class Unconfirmed(SlipwayError):
-    """It may cost more than anybody agreed to."""
+    """The job may cost more than the user agreed to."""
 
 
 def refuse_unconfirmed(name: str, ceiling: Cost, agreed: Agreed = AGREED_UNSAID) -> None:
-    """Nothing in the yard costs money."""
+    """Refuse a job that may cost more than agreed; in the yard nothing costs money."""
     if aws.is_in_yard() or agreed.covers(ceiling):
         return
     enough = UNKNOWN if ceiling.usd is None else math.ceil(ceiling.usd)

@@ -27,7 +27,7 @@ _MOST_BYTES = 1 << 20
 
 
 class NoJournal(SlipwayError):
-    """Without it a job could run twice, so nothing is sent."""
+    """Without a journal a job could run twice, so nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Journal:
 
     @contextmanager
     def locked(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
-        """The same job from two terminals goes one after the other; the second is told through `waiting`."""
+        """Let two terminals submit the same job one after the other; `waiting` tells the second."""
         with _explained(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
             lock = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -88,7 +88,7 @@ class Journal:
         return self._decode(name, text)
 
     def write(self, entry: Entry) -> None:
-        """Whole or not at all, and on the disk when this returns; a newer Slipway's entry is left alone."""
+        """Write atomically and sync to disk; an entry of a newer Slipway is left alone."""
         self.read(entry.name)
         path = self._path(entry.name)
         new = path.with_suffix(".new")
@@ -101,7 +101,7 @@ class Journal:
             self._sync_folder()
 
     def remove(self, name: str) -> None:
-        """Of a job that was certainly refused."""
+        """Remove the entry of a job that was certainly refused."""
         with _explained(self.folder), suppress(FileNotFoundError):
             self._path(name).unlink()
             self._sync_folder()
@@ -110,7 +110,7 @@ class Journal:
         return self.folder / f"{name}.json"
 
     def _decode(self, name: str, text: str) -> Entry | None:
-        """A damaged file says only that something was meant, which asking the platform settles too."""
+        """Decode an entry; None if it is damaged, since asking the platform settles that too."""
         try:
             record = json.loads(text)
         except (ValueError, RecursionError):
@@ -131,7 +131,7 @@ class Journal:
 
 
 def _state_home() -> Path:
-    """A relative one is to be ignored (XDG Base Directory Specification)."""
+    """Return the folder for state; a relative XDG_STATE_HOME is ignored, as its specification says."""
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     return given if given.is_absolute() else Path.home() / ".local" / "state"
 

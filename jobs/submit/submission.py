@@ -57,7 +57,7 @@ def submit(
     agreed: Agreed = AGREED_UNSAID,
     say: Say = lambda _: None,
 ) -> Submitted:
-    """The same job once more is the one that exists already, unless `again`."""
+    """Submit a job, or return the same job that exists already, unless `again`."""
     prepared = prepare(job, on, region)
     return submit_prepared(
         prepared,
@@ -75,7 +75,7 @@ def submit_prepared(
     confirm: Confirm = refuse_unconfirmed,
     waiting: Waiting | None = None,
 ) -> Submitted:
-    """`confirm` is called when it is certain that the job has to be sent, and may refuse."""
+    """Submit a prepared job; `confirm` is called only if it must be sent, and may refuse."""
     platform, target = platform_of(prepared.target), prepared.target
     platform.refuse_unready(prepared)
     journal = Journal(folder=journal_folder(target, aws.endpoint()))
@@ -102,7 +102,7 @@ def find_job_id(name: str, target: Target) -> str | None:
 
 
 def _next_repeat(prepared: AnyPrepared, journal: Journal) -> AnyPrepared:
-    """The first that is not known to exist; one that was cut short is finished rather than passed over."""
+    """Return the first repeat that does not exist, or one that was cut short, to finish it."""
     for repeat in count():
         job = replace(prepared.job, repeat=repeat)
         other = platform_of(prepared.target).repeat(prepared, job)
@@ -114,7 +114,7 @@ def _next_repeat(prepared: AnyPrepared, journal: Journal) -> AnyPrepared:
 
 
 def _noted(journal: Journal, prepared: AnyPrepared) -> str | None:
-    """The job that the journal knows, where the platform knows it too or may be slow to."""
+    """Return the job of the journal, if the platform knows it or may be slow to list it."""
     entry = journal.read(prepared.name)
     if entry is None or entry.job_id is None:
         return None
@@ -136,7 +136,7 @@ def _send(prepared: AnyPrepared, journal: Journal, waiting: Waiting, say: Say) -
 
 
 def _note(journal: Journal, prepared: AnyPrepared, job_id: str, say: Say) -> None:
-    """The job runs now whatever becomes of the note: the next look finds it by its name."""
+    """Write the job's id into the journal; a failure is only told, since the job runs already."""
     try:
         journal.write(_entry(prepared, job_id))
     except (NoJournal, NewerRecord) as error:

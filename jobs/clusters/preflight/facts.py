@@ -127,7 +127,7 @@ _ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"
 
 
 def ask_quota(instance_type: str, region: str, market: str) -> Quota | Unanswered | None:
-    """By name (Running On-Demand DL instances, … Standard (A, C, …) instances): no code is promised."""
+    """Find the quota by name (Running On-Demand DL instances, …), since no code is promised."""
     answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode="ec2")
     if isinstance(answer, Unanswered):
         return answer
@@ -157,7 +157,7 @@ def ask_machine_image(image_id: str | Unanswered | None, region: str) -> FoundAm
 
 
 def ask_manifest(ami_parameter: str, region: str) -> Mapping[str, object] | Unanswered | None:
-    """One that is not a JSON object was not written by a bake of ours, so it is none."""
+    """Read the manifest; one that is not a JSON object was not written by a bake of ours."""
     text = ask_parameter(manifest_parameter(ami_parameter), region)
     if not isinstance(text, str):
         return text
@@ -189,7 +189,7 @@ def ask_target(cluster: DeclaredCluster) -> Target | DamagedTarget | NewerRecord
 def ask_pushed(
     target: Target | DamagedTarget | NewerRecord | Unanswered | None,
 ) -> bool | Unanswered | None:
-    """None too where machines bring what runs and nothing is pushed."""
+    """Ask whether the image is pushed; None if the target needs none, or is not deployed."""
     if isinstance(target, Unanswered):
         return target
     if not isinstance(target, BatchTarget):

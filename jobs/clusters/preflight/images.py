@@ -77,7 +77,7 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 
 
 def _bake(cluster: DeclaredCluster) -> str:
-    """How the parameter comes to name a machine image that fits."""
+    """Say how to make the parameter name an AMI that fits."""
     image = image_of(cluster.ami_parameter)
     if image:
         return (
@@ -104,7 +104,7 @@ def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
 
 
 def _another_lock(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
-    """The versions agree, and something else of the lock was changed: a package, a download's hash."""
+    """Report a lock that differs in something other than versions: a package, a download's hash."""
     baked, here = manifest.get("lock_digest"), facts.machine_lock_digest
     if baked is None or here is None or baked == here:
         return ()

@@ -216,7 +216,7 @@ def _derived(workload: Workload) -> str:
 
 
 def doubts(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -> Iterator[str]:
-    """What works, and costs more than it looks."""
+    """Return warnings about settings that work but cost more than expected."""
     from dataclasses import replace
 
     from slipway.jobs.estimate.errors import CannotEstimate

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from slipway.jobs.platforms.prepared import AnyPrepared
     from slipway.jobs.submit.submission import Submitted
 
-_SECONDS_PER_HOUR = 3600
-
 COLUMNS = (
     Column(name="name"),
     Column(name="id"),
@@ -143,9 +141,11 @@ def _job(
 
 def _seconds(hours: float) -> int:
     """Convert hours to seconds; refuse NaN and infinity, which click takes for numbers."""
+    from slipway.jobs.core.cost import SECONDS_PER_HOUR
+
     if not math.isfinite(hours):
         raise click.BadParameter(f"{hours} is not a finite number of hours.", param_hint="'--timeout-hours'")
-    return round(hours * _SECONDS_PER_HOUR)
+    return round(hours * SECONDS_PER_HOUR)
 
 
 def _submit(prepared: AnyPrepared, agreed: Agreed, *, again: bool) -> Submitted:
@@ -203,6 +203,7 @@ def _end(submitted: Submitted, *, follow: bool, as_json: bool) -> None:
 
 
 def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
+    from slipway.jobs.core.cost import SECONDS_PER_HOUR
     from slipway.jobs.core.launch_environment import timeout_seconds
 
     prepared = submitted.prepared
@@ -218,7 +219,7 @@ def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
         "waits_for": prepared.waits_for or None,
         "image": prepared.image,
         "image_digest": prepared.image_digest,
-        "timeout_hours": timeout_seconds(job, target) / _SECONDS_PER_HOUR,
+        "timeout_hours": timeout_seconds(job, target) / SECONDS_PER_HOUR,
         "attempts": prepared.attempts,
         "ceiling": asdict(prepared.ceiling),
     }

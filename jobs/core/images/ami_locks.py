@@ -46,7 +46,7 @@ def lock_path(containers: Path, image: str) -> Path:
 
 
 def machine_image_names(containers: Path) -> tuple[str, ...]:
-    """The folders that say what to install on a machine; those with a Dockerfile become containers."""
+    """List the folders that describe AMIs; folders with a Dockerfile become container images."""
     return tuple(
         sorted(
             path.parent.name
@@ -57,7 +57,7 @@ def machine_image_names(containers: Path) -> tuple[str, ...]:
 
 
 def lock_digest(containers: Path, image: str) -> str:
-    """Of everything in the image's folder, the Python requirements too: other files, another digest."""
+    """Return a digest of all files in the image's folder, Python requirements included."""
     folder = containers / "images" / image
     digest = sha256()
     for path in sorted(folder.rglob("*")):
@@ -68,7 +68,7 @@ def lock_digest(containers: Path, image: str) -> str:
 
 
 def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
-    """Every value of a sound lock by the name that components know it by; a list is one text with spaces."""
+    """Return each value of a sound lock by the name that components use; lists are joined by spaces."""
     tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
     return {
         "".join(map(_capital, path)): " ".join(value) if isinstance(value, list) else str(value)
@@ -77,7 +77,7 @@ def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
 
 
 def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
-    """Everything that is wrong with an image's lock, at once."""
+    """List everything that is wrong with an image's lock."""
     path = lock_path(containers, image)
     where = f"containers/images/{image}/lock.toml"
     try:

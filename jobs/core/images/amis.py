@@ -31,12 +31,12 @@ FROM_VENDOR = "FromVendor"
 
 
 class DamagedRecord(SlipwayError):
-    """A record that Slipway did not write, or that something else changed since."""
+    """Slipway did not write this record, or something else changed it since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bakery:
-    """A pipeline as deployed. While infra writes it texts may be CDK tokens: nothing is checked here."""
+    """Describes a deployed pipeline. Infra fills it with CDK tokens, so nothing is checked here."""
 
     name: str  # of the machine image, a folder of containers/images
     account: str
@@ -52,7 +52,7 @@ class Bakery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmiManifest:
-    """What one AMI holds."""
+    """Describes what one AMI holds."""
 
     image: str
     ami_id: str
@@ -86,7 +86,7 @@ def encode_bakery(bakery: Bakery) -> str:
 
 
 def decode_bakery(text: str, *, parameter: str) -> Bakery:
-    """`parameter` is where the text was read; what is wrong is said with it."""
+    """Decode a record; `parameter` names it in errors."""
     record = _object(text, parameter)
     schema = record.pop("schema", None)
     refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
@@ -104,13 +104,13 @@ def decode_bakery(text: str, *, parameter: str) -> Bakery:
 def ami_tags(
     image: str, *, lock_digest: str, recipe_version: str, versions: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """The tags that say what an AMI holds."""
+    """Return the tags that say what an AMI holds."""
     named = {f"{VERSION_TAG}{component}": version for component, version in sorted(versions.items())}
     return {IMAGE_TAG: image, LOCK_TAG: lock_digest, RECIPE_TAG: recipe_version, **named}
 
 
 def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> AmiManifest | None:
-    """What the AMI's tags say; None: it was not baked here."""
+    """Read what the AMI's tags say; None if no pipeline of ours baked it."""
     if not {IMAGE_TAG, LOCK_TAG, RECIPE_TAG} <= tags.keys():
         return None
     return AmiManifest(
@@ -132,7 +132,7 @@ MANIFEST_FACTS = frozenset(each.name for each in fields(AmiManifest)) - {"versio
 
 
 def encode_manifest(manifest: AmiManifest) -> str:
-    """As preflight compares it with a lock."""
+    """Encode the manifest as preflight reads it."""
     facts = {name: value for name, value in asdict(manifest).items() if name in MANIFEST_FACTS}
     assert not facts.keys() & manifest.versions.keys(), "a component has the name of a fact"
     text = json.dumps({**facts, **manifest.versions}, ensure_ascii=False)

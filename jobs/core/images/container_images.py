@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.suggestions import did_you_mean
 
 _TAG_LENGTH = 16
 # What tools leave behind: never part of an image, or its tag would differ from one machine to the next.
@@ -19,7 +19,7 @@ def image_names(containers: Path) -> tuple[str, ...]:
 
 
 def image_tag(containers: Path, image: str) -> str:
-    """A digest of the names, modes and bytes of the image's files: other files, another tag."""
+    """Return a digest of the names, modes and bytes of the image's files."""
     digest = sha256()
     for path in source_files(containers, image):
         content = path.read_bytes()
@@ -30,7 +30,7 @@ def image_tag(containers: Path, image: str) -> str:
 
 
 def source_files(containers: Path, image: str) -> tuple[Path, ...]:
-    """Everything under containers/ but the folders of other images, in one order on every machine."""
+    """List all files under containers/ except other images' folders, in the same order everywhere."""
     known = image_names(containers)
     if image not in known:
         raise SlipwayError(
@@ -41,7 +41,7 @@ def source_files(containers: Path, image: str) -> tuple[Path, ...]:
 
 
 def code_files(containers: Path) -> tuple[Path, ...]:
-    """What a job runs and no image: everything under containers/ but the images' own folders."""
+    """List the code that jobs run: all files under containers/ except the images' folders."""
     files = [path for path in _walk(containers) if path.relative_to(containers).parts[0] != "images"]
     return tuple(sorted(files, key=lambda path: path.relative_to(containers).as_posix()))
 
@@ -72,5 +72,4 @@ def _belongs(path: Path, image: str) -> bool:
 
 
 def _suggest(image: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(image, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}"
+    return did_you_mean(image, known, otherwise=f"there are {', '.join(known) or 'none'}")

@@ -22,7 +22,7 @@ LAST_VERSION: Mapping[tuple[str, str], str] = {("Habana Gaudi HL-205", "synapsea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRule:
-    """From one version of a component on, another has to be at least of a version."""
+    """Requires a least version of one component from some version of another on."""
 
     component: str
     since: str
@@ -49,7 +49,7 @@ class Lock:
 
 
 def read_lock(containers: Path, image: str) -> Lock | None:
-    """None: the image has no lock, as one has that needs no driver."""
+    """Read the image's lock; None if it has none, as images without a driver do."""
     path = containers / "images" / image / "lock.toml"
     if not path.is_file():
         return None
@@ -61,7 +61,7 @@ def read_lock(containers: Path, image: str) -> Lock | None:
 
 
 def unsupported(accelerator: str, lock: Lock) -> tuple[str, ...]:
-    """Each component of the lock that no longer supports the accelerator, in words."""
+    """Describe each component of the lock that no longer supports the accelerator."""
     return tuple(
         f"{component} {version} no longer supports {accelerator}; the last that does is {last}"
         for (device, component), last in LAST_VERSION.items()
@@ -71,7 +71,7 @@ def unsupported(accelerator: str, lock: Lock) -> tuple[str, ...]:
 
 
 def apart(lock: Lock) -> tuple[str, ...]:
-    """Each two components of the lock that do not work together, in words."""
+    """Describe each two components of the lock that do not work together."""
     versions = {**lock.image, **lock.host}
     return tuple(
         f"{pair.component} {versions[pair.component]} needs {pair.needs} {pair.at_least} or later, and "
@@ -90,7 +90,7 @@ def manifest_parameter(ami_parameter: str) -> str:
 
 
 def mismatches(lock: Lock, manifest: Mapping[str, object]) -> tuple[str, ...]:
-    """Where a machine image differs from what the lock asks of it."""
+    """Describe where an AMI differs from what the lock requires."""
     return tuple(
         f"{component} is {manifest.get(component, 'missing')}, locked is {version}"
         for component, version in lock.host.items()

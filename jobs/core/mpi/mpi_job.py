@@ -25,7 +25,7 @@ REPLACED_SECONDS = 900
 
 
 class DamagedRequest(SlipwayError):
-    """One that Slipway did not write, or that something else changed since."""
+    """Slipway did not write this request, or something else changed it since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def encode(job: MpiJob) -> str:
 
 
 def decode(text: str, *, where: str) -> MpiJob:
-    """`where` is where the text was read; what is wrong is said with it."""
+    """Decode a request; `where` names it in errors."""
     try:
         record = json.loads(text)
     except ValueError as error:

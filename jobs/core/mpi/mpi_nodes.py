@@ -25,7 +25,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Of one node to the all-reduce of all."""
+    """Holds how one node answered the all-reduce of all nodes."""
 
     name: str
     instance_id: str
@@ -42,12 +42,12 @@ class Readiness:
 
 
 def host_name(address: str) -> str:
-    """As EC2 names a machine by its address, without a domain."""
+    """Return the name that EC2 derives from an address, without a domain."""
     return f"ip-{address.replace('.', '-')}"
 
 
 def order_members(instances: Iterable[Mapping[str, Any]]) -> list[Member]:
-    """Of what DescribeInstances says of running ones: the longest running first, which is the main node."""
+    """Order running instances of DescribeInstances: the longest running first, which is the main node."""
     known = [each for each in instances if each.get("PrivateIpAddress")]
     known.sort(key=lambda each: (each["LaunchTime"], each["InstanceId"]))
     return [
@@ -87,7 +87,7 @@ def decode_readiness(text: str) -> Readiness | None:
 
 
 def answers_of(members: Sequence[Member], readiness: Readiness | None) -> list[Answer]:
-    """Of those that run now: one that has come since was not asked yet."""
+    """Return an answer for each member that runs now; a new one has not been asked yet."""
     said = {each.instance_id: each for each in readiness.nodes} if readiness else {}
     return [said.get(each.instance_id) or _not_asked(each) for each in members]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Of a node, as it counts itself: c6i.16xlarge has one NUMA domain, c6i.32xlarge two."""
+    """Holds what a node counts of itself: c6i.16xlarge has one NUMA domain, c6i.32xlarge two."""
 
     domains: int
     cores: int
@@ -20,7 +20,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What one mpirun starts."""
+    """Describes what one mpirun starts."""
 
     program: str
     hostfile: str
@@ -43,7 +43,7 @@ class MpiImplementation:
 
 
 def ranks_of(processes_per_node: int | None, topology: Topology) -> int:
-    """One a NUMA domain unless somebody said: a rank whose memory is another socket's waits for it."""
+    """Return the given count, or one rank per NUMA domain: remote memory is slow."""
     return processes_per_node or topology.domains
 
 
@@ -56,7 +56,7 @@ def mpirun_words(mpi: str, launch: Launch) -> list[str]:
 
 
 def mpirun_environment(mpi: str, launch: Launch) -> dict[str, str]:
-    """What the ranks are given, and what mpirun itself reads."""
+    """Return the variables for the ranks and for mpirun itself."""
     threads = {"OMP_NUM_THREADS": str(threads_of(launch.ranks_per_host, launch.topology))}
     fabric = {"FI_PROVIDER": "efa" if launch.efa_interfaces else "tcp"}
     # oneCCL without an MPI of its own meets through libfabric, and one worker thread takes a core.
@@ -78,7 +78,7 @@ def _open_mpi(launch: Launch) -> list[str]:
 
 
 def _open_mpi_binding(launch: Launch) -> list[str]:
-    """Ranks lie in blocks, host after host: containers/runtime/contract/launchers.py takes them so."""
+    """Place ranks in blocks, host after host, as containers/runtime/contract/launchers.py expects."""
     ranks, topology = launch.ranks_per_host, launch.topology
     blocks = ["--rank-by", "slot"]
     if topology.domains > 1 and ranks % topology.domains == 0:
@@ -90,7 +90,7 @@ def _open_mpi_binding(launch: Launch) -> list[str]:
 
 
 def _open_mpi_variables(launch: Launch) -> dict[str, str]:
-    """Our launchers end a job everywhere, with its true exit code, and mpirun would kill them meanwhile.
+    """Keep mpirun from killing launchers: they end a job everywhere, with its true exit code.
 
     Ranks of Open MPI 5 are started by PRRTE, which has the same switch under its own name.
     """
@@ -133,7 +133,7 @@ def _intel_variables(launch: Launch) -> dict[str, str]:
 
 
 def _names(mpi: str, launch: Launch) -> set[str]:
-    """What mpirun reads itself travels too: its daemons on the other nodes read it there."""
+    """Name the variables to pass on, those for mpirun too: its daemons on other nodes read them."""
     return set(mpirun_environment(mpi, launch))
 
 

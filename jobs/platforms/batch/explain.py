@@ -32,7 +32,7 @@ Told = tuple[str, str]
 
 
 def _waiting(facts: JobFacts) -> Told:
-    """The job's own reason first; then what blocks everybody; then its turn; then the machines."""
+    """Explain a wait: by the job's own reason, then by what blocks the queue, its turn, the machines."""
     if waited_for := not_succeeded(facts.depends_on):
         return f"waits for {', '.join(waited_for)} to succeed first", _NOTHING_TO_DO
     own = (facts.run.reason,) if facts.run.reason else ()  # what earlier attempts said is over

@@ -5,12 +5,12 @@ Only questions; what is not answered is named, and the rest is explained all the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.core.log_marks import last_error
 from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget
@@ -18,8 +18,6 @@ from slipway.jobs.platforms.batch.runs import describe_jobs, find_dependencies_o
 
 _FAILED = "Failed"
 _LAST_LINES = 100
-_RANK = re.compile(r"\[[0-9]+\] ")
-_ERROR = "error: "  # as the launcher and the recipes begin what a person should read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +102,7 @@ def _last_error(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -
         startFromHead=False,
     )
     lines = [] if isinstance(answer, Unanswered) else [str(each["message"]) for each in answer["events"]]
-    errors = [line.rstrip("\n") for line in lines if _ERROR in line]
-    of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
-    return next(reversed(of_ranks or errors), None)
+    return last_error([line.rstrip("\n") for line in lines])
 
 
 def _is_before(other: Run, run: Run) -> bool:

@@ -51,7 +51,7 @@ SERVICE = "AWS Batch"
 
 
 class NoImage(SlipwayError):
-    """Every node would fail to pull it, and be paid for meanwhile."""
+    """Every node would fail to pull the image, and be paid for meanwhile."""
 
 
 def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
@@ -81,7 +81,7 @@ def repeat(prepared: BatchPrepared, job: Job) -> BatchPrepared:
 
 
 def refuse_unready(prepared: BatchPrepared) -> None:
-    """In the yard this checkout runs in the image's place."""
+    """Refuse if no container image is pushed; the yard needs none, it runs this checkout."""
     if prepared.image_digest or aws.is_in_yard():
         return
     target = prepared.target
@@ -92,7 +92,7 @@ def refuse_unready(prepared: BatchPrepared) -> None:
 
 
 def make_ready(prepared: BatchPrepared, say: Say) -> BatchPrepared:
-    """Its machines start with the job."""
+    """Return the submission unchanged: Batch starts machines with the job."""
     return prepared
 
 
@@ -105,7 +105,7 @@ def find_job_id(name: str, target: BatchTarget) -> str | None:
 
 
 def log_streams(found: Found[BatchTarget], node: int | None) -> list[tuple[int, str]]:
-    """Of each node every attempt's, the first attempt first."""
+    """List the log streams of each node, those of the first attempt first."""
     target = found.target
     nodes = range(found.run.nodes or 0) if node is None else [node]
     details = list(describe_jobs(target, [f"{found.run.id}#{each}" for each in nodes]))
@@ -115,7 +115,7 @@ def log_streams(found: Found[BatchTarget], node: int | None) -> list[tuple[int, 
 
 
 def log_locator() -> Callable[[int, str], int]:
-    """Each node has streams of its own."""
+    """Return the node of the stream: each node has streams of its own."""
     return lambda node, _text: node
 
 

@@ -21,7 +21,7 @@ _ARCHITECTURES = {"x86_64": "amd64"}
 
 
 def refuse_foreign_registry(target: BatchTarget) -> None:
-    """What is pulled runs with the rights of the job; nobody else may decide what that is."""
+    """Refuse a container image of another account: it would run with the rights of the job."""
     own = f"{target.account}.dkr.ecr.{target.region}.amazonaws.com"
     host = target.repository_uri.partition("/")[0]
     if host not in (own, f"{own}.cn"):
@@ -32,7 +32,7 @@ def refuse_foreign_registry(target: BatchTarget) -> None:
 
 
 def refuse_other_platform(target: BatchTarget, digest: str) -> None:
-    """What ECR does not answer is no reason to refuse: a node would say so."""
+    """Refuse a container image for other processors; if ECR does not answer, let the node decide."""
     answer = ask(
         reader("ecr", target.region),
         "BatchGetImage",
@@ -56,7 +56,7 @@ def refuse_other_platform(target: BatchTarget, digest: str) -> None:
 
 
 def _architectures(manifest: str) -> set[str]:
-    """Nothing for an image of one platform."""
+    """Return the architectures of a multi-platform image; none for an image of one platform."""
     listed = json.loads(manifest).get("manifests") or ()
     found = {str((each.get("platform") or {}).get("architecture")) for each in listed}
     return found - {"unknown", "None"}  # attestations that BuildKit adds are for no platform

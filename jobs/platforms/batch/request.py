@@ -45,7 +45,7 @@ _LAUNCH = ("python", "-m", "slipway.containers.runtime.launch", "--module")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest:
-    """Everything that will be sent to AWS Batch; a dry run prints it."""
+    """Holds everything that will be sent to AWS Batch; a dry run prints it."""
 
     submit: Mapping[str, Any]
 
@@ -62,7 +62,7 @@ def build_request(
     image_digest: str | None = None,
     waits_for: Sequence[str] = (),
 ) -> BatchRequest:
-    """`module` is what the recipe runs; the digest is of the image that the job definition names.
+    """Build the request: `module` is what the recipe runs, `image_digest` that of the container image.
 
     `waits_for` are the ids of the jobs that `job.depends_on` names.
     """
@@ -88,7 +88,7 @@ def build_request(
 
 
 def send(request: BatchRequest, client: Any) -> str:
-    """The id of the job."""
+    """Submit the job and return its id."""
     return str(client.submit_job(**request.submit)["jobId"])
 
 

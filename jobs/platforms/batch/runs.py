@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.jobs.aws import reader
-from slipway.jobs.core.cost import cost
+from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
 from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
 from slipway.jobs.core.states import translate
 from slipway.jobs.core.targets import BatchTarget
@@ -97,7 +97,7 @@ def read_run(detail: Mapping[str, Any], target: BatchTarget, now: datetime | Non
         exit_code=container.get("exitCode", attempts[-1].exit_code if attempts else None),
         image=tags.get(IMAGE_TAG),
         image_digest=tags.get(DIGEST_TAG),
-        hours=None if seconds is None else round(seconds / 3600, 4),
+        hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
         depends_on=tuple(str(each["jobId"]) for each in detail.get("dependsOn") or () if each.get("jobId")),
     )
@@ -130,13 +130,13 @@ def _moment(milliseconds: object) -> datetime | None:
 
 
 def _nodes(detail: Mapping[str, Any], tags: Mapping[str, str]) -> int | None:
-    """What was asked for; a job that somebody else sent has no tag, and what its definition says."""
+    """Return the number of nodes: by the tag of our own jobs, by the definition of others."""
     said = str(tags.get(NODES_TAG) or (detail.get("nodeProperties") or {}).get("numNodes", ""))
     return int(said) if said.isdecimal() else None
 
 
 def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datetime | None) -> float | None:
-    """Of the attempts that ended, and of the one that `started` tells of unless it is the last of those."""
+    """Add up the ended attempts, and the running one that `started` belongs to."""
     spans = [(each.started_at, each.stopped_at) for each in attempts]
     if started is not None and started not in [begin for begin, _ in spans]:
         spans.append((started, until))

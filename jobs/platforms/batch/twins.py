@@ -22,11 +22,11 @@ _ENDED = ("SUCCEEDED", "FAILED")
 
 
 class SubmittedTwice(SlipwayError):
-    """The same job is there twice, and it could not be mended."""
+    """The same job was submitted twice, and the second could not be ended."""
 
 
 def find_jobs(name: str, target: BatchTarget) -> list[dict[str, Any]]:
-    """By name, whoever sent them, the first one first. Batch compares names without their case."""
+    """Find all jobs of this exact name, the first one first; Batch's own filter ignores case."""
     filters = [{"name": "JOB_NAME", "values": [name]}]
     batch = aws.reader("batch", target.region)
     pages = batch.get_paginator("list_jobs").paginate(jobQueue=target.queue_arn, filters=filters)
@@ -35,7 +35,7 @@ def find_jobs(name: str, target: BatchTarget) -> list[dict[str, Any]]:
 
 
 def keep_first(sent: str, name: str, target: BatchTarget, waiting: Waiting, say: Say) -> str:
-    """The id of the job that stays: the one that was sent, unless another came before it."""
+    """End all but the first job of this name, and return the id of the one that stays."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -55,7 +55,7 @@ def keep_first(sent: str, name: str, target: BatchTarget, waiting: Waiting, say:
 def _look_until_listed(
     sent: str, name: str, target: BatchTarget, waiting: Waiting
 ) -> Sequence[dict[str, Any]]:
-    """A list without our own job is older than it."""
+    """List the jobs until our own is among them: a list without it is too old."""
     for look in range(LOOKS):
         if look:
             waiting.pause(LOOK_PAUSE_SECONDS)

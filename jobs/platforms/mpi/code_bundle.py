@@ -29,7 +29,7 @@ class Bundle:
 
 
 def own_containers() -> Path:
-    """The package that this Slipway was installed with."""
+    """Return the folder of the containers package that this Slipway was installed with."""
     import slipway.containers as containers
 
     return Path(next(iter(containers.__path__)))
@@ -46,7 +46,7 @@ def pack(containers: Path) -> Bundle:
 
 
 def upload_if_absent(bundle: Bundle, s3: Any, owner: Mapping[str, str]) -> bool:
-    """Whether it had to be. `owner` names the bucket, and the account that must own it."""
+    """Upload the bundle if needed; `owner` names the bucket and the account that must own it."""
     if find_object(s3, "HeadObject", **owner, Key=code_key(bundle.digest)) is not None:
         return False
     s3.put_object(**owner, Key=code_key(bundle.digest), Body=bundle.packed, ContentType="application/gzip")
@@ -54,7 +54,7 @@ def upload_if_absent(bundle: Bundle, s3: Any, owner: Mapping[str, str]) -> bool:
 
 
 def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """Nothing of this machine: no owner, no time, and of the mode only whether it may be run."""
+    """Add a file with nothing of this machine: no owner, no time, and only the executable bit."""
     content = path.read_bytes()
     entry = tarfile.TarInfo(name)
     entry.size = len(content)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.explanation import EXIT_CODES, Explanation
+from slipway.jobs.core.log_marks import ERROR, rank_of
 from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
@@ -15,7 +16,6 @@ from slipway.jobs.platforms.mpi.runs import MAIN_NODE_LOST
 from slipway.jobs.platforms.reasons import known_reason
 
 _LAST_LINES = 100
-_RANK = re.compile(r"\[[0-9]+\] ")
 _RUN = "[run] "
 _LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer)")
 _NOTHING_TO_DO = ""
@@ -60,15 +60,18 @@ def explain(found: Found[MpiTarget], target: MpiTarget) -> Explanation:
 
 
 def _broken(run: Run, target: MpiTarget) -> list[str]:
-    """Nodes that no waiting brings up, of which a job that has succeeded had no need."""
+    """List nodes that will not come up by waiting; a job that succeeded did not need them."""
     if run.state is JobState.SUCCEEDED:
         return []
     return [f"{each.name}: {each.why}" for each in find_answers(target) if each.lasts]
 
 
 def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
-    """The agent names them by command, instance and step. stderr's first: it begins with what the others need
-    to be read by (mpi.py, `log_locator`)."""
+    """List the log streams of a job, those of stderr first.
+
+    The agent names streams by command, instance and step. stderr begins with what is needed to read the
+    others (platform.py, `log_locator`).
+    """
     pages = ask(
         reader("logs", target.region),
         "DescribeLogStreams",
@@ -82,7 +85,7 @@ def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
 
 
 def last_errors(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
-    """What ranks said comes last: it is the cause, where the launcher says only that one ended."""
+    """Return the last errors, those of ranks at the end: they are the cause."""
     lines: list[str] = []
     for stream in log_streams(found, target):
         answer = ask(
@@ -95,8 +98,8 @@ def last_errors(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
         )
         events = [] if isinstance(answer, Unanswered) else answer["events"]
         lines += [line for event in events for line in str(event["message"]).splitlines()]
-    errors = [line for line in lines if "error: " in line]
-    return sorted(errors, key=lambda line: bool(_RANK.match(line)))
+    errors = [line for line in lines if ERROR in line]
+    return sorted(errors, key=lambda line: rank_of(line) is not None)
 
 
 def _failed(run: Run, errors: Sequence[str]) -> Told:

@@ -13,7 +13,7 @@ _SAYS_NOTHING = "its console says nothing; look at the instance in EC2"
 
 
 def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
-    """The answers, where those of machines that failed EC2's check say why; no waiting brings them up.
+    """Mark machines that failed EC2's status check: they will not come up by waiting.
 
     Also of one that has answered: what it lacks now, a job would miss.
     """

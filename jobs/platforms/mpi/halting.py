@@ -18,7 +18,7 @@ _POLL_SECONDS = 2.0
 
 
 def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:
-    """Scales the group to nothing and waits until its machines are gone; `now` hears what is waited for."""
+    """Scale the group to zero and wait until its machines are gone; `now` hears what is waited for."""
     clock = clock or Clock(pause=time.sleep, now=time.monotonic)
     for job in find_running(target):
         raise StillRuns(
@@ -65,8 +65,10 @@ def _await_none(
 
 
 def _held(target: MpiTarget) -> int:
-    """Nodes of a job are protected from what makes the group smaller; the main node lifts that at its end, or
-    the node's own service soon after."""
+    """Count the nodes that a job still protects from scaling in.
+
+    The main node unprotects them when the job ends, or its service does so soon after.
+    """
     groups = reader("autoscaling", target.region).describe_auto_scaling_groups(
         AutoScalingGroupNames=[target.node_group]
     )["AutoScalingGroups"]

@@ -29,7 +29,7 @@ class Loss:
 
 
 def find_loss(command: Mapping[str, Any], region: str) -> Loss | None:
-    """Of a command that is said to run."""
+    """Return how the main node of a running command was lost, if it was."""
     instance_id = next(iter(command.get("InstanceIds", ())), None)
     if instance_id is None:
         return None

@@ -8,7 +8,7 @@ from slipway.jobs.core.names import CLUSTER_TAG
 
 
 def find_members(cluster: str, region: str) -> list[Member]:
-    """The main node first."""
+    """Find the nodes of a cluster, the main node first."""
     filters = [
         {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
         {"Name": "instance-state-name", "Values": ["running"]},

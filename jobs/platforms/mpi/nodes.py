@@ -25,7 +25,7 @@ _POLL_SECONDS = 5.0
 
 
 class NotEnoughNodes(SlipwayError):
-    """Nothing was submitted."""
+    """Too few nodes are ready, so nothing was submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Clock:
 
 
 def find_answers(target: MpiTarget) -> list[Answer]:
-    """Of the machines that run now, the main node first."""
+    """Return the answers of the machines that run now, the main node first."""
     answer = find_object(
         reader("s3", target.region),
         "GetObject",
@@ -49,7 +49,7 @@ def find_answers(target: MpiTarget) -> list[Answer]:
 
 
 def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = None) -> str:
-    """The instance of the main node, once as many have answered as a job asks for."""
+    """Wait until enough nodes have answered for the job; return the instance of the main node."""
     clock = clock or Clock()
     ends, said = clock.now() + WAIT_SECONDS, ""
     answers = find_answers(target)
@@ -76,7 +76,7 @@ def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = N
 
 
 def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
-    """How many there are, and why the others do not count: one line."""
+    """Say in one line how many nodes there are, and why the others do not count."""
     ready = sum(each.answered for each in answers[:nodes])
     silent = [f"{each.name}: {each.why}" for each in answers[:nodes] if not each.answered]
     if len(answers) < nodes:
@@ -85,7 +85,7 @@ def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
 
 
 def _are_enough(answers: Sequence[Answer], nodes: int) -> bool:
-    """Those that a job gets: the first as many."""
+    """Return True if the first nodes, as many as the job gets, have all answered."""
     return len(answers) >= nodes and all(each.answered for each in answers[:nodes])
 
 

@@ -46,7 +46,7 @@ _MARK = re.compile(r"\[(?:node )?(?P<rank>[0-9]{1,6})\] ")
 
 
 class CodeChanged(SlipwayError):
-    """Nothing was submitted."""
+    """The code changed while the job was prepared, so nothing was submitted."""
 
 
 class Busy(SlipwayError):
@@ -86,7 +86,7 @@ def refuse_unready(prepared: MpiPrepared) -> None:
 
 
 def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
-    """One job at a time; as many nodes as it asks for; and its code where they find it."""
+    """Refuse a busy cluster, wait for enough nodes, and upload the code."""
     target, request = prepared.target, prepared.request
     _refuse_busy(prepared.name, target)
     _upload(target, request.digest, say)  # before any waiting: who waits goes on writing code
@@ -105,7 +105,7 @@ def find_job_id(name: str, target: MpiTarget) -> str | None:
 
 
 def keep_first(sent: str, name: str, target: MpiTarget, waiting: Waiting, say: Say) -> str:
-    """Two machines that submit the same job in one instant keep the first; nodes refuse the second."""
+    """Cancel our command if another of this name came first; return the id of the first."""
     for look in range(LOOKS):
         if look:
             waiting.pause(LOOK_PAUSE_SECONDS)
@@ -121,7 +121,7 @@ def keep_first(sent: str, name: str, target: MpiTarget, waiting: Waiting, say: S
 
 
 def log_streams(found: Found[MpiTarget], node: int | None) -> list[tuple[int, str]]:
-    """The main node has them all; which node said a line, the line says itself."""
+    """List the main node's streams, which hold all lines; each line names its node."""
     return [(0, name) for name in mpi_explain.log_streams(found, found.target)]
 
 
@@ -138,7 +138,7 @@ def log_locator() -> Callable[[int, str], int]:
 
 
 def cancel(found: Found[MpiTarget], reason: str) -> None:
-    """No more of it is started; then every process on every node is asked to end, and has 30 s to save."""
+    """Stop new attempts, then ask every process on every node to end; each has 30 s to save."""
     target = found.target
     ssm = aws.client("ssm", target.region)
     ssm.cancel_command(CommandId=found.run.id)
@@ -181,7 +181,7 @@ def _upload(target: MpiTarget, digest: str, say: Say) -> None:
 
 
 def _refuse_busy(name: str, target: MpiTarget) -> None:
-    """The nodes refuse too, and surely; here it costs nobody a machine."""
+    """Refuse if the cluster runs another job. The nodes check too; asking here saves a start of machines."""
     for other in find_running(target):
         if other != name:
             raise Busy(

@@ -48,7 +48,7 @@ _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiRequest:
-    """Everything that will be sent but the code itself; a dry run prints it."""
+    """Holds everything that will be sent, except the code itself; a dry run prints it."""
 
     digest: str  # of the code, which is uploaded where the nodes find it if nothing is there
     put: Mapping[str, Any]  # of the request object
@@ -62,8 +62,11 @@ class MpiRequest:
 def build_request(
     job: Job, target: MpiTarget, *, module: str, code: str, main_node: str | None = None
 ) -> MpiRequest:
-    """`code` is the digest of the bundle; `main_node` the instance that runs mpirun, None in a dry run of a
-    cluster that has no node yet."""
+    """Build the request of a job.
+
+    `code` is the digest of the bundle. `main_node` is the instance that runs mpirun; it is None in a dry run
+    on a cluster that has no node yet.
+    """
     refuse_misfit(job, target)
     _refuse_what_the_cluster_cannot(job, target)
     decided = _decide(job, target, module, code)
@@ -87,7 +90,7 @@ def build_request(
 
 
 def send(request: MpiRequest, ssm: Any) -> str:
-    """The id of the command, which is the job's."""
+    """Send the command and return its id, which is the job's."""
     return str(ssm.send_command(**request.send_command)["Command"]["CommandId"])
 
 

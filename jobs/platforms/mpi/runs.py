@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.cost import cost
+from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.core.log_marks import ERROR, last_error
 from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.mpi_job import NAME, DamagedRequest, MpiJob, request_key
 from slipway.jobs.core.records import NewerRecord
@@ -25,12 +26,11 @@ MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16
 _DELAYED = "Delayed"
 _PLAIN = ("Success", "Failed", "InProgress", "Pending", _DELAYED)  # they say no more than the state does
-_RANK = re.compile(r"\[[0-9]+\] ")
 _LOST = " was lost"  # as jobs/platforms/mpi/node/run.py ends a log
 
 
 def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
-    """The first one first."""
+    """List the commands of the cluster's jobs, the first one first."""
     filters = [{"key": "DocumentName", "value": target.run_document}]
     pages = reader("ssm", target.region).get_paginator("list_commands").paginate(Filters=filters)
     found = [each for page in pages for each in page["Commands"]]
@@ -38,7 +38,7 @@ def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
 
 
 def find_running(target: MpiTarget) -> list[str]:
-    """The names of the jobs that run or are about to."""
+    """Return the names of the jobs that run or are about to."""
     return [
         str(each.get("Comment") or each["CommandId"])
         for each in find_commands(target)
@@ -47,7 +47,7 @@ def find_running(target: MpiTarget) -> list[str]:
 
 
 def list_jobs(target: MpiTarget) -> list[Listed]:
-    """Of those with one name the first was kept."""
+    """List all jobs; of those with the same name, the first was kept."""
     seen: set[str] = set()
     listed = []
     for each in find_commands(target):
@@ -109,7 +109,7 @@ def read_run(
         exit_code=exit_code,
         image=f"{target.machine_image}:{job.code[:_DIGEST_SHOWN]}" if job else None,
         image_digest=f"sha256:{job.code}" if job else None,
-        hours=None if seconds is None else round(seconds / 3600, 4),
+        hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
         depends_on=(),
     )
@@ -118,7 +118,7 @@ def read_run(
 def _standing(
     command: Mapping[str, Any], invocation: Mapping[str, Any], loss: Loss | None
 ) -> tuple[JobState, str, datetime | None]:
-    """The state, more exactly in a word, and when it ended."""
+    """Return the state, a more exact word for it, and when the job ended."""
     if loss:
         return JobState.FAILED, MAIN_NODE_LOST, loss.at
     status = str(invocation.get("Status") or command.get("Status", "unknown"))
@@ -160,7 +160,7 @@ def _is_unfinished(said: Mapping[str, Any]) -> bool:
 
 
 def _request(name: str, target: MpiTarget) -> MpiJob | None:
-    """None for a command that somebody sent by hand, or whose request was deleted."""
+    """Read the request; None if somebody sent the command by hand, or the request was deleted."""
     if not re.fullmatch(NAME, name):
         return None
     key = request_key(name)
@@ -175,7 +175,7 @@ def _request(name: str, target: MpiTarget) -> MpiJob | None:
 
 
 def _spaceless(details: object) -> str:
-    """The API reference writes "Delivery Timed Out", and the service DeliveryTimedOut."""
+    """Remove spaces: the API reference writes "Delivery Timed Out", the service DeliveryTimedOut."""
     return str(details).replace(" ", "")
 
 
@@ -188,7 +188,7 @@ def _attempts(
 
 
 def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str | None:
-    """What the node said last of it, as far as the invocation holds that."""
+    """Return the last thing that the node said about the job, as far as the invocation holds it."""
     if state is JobState.WAITING and details == _DELAYED:
         return str(invocation.get("StandardErrorContent", "")) or None
     if state is not JobState.FAILED:
@@ -196,10 +196,9 @@ def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str
     if details not in _PLAIN:
         return details
     lines = str(invocation.get("StandardErrorContent", "")).splitlines()
-    errors = [line for line in lines if "error: " in line]
-    of_ranks = [line for line in errors if _RANK.match(line)]  # the launcher says only that one ended
-    lost = [line for line in errors if _LOST in line]  # and a lost host explains what ranks say
-    return next((line.partition("error: ")[2] for line in reversed(lost or of_ranks or errors)), None)
+    lost = [line for line in lines if ERROR in line and _LOST in line]  # explains what ranks say
+    last = last_error(lost) or last_error(lines)
+    return last.partition(ERROR)[2] if last else None
 
 
 def _moment(value: object) -> datetime | None:

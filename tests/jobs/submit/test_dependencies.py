@@ -76,7 +76,7 @@ def test_the_same_job_waiting_for_another_is_the_one_that_exists(slipway: Slipwa
     first = json.loads(slipway(*TRAIN, "--json")[1])
     code, out, err = slipway(*TRAIN, "--depends-on", "data", "--json")
     assert (code, json.loads(out)["id"]) == (0, first["id"])
-    assert "what it waits for was said then: slipway explain" in err
+    assert "its dependencies were set back then: slipway explain" in err
 
 
 def test_one_more_of_a_job_waits_for_the_same(yard_shell: RunningYard) -> None:

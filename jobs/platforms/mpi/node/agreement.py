@@ -12,19 +12,19 @@ from slipway.jobs.platforms.mpi.node.setting import NodePaths
 
 
 class DeadHost(SlipwayError):
-    """The machines fail the job: another attempt, or another machine, may do."""
+    """A machine failed the job; another attempt or another machine may succeed."""
 
     exit_code = RETRY_EXIT_CODE
 
 
 class UnlikeHosts(SlipwayError):
-    """Ranks would train two models as one, or wait for each other for ever."""
+    """The hosts differ: ranks would train two models as one, or wait for each other forever."""
 
     exit_code = 2
 
 
 def agree(where: NodePaths, hosts: Sequence[str], mpi: str) -> NodeFacts:
-    """What all have."""
+    """Return the facts that all hosts have in common; refuse hosts that differ or do not answer."""
     facts, problems = ask_facts(where, hosts, mpi)
     if dead := {host: why for host, why in problems.items() if host not in facts}:
         named = "; ".join(f"host {host} does not answer: {why}" for host, why in dead.items())
@@ -42,7 +42,7 @@ def agree(where: NodePaths, hosts: Sequence[str], mpi: str) -> NodeFacts:
 def ask_facts(
     where: NodePaths, hosts: Sequence[str], mpi: str
 ) -> tuple[dict[str, NodeFacts], dict[str, str]]:
-    """Of those that answered, and what is wrong by host."""
+    """Return the facts of the hosts that answered, and the problems by host."""
     said = ask_all(where, hosts, ["facts", mpi])
     facts = {each.host: found for each in said if (found := decode_facts(each.output)) is not None}
     problems = {each.host: _silence(each) for each in said if each.host not in facts}

@@ -21,11 +21,11 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class DamagedCode(SlipwayError):
-    """Nothing of it is run."""
+    """The code is damaged, so none of it is run."""
 
 
 def code_folder(where: NodePaths, setup: Setup, digest: str) -> Path:
-    """On files that nodes share where the cluster has some; else where only the user of jobs writes."""
+    """Return the folder for code: on shared files if there are any, else where only the jobs' user writes."""
     if setup.file_system_mount:
         return Path(setup.file_system_mount) / "slipway" / "code" / digest
     return where.run / "code" / digest
@@ -40,7 +40,7 @@ def ensure_code(where: NodePaths, setup: Setup, digest: str, s3: Any) -> Path:
 
 
 def unpack(archive: bytes, folder: Path) -> None:
-    """Whole or not at all; whoever comes second finds it there."""
+    """Unpack atomically; a second caller finds the folder there."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     try:
@@ -57,7 +57,7 @@ def unpack(archive: bytes, folder: Path) -> None:
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Plain files below the folder. Debian 12's Python has not yet the filters of extractall()."""
+    """Write one plain file below the folder, without extractall(): Debian 12's Python lacks its filters."""
     target = folder / member.name
     source = tar.extractfile(member) if member.isfile() else None
     if source is None or not _is_below(target, folder):
@@ -73,7 +73,7 @@ def _is_below(target: Path, folder: Path) -> bool:
 
 
 def _proved(packed: bytes, digest: str) -> bytes:
-    """The digest is of the archive itself: how far it is compressed differs between machines."""
+    """Decompress and check the digest, which is that of the archive: compression differs by machine."""
     reader = zlib.decompressobj(_GZIP)
     try:
         archive = reader.decompress(packed, MOST_BYTES)

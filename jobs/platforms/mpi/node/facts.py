@@ -66,7 +66,7 @@ def encode_facts(facts: NodeFacts) -> str:
 
 
 def decode_facts(text: str) -> NodeFacts | None:
-    """The last line, as a shell's start-up files may print before it."""
+    """Decode the last line of the text: a shell's start-up files may print before it."""
     try:
         record = json.loads(text.strip().rpartition("\n")[2])
     except ValueError:
@@ -89,7 +89,7 @@ def find_program(mpi: str) -> str | None:
 
 
 def own_topology(root: Path) -> Topology:
-    """Of the processors that this process may use; a core with two threads is one."""
+    """Count the cores and NUMA domains that this process may use; two threads share one core."""
     usable = os.sched_getaffinity(0)
     domains = sum(bool(usable & processors) for processors in _domains(root))
     cores = {_siblings(root, each) for each in usable}
@@ -110,7 +110,7 @@ def _siblings(root: Path, processor: int) -> Sequence[int]:
 
 
 def parse_list(text: str) -> list[int]:
-    """The kernel's `0-3,8` is 0, 1, 2, 3, 8."""
+    """Parse the kernel's list format: `0-3,8` is 0, 1, 2, 3, 8."""
     parts = [part.partition("-") for part in text.strip().split(",") if part]
     return [each for first, _, last in parts for each in range(int(first), int(last or first) + 1)]
 

@@ -9,7 +9,7 @@ READABLE, PROGRAM, SECRET = 0o644, 0o755, 0o600
 
 
 def write_whole(path: Path, text: str, mode: int = READABLE) -> bool:
-    """Whether anything changed."""
+    """Write atomically; return True if the content changed."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def write_whole(path: Path, text: str, mode: int = READABLE) -> bool:
 
 
 def write_through(path: Path, text: str) -> bool:
-    """Into the file as it is: /etc/hosts may be mounted by itself, and then no other can take its name."""
+    """Write into the existing file (/etc/hosts may be a mount of its own); return True if it changed."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class Said:
 def ask_all(
     where: NodePaths, hosts: Sequence[str], words: Sequence[str], seconds: float = ANSWER_SECONDS
 ) -> list[Said]:
-    """What `slipway-node WORD…` says on each, as this same Python runs it there."""
+    """Run `slipway-node WORD…` on every host with this same Python, and return what each said."""
     passed = [f"{name}={os.environ[name]}" for name in PASSED_ON if name in os.environ]
     command = shlex.join(
         ["env", *passed, sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", *words]
@@ -47,7 +47,7 @@ def ask_all(
 
 
 def unreachable(where: NodePaths, hosts: Sequence[str], addresses: Sequence[str]) -> list[str]:
-    """Those on which nothing listens for ssh; asks no more than that, so often enough to watch a job."""
+    """Return the hosts on which nothing listens for ssh; cheap enough to repeat while a job runs."""
     with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
         listens = pool.map(lambda address: _listens(address, where.ssh_port), addresses)
         return [host for host, is_up in zip(hosts, listens, strict=True) if not is_up]

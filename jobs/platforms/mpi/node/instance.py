@@ -17,7 +17,7 @@ _TOKEN_SECONDS = 300
 
 
 class NoMetadata(SlipwayError):
-    """Without it a machine does not know which node it is."""
+    """The machine cannot find out which node it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ def join(where: NodePaths, setup: Setup) -> None:
 
 
 def reload_sshd(where: NodePaths) -> None:
-    """It reads keys and certificates when it starts and when it is told to."""
+    """Make sshd read keys and certificates again."""
     if where.root == Path("/") and Path("/run/systemd/system").is_dir():
         known = [unit for unit in _UNITS if _systemctl("cat", unit) == 0]
         if known:

@@ -18,14 +18,14 @@ _LONGEST_NAME = 256
 
 
 class CannotRun(SlipwayError):
-    """The same again would end the same."""
+    """The job cannot run; trying again would end the same."""
 
     exit_code = 2
 
 
 @contextmanager
 def lock_cluster(where: NodePaths, job: str, patience_seconds: float = 0.0) -> Iterator[int]:
-    """As the user of jobs. mpirun inherits it, so it outlives us with the job."""
+    """Hold the lock of the cluster as the jobs' user. mpirun inherits it, so it lasts as long as the job."""
     where.lock.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -38,7 +38,7 @@ def lock_cluster(where: NodePaths, job: str, patience_seconds: float = 0.0) -> I
 
 
 def last_holder(where: NodePaths) -> str | None:
-    """None while somebody holds it. This only looks, as root may: jobs write where the file lies."""
+    """Return who last held the lock; None while it is held. Root may call it: it only reads."""
     try:
         lock = os.open(where.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -39,7 +39,7 @@ _RENDEZVOUS_SECONDS = 120.0  # all hosts have answered a moment ago
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpirunWork:
-    """What is to be run, on which hosts."""
+    """Describes what to run, and on which hosts."""
 
     job: str
     members: Sequence[Member]  # the main node first
@@ -61,14 +61,14 @@ class Ended:
 
 
 class StopRequested(Exception):
-    """Somebody asks us to end."""
+    """A signal asks this process to end."""
 
 
 Say = Callable[[str], None]
 
 
 def run_everywhere(where: NodePaths, work: MpirunWork, folder: Path, lock: int, say: Say) -> Ended:
-    """`folder` is the main node's own; `lock` stays held as long as mpirun lives, whatever becomes of us."""
+    """Run the ranks to their end; mpirun inherits `lock`, so it stays held even if this process dies."""
     launch = build_launch(work, folder)
     (folder / "hostfile").write_text(hostfile_text(work.mpi, launch), encoding="ascii")
     code_file = folder / "exit-code"
@@ -96,7 +96,7 @@ def _start(
 def _until_end(
     where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes], say: Say
 ) -> tuple[int, tuple[str, ...]]:
-    """mpirun's exit code, and the hosts that were lost."""
+    """Wait for the end; return mpirun's exit code and the hosts that were lost."""
     try:
         dead = _watch(where, work, process)
     except StopRequested as stop:
@@ -136,13 +136,13 @@ def build_launch(work: MpirunWork, folder: Path) -> Launch:
 
 
 def opening(launch: Launch) -> str:
-    """`slipway logs` reads from it how many ranks a host has."""
+    """Describe the launch in one line; `slipway logs` reads the ranks per host from it."""
     count, ranks = len(launch.hosts), launch.ranks_per_host
     return f"{count} hosts, {ranks} ranks each: {', '.join(launch.hosts)}"
 
 
 def _variables(work: MpirunWork, ranks: int) -> dict[str, str]:
-    """The dynamic half of the launch contract, as far as mpirun does not say it."""
+    """Return the dynamic half of the launch contract, as far as mpirun does not set it."""
     passed = {name: os.environ[name] for name in nodes.PASSED_ON if name in os.environ}
     return {
         **passed,
@@ -167,7 +167,7 @@ def _own_environment(where: NodePaths, work: MpirunWork) -> dict[str, str]:
 
 
 def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
-    """Until mpirun has ended, or a host has not answered often enough in a row: which."""
+    """Wait until mpirun ends, or hosts have missed several probes in a row; return those hosts."""
     missed = dict.fromkeys((each.name for each in work.members), 0)
     while True:
         with suppress(subprocess.TimeoutExpired):
@@ -187,7 +187,7 @@ def say_dead(dead: Sequence[str], say: Say) -> None:
 def _end(
     where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes], dead: Sequence[str]
 ) -> tuple[int, tuple[str, ...]]:
-    """No process of the job is left on any host that answers; mpirun's exit code, and who else was silent."""
+    """End the job on every host that answers; return mpirun's exit code and the hosts that were silent."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_FAREWELL_SECONDS)
     silent = _end_everywhere(where, work, dead, 0.0)
@@ -200,7 +200,7 @@ def _end(
 def _end_everywhere(
     where: NodePaths, work: MpirunWork, dead: Sequence[str], grace_seconds: float
 ) -> tuple[str, ...]:
-    """The hosts that could not be told."""
+    """Ask every live host to end the job; return the hosts that could not be reached."""
     alive = [each.name for each in work.members if each.name not in dead]
     words = ["stop", work.job, "--grace", str(grace_seconds)]
     said = nodes.ask_all(where, alive, words, grace_seconds + nodes.ANSWER_SECONDS)

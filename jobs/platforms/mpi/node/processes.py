@@ -29,7 +29,7 @@ def processes_of(job: str) -> list[int]:
 def end_processes(
     job: str, grace_seconds: float, *, pause: Callable[[float], None] = time.sleep
 ) -> list[int]:
-    """SIGTERM, and SIGKILL to what is left after that time; what even that did not end.
+    """Send SIGTERM, and SIGKILL after the grace time; return the processes that even that did not end.
 
     Launchers alone are asked first: they give their ranks time to save, where mpirun would kill them.
     """
@@ -57,7 +57,7 @@ def _signal(pids: list[int], number: int) -> None:
 
 
 def _marked() -> Iterator[tuple[int, str]]:
-    """Not this process, nor whoever started it: the command that ends a job may carry its name too."""
+    """Yield jobs' processes, except this one and its parent: their command may carry the name too."""
     own = {os.getpid(), os.getppid()}
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError, ValueError):

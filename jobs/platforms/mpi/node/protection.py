@@ -26,7 +26,7 @@ def protect(setup: Setup, members: Sequence[Member], say: Say) -> None:
 
 
 def release(setup: Setup, say: Say) -> bool:
-    """All nodes, whichever job protected them; whether it came about."""
+    """Unprotect all nodes, whichever job protected them; return True if that worked."""
     try:
         _send(setup, find_members(setup.cluster, setup.region), protected=False)
     except Exception as error:  # noqa: BLE001 - the same

@@ -22,7 +22,7 @@ _SECONDS = {
 
 
 def check(where: NodePaths, setup: Setup, members: Sequence[Member]) -> Readiness:
-    """As the cluster's user. A node that does not answer by itself is left out, so that the others can."""
+    """Run the all-reduce as the cluster's user, without nodes that do not answer."""
     with lock_cluster(where, CHECK) as lock, scratch() as folder:
         facts, problems = ask_facts(where, [each.name for each in members], setup.mpi)
         unlike = {host for host in problems if host in facts and not facts[host].running}
@@ -54,7 +54,7 @@ def summarise(
     at: int,
     lasting: Collection[str] = (),
 ) -> Readiness:
-    """`lasting`: the hosts whose problem no waiting cures, like programs that they lack."""
+    """Summarise the answers; `lasting` hosts have problems that waiting does not solve."""
     answers = tuple(
         Answer(
             name=each.name,

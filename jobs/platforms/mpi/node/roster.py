@@ -14,14 +14,14 @@ _BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
 
 
 def write_roster(where: NodePaths, members: Sequence[Member]) -> bool:
-    """Whether the cluster has changed."""
+    """Write the files that name the nodes; return True if the cluster has changed."""
     write_through(where.hosts, hosts_text(_read(where), members))
     write_whole(where.host_addresses, "".join(_ssh_block(each) for each in members))
     return write_whole(where.hostfile, "".join(f"{each.name}\n" for each in members))
 
 
 def hosts_text(text: str, members: Sequence[Member]) -> str:
-    """What else stands in /etc/hosts stays. gloo looks addresses up as IPv6 writes those of IPv4."""
+    """Replace our block of /etc/hosts and keep the rest. gloo looks up IPv4 addresses in IPv6 notation."""
     lines = [line for each in members for line in _lines(each)]
     block = "".join(f"{line}\n" for line in (_BEGIN, *lines, _END))
     if _BLOCK.search(text):
@@ -34,7 +34,7 @@ def _lines(member: Member) -> list[str]:
 
 
 def _ssh_block(member: Member) -> str:
-    """Whoever has the address now has to prove to be of that name."""
+    """Map a name to its address; whoever has the address still has to prove that name."""
     return f"Host {member.name}\n  HostName {member.address}\n  HostKeyAlias {member.name}\n"
 
 

@@ -88,7 +88,7 @@ def _attempts(
 
 
 def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
-    """For another attempt: the group needs minutes to replace what was lost."""
+    """Wait until enough nodes are there for another attempt: the group needs minutes to replace one."""
     ends = time.monotonic() + REPLACED_SECONDS
     while True:
         try:
@@ -109,7 +109,7 @@ def _say_ending(job: MpiJob, ended: Ended) -> None:
 def _prepare(
     where: NodePaths, setup: Setup, job: MpiJob, members: Sequence[Member], attempt: int
 ) -> MpirunWork:
-    """Everything that can be wrong with the nodes is found before a rank starts."""
+    """Find every problem of the nodes before a rank starts."""
     code = ensure_code(where, setup, job.code, reader("s3", setup.region))
     if setup.file_system_mount is None:
         _fetch_everywhere(where, members, job.code)
@@ -154,7 +154,7 @@ def _read_request(setup: Setup, key: str) -> MpiJob:
 
 
 def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
-    """As many as the job asks for, the main node first, which is this one."""
+    """Choose as many nodes as the job asks for, this one, the main node, first."""
     members = find_members(setup.cluster, setup.region)
     if os.access(where.own, os.W_OK):
         write_roster(where, members)

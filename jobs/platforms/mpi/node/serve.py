@@ -33,7 +33,7 @@ class Server:
         self._has_released = False
 
     def turn(self) -> None:
-        """One round; whatever fails is tried again in the next."""
+        """Do one round; whatever fails is tried again in the next."""
         now = self._clock()
         if self._setup is None or now >= self._joins_at:
             self._setup = read_setup(self._where)
@@ -60,8 +60,11 @@ class Server:
         self._checks_at = float("inf") if all_answered else now + _LOOK_AGAIN_SECONDS
 
     def release_left(self) -> None:
-        """The agent of Systems Manager kills the `run` of a job that is cancelled or takes too long, and a
-        main node may be lost: their nodes would stay protected, and be paid for, for ever."""
+        """Unprotect the nodes of a job that could not do so itself.
+
+        Systems Manager kills the `run` of a job that is cancelled or takes too long, and a main node may be
+        lost: without this, the nodes would stay protected, and be paid for, forever.
+        """
         last = last_holder(self._where)
         if last is None or (last in ("", CHECK) and self._has_released):
             return  # a job runs, or none has since
@@ -69,13 +72,13 @@ class Server:
 
 
 def ask_check() -> Readiness | None:
-    """None: a job has the cluster."""
+    """Ask for the all-reduce; None while a job holds the cluster."""
     ran = _ask("check")
     return decode_readiness(ran.stdout) if ran.returncode == 0 else None
 
 
 def _ask(word: str) -> subprocess.CompletedProcess[str]:
-    """In a process that becomes the cluster's user: ours is root's."""
+    """Ask in a process that becomes the cluster's user, since this one is root's."""
     return subprocess.run(
         [sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", word],
         stdin=subprocess.DEVNULL,

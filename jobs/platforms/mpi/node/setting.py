@@ -40,7 +40,7 @@ class NodePaths:
 
     @property
     def hostfile(self) -> Path:
-        """One name a line, the main node first."""
+        """Lists the hosts, one name a line, the main node first."""
         return self.own / "hostfile"
 
     @property
@@ -53,22 +53,22 @@ class NodePaths:
 
     @property
     def client(self) -> Path:
-        """Of ssh: who the other nodes are, and how this one proves itself."""
+        """Tells ssh who the other nodes are, and how this one proves itself."""
         return self.ssh / "ssh_config.d/slipway.conf"
 
     @property
     def ssh_program(self) -> Path:
-        """ssh with that configuration and no other: what mpirun starts."""
+        """Runs ssh with that configuration and no other; mpirun starts it."""
         return self.own / "ssh"
 
     @property
     def host_addresses(self) -> Path:
-        """Of the nodes, for ssh: it asks no name service."""
+        """Gives ssh the addresses of the nodes, so that it asks no name service."""
         return self.own / "ssh_hosts.conf"
 
     @property
     def keys(self) -> Path:
-        """In memory: nothing of the cluster's trust is ever on a disk."""
+        """Holds the keys in memory, so that no secret of the cluster is ever on a disk."""
         return self.root / "dev/shm/slipway"
 
     @property
@@ -82,7 +82,7 @@ class NodePaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """node.json."""
+    """Holds node.json."""
 
     cluster: str
     region: str

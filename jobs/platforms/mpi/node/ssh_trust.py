@@ -36,7 +36,7 @@ class User:
 
 
 def cluster_user() -> User:
-    """The one that the machine image brings; where there is none, whoever this is (the yard without root)."""
+    """Return the user that the AMI brings; without one (the yard without root), the current user."""
     try:
         found = pwd.getpwnam(USER)
     except KeyError:
@@ -51,7 +51,7 @@ def authority_seed(secret: str) -> bytes:
 
 
 def private_key_text(seed: bytes, comment: str) -> str:
-    """In OpenSSH's own format, which every ssh-keygen reads."""
+    """Encode the private key in OpenSSH's own format, which every ssh-keygen reads."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -68,7 +68,7 @@ def public_key_text(seed: bytes) -> str:
 
 
 def establish(where: NodePaths, secret: str, names: Sequence[str], user: User) -> bool:
-    """Keys and certificates of this node; whether sshd has to read them again."""
+    """Write keys and certificates of this node; return True if sshd has to read them again."""
     seed = authority_seed(secret)
     authority = where.keys / _AUTHORITY
     try:
@@ -87,7 +87,7 @@ _NARROW = ["-O", "clear", "-O", "permit-pty"]
 
 
 def _sign(key: Path, authority: Path, words: Sequence[str], identity: str) -> bool:
-    """A fresh key where there is none, and a certificate of now; whether the key is new."""
+    """Make the key if there is none, and sign a new certificate; return True if the key is new."""
     is_new = not key.exists()
     if is_new:
         key.parent.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
@@ -103,7 +103,7 @@ def _keygen(*words: str) -> None:
 
 
 def _give(key: Path, user: User) -> None:
-    """Not its folder: jobs are this user's, and root would follow a link that one put there."""
+    """Give the key to the user, but not its folder: root would follow a link that a job put there."""
     if os.geteuid() == 0:
         os.chown(key, user.uid, user.gid, follow_symlinks=False)
 
@@ -158,7 +158,7 @@ def server_text(where: NodePaths, user: User) -> str:
 
 
 def _can_become(uid: int) -> bool:
-    """In a user namespace of the yard only some users exist: others have no number there."""
+    """Return True if the user exists in this user namespace: those of the yard map only some."""
     try:
         lines = Path("/proc/self/uid_map").read_text().splitlines()
         ranges = [tuple(map(int, line.split())) for line in lines]

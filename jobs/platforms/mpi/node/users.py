@@ -8,7 +8,7 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
 
 
 def become_cluster_user() -> User:
-    """For good: nothing that a job brings runs as root."""
+    """Drop root for good: nothing that a job brings runs as root."""
     user = cluster_user()
     if os.geteuid() != user.uid:
         os.initgroups(user.name, user.gid)
