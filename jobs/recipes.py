@@ -61,6 +61,6 @@ def refuse_hardware(recipe: Recipe, instance_type: InstanceType) -> None:
     if device not in recipe.accelerators:
         raise DoesNotFit(
             f"recipe '{recipe.name}' cannot train on {device}, which is what {instance_type.name} has; "
-            f"it can on {', '.join(recipe.accelerators)}",
+            f"it can train on {', '.join(recipe.accelerators)}",
             hint="submit it to another target: slipway targets",
         )

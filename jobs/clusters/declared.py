@@ -46,7 +46,7 @@ class DeclaredCluster:
     def locked_by(self) -> str:
         """Return the folder of containers/images whose lock says what the AMI must hold."""
         folder = self.machine_image or self.image
-        assert folder is not None, f"cluster {self.name} declares an image or a machine image"
+        assert folder is not None, f"cluster {self.name} declares an image or an AMI"
         return folder
 
 

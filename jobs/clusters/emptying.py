@@ -30,7 +30,7 @@ def refuse_kept(target: Target) -> None:
     if kept:
         raise KeepsItsData(
             f"the data of {target.name} is kept: it was deployed with keep_data=true",
-            hint=f"deploy with -c {target.name}.keep_data=false first, if it may go",
+            hint=f"if the data may be deleted, deploy with -c {target.name}.keep_data=false first",
         )
 
 
@@ -44,7 +44,7 @@ def empty(target: Target, now: Callable[[int], None]) -> int:
         if answer.get("Errors"):
             first = answer["Errors"][0]
             raise SlipwayError(
-                f"s3 kept {first['Key']!r} of {target.bucket}: {first['Code']}, {first['Message']}",
+                f"S3 did not delete {first['Key']!r} of {target.bucket}: {first['Code']}, {first['Message']}",
                 hint="allow s3:DeleteObjectVersion to your role, and run this again",
             )
         deleted += len(versions)

@@ -81,7 +81,7 @@ def _raise(error: OSError) -> None:
 def _file(path: Path, key: str) -> File:
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
-        raise CannotUpload(f"{path} is no regular file", hint="put the file itself there, or leave it out")
+        raise CannotUpload(f"{path} is not a regular file", hint="put the file itself there, or leave it out")
     return File(path=path, key=key, size_bytes=status.st_size)
 
 
@@ -100,6 +100,7 @@ def _checked(name: str) -> str:
     parts = name.split("/")
     if not name.isprintable() or any(part in ("", ".", "..") for part in parts):
         raise CannotUpload(
-            f"--name {name!r} cannot be part of an S3 address", hint="a name such as glue/mrpc, without '..'"
+            f"--name {name!r} cannot be part of an S3 address",
+            hint="give a name such as glue/mrpc, without '..'",
         )
     return name

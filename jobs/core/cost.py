@@ -44,7 +44,7 @@ class Agreed:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.usd) and self.usd > 0):
             raise NoAmount(
-                f"--confirm-cost: is {self.usd:g}; allowed are dollars above 0, or '{UNKNOWN}'", hint=_HINT
+                f"--confirm-cost: is {self.usd:g}; give dollars above 0, or '{UNKNOWN}'", hint=_HINT
             )
 
     def covers(self, ceiling: Cost) -> bool:
@@ -63,7 +63,7 @@ def parse_agreed(text: str) -> Agreed:
         return Agreed(usd=float(text))
     except ValueError:
         raise NoAmount(
-            f"--confirm-cost: '{printable(text)}' is no amount; allowed are dollars above 0, or '{UNKNOWN}'",
+            f"--confirm-cost: '{printable(text)}' is not an amount; give dollars above 0, or '{UNKNOWN}'",
             hint=_HINT,
         ) from None
 

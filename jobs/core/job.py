@@ -152,11 +152,13 @@ def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
     where = "--depends-on"
     if len(names) > MOST_DEPENDENCIES:
         yield Problem(
-            where=where, message=f"names {len(names)} jobs; allowed are {MOST_DEPENDENCIES} at most"
+            where=where, message=f"names {len(names)} jobs; at most {MOST_DEPENDENCIES} are allowed"
         )
     for name in names:
         if not name or _refused_character(name):
-            yield Problem(where=where, message=f"{_show(name)} is no job's name or id", hint="slipway runs")
+            yield Problem(
+                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway runs"
+            )
 
 
 def _refused_character(text: str) -> str:

@@ -20,8 +20,8 @@ def refuse_newer(schema: object, known: int, where: str) -> None:
     """Call it before the record's fields are judged: a later schema may have others."""
     if type(schema) is int and schema > known:
         raise NewerRecord(
-            f"{where} has schema {schema}, and this Slipway reads {known}",
-            hint="a newer Slipway wrote it: use that one, or a newer one still",
+            f"{where} has schema {schema}, but this Slipway reads {known}",
+            hint="a newer Slipway wrote it: use that version or a newer one",
         )
 
 

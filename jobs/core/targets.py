@@ -112,7 +112,7 @@ def _target_type(record: dict[str, Any], parameter: str) -> type[Target]:
     schema, kind = record.pop("schema", None), record.pop("kind", None)
     refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:
-        raise _damaged(parameter, f"has schema {schema!r}, and this Slipway reads {SCHEMA_VERSION}")
+        raise _damaged(parameter, f"has schema {schema!r}, but this Slipway reads {SCHEMA_VERSION}")
     if not isinstance(kind, str) or kind not in KINDS:
         raise _damaged(parameter, f"has kind {kind!r}; known are {', '.join(KINDS)}")
     return KINDS[kind]
@@ -129,5 +129,5 @@ def _check_fields(target_type: type[Target], record: Mapping[str, object], param
 def _damaged(parameter: str, what: str) -> DamagedTarget:
     return DamagedTarget(
         f"the SSM parameter {parameter} {what}",
-        hint="deploy the cluster again with this version of Slipway: it writes the parameter anew",
+        hint="deploy the cluster again with this version of Slipway: that writes the parameter again",
     )

@@ -1,4 +1,4 @@
-"""Which AMI of a machine image is in use, what it holds, and how to use another.
+"""Which AMI of an image folder is in use, what it holds, and how to use another.
 
 Image Builder writes the id of a good bake into the image's parameter; the manifest beside it is written here.
 """

@@ -1,4 +1,4 @@
-"""The machine images that exist: what each holds, which one is in use, by whom, and whether it is stale.
+"""The AMIs that exist: what each holds, which one is in use, by whom, and whether it is stale.
 
 Facts are gathered in `find_images`; `describe` decides what they mean.
 """

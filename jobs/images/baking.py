@@ -1,4 +1,4 @@
-"""Bakes a machine image: finds the deployed pipeline of Image Builder, starts it and follows it.
+"""Bakes an AMI: finds the deployed pipeline of Image Builder, starts it and follows it.
 
 What came of it, and which AMI is in use, is in jobs/images/amis.py.
 """
@@ -127,7 +127,7 @@ def refuse_failure(image: Mapping[str, Any]) -> None:
     where = f" in {failure['phaseName']}.{failure['stepName']}" if failure.get("stepName") else ""
     raise BakeFailed(
         f"{image['arn']} ended as {state['status']}{where}: {state.get('reason', 'no reason is given')}",
-        hint="mend the component, deploy it, and bake again; the parameter still names the AMI from before",
+        hint="fix the component, deploy it, and bake again; until then clusters use the previous AMI",
     )
 
 

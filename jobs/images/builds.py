@@ -128,7 +128,7 @@ def refuse_failure(build: Mapping[str, Any]) -> None:
     link = build.get("logs", {}).get("deepLink")
     raise BuildFailed(
         f"build {build['id']} ended with {status}{where}{said and f': {said}'}",
-        hint=f"its log: {link}" if link else "mend it and run this again",
+        hint=f"its log: {link}" if link else "fix it and run this again",
     )
 
 

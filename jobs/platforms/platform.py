@@ -58,7 +58,7 @@ class Platform(Protocol[T, R]):
         """Read the jobs that have not ended; none where what ran them was deleted."""
 
     def refresh(self, job_id: str, target: T) -> Found[T] | None:
-        """Read one job anew; None where the platform does not know it."""
+        """Read one job again; None where the platform does not know it."""
 
     def log_streams(self, found: Found[T], node: int | None) -> list[tuple[int, str]]:
         """List the log streams of one node or of all, each with its node."""

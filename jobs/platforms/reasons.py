@@ -47,7 +47,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"ACTION_REQUIRED|compute environment.*(INVALID|invalid)|CE\(s\).*invalid",
         means="the cluster's compute environment is invalid",
-        fix="mend what AWS says of it and deploy again",
+        fix="fix what AWS reports, and deploy again",
     ),
     Reason(
         pattern=r"CannotPull\w*|pull image|manifest .*not found|ImagePull",

@@ -69,7 +69,7 @@ def refresh(job_id: str, target: T) -> Found[T]:
     platform = platform_of(target)
     found = platform.refresh(job_id, target)
     if found is None:
-        raise UnknownJob(f"{platform.SERVICE} does not know job {job_id} any more", hint="slipway runs")
+        raise UnknownJob(f"{platform.SERVICE} no longer knows job {job_id}", hint="slipway runs")
     return found
 
 
@@ -80,10 +80,12 @@ def _words(listed: Listed) -> tuple[str, str]:
 def _not_one(text: str, chosen: Sequence[Listed], every: Sequence[Listed]) -> UnknownJob:
     names = [f"{each.name} ({each.id})" for each in (chosen or every)[:_SHOWN_CANDIDATES]]
     if chosen:
-        return UnknownJob(f"{len(chosen)} jobs begin with '{text}'", hint=f"say which: {', '.join(names)} …")
+        return UnknownJob(f"{len(chosen)} jobs begin with '{text}'", hint=f"choose one: {', '.join(names)} …")
     if names:
-        return UnknownJob(f"no job is called '{text}' or begins so", hint=f"there are {', '.join(names)} …")
-    return UnknownJob(f"no job is called '{text}': there is none", hint="slipway submit")
+        return UnknownJob(
+            f"no job's name or id is '{text}' or begins with it", hint=f"there are {', '.join(names)} …"
+        )
+    return UnknownJob(f"there is no job '{text}': no job is listed at all", hint="slipway submit")
 
 
 def _forgotten(text: str) -> UnknownJob | None:

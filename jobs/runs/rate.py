@@ -91,15 +91,15 @@ def read_run(found: AnyFound) -> RunRate:
     run = found.run
     if run.recipe is None or run.nodes is None:
         raise SlipwayError(
-            f"job '{run.name}' does not say of which recipe and how many nodes it is",
-            hint="jobs that slipway submitted do: slipway runs",
+            f"job '{run.name}' has no record of its recipe and its number of nodes",
+            hint="choose a job that slipway submitted: slipway runs",
         )
     workload = recipe_workload(run.recipe, settings_of(found.detail))
     curve = points([line.text for line in follow_lines(found, Wanted(rank=0), to_end=False)])
     rate, steps = steady_rate(curve)
     if steps < LEAST_STEPS:
         raise TooShort(
-            f"job '{run.name}' has told of {steps} steps after the first {WARM_UP_STEPS} of each attempt; "
+            f"job '{run.name}' has reported {steps} steps after the first {WARM_UP_STEPS} of each attempt; "
             f"at least {LEAST_STEPS} are needed",
             hint=f"run it for {LEAST_STEPS + WARM_UP_STEPS} steps or more, or wait: it is {run.state}",
         )

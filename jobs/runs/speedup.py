@@ -91,8 +91,8 @@ def sample(found: AnyFound, lines: Iterable[str]) -> Sample:
     rate = rate if steps else whole_rate(curve)
     if not rate:
         raise NothingToCompare(
-            f"job '{run.name}' has told no step",
-            hint=f"what it said instead: slipway logs {run.name}",
+            f"job '{run.name}' has reported no step",
+            hint=f"read its log: slipway logs {run.name}",
         )
     return Sample(
         nodes=run.nodes or 0,

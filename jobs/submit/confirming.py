@@ -22,6 +22,6 @@ def refuse_unconfirmed(name: str, ceiling: Cost, agreed: Agreed = AGREED_UNSAID)
         return
     enough = UNKNOWN if ceiling.usd is None else math.ceil(ceiling.usd)
     raise Unconfirmed(
-        f"{name} may cost {ceiling.words}, and {agreed.usd:g} USD are agreed to",
+        f"{name} may cost {ceiling.words}, but you agreed to {agreed.usd:g} USD at most",
         hint=f"--confirm-cost {enough}, or fewer --nodes, --timeout-hours or --attempts",
     )

@@ -37,8 +37,8 @@ def _find(name: str, target: Target) -> Found[Target]:
         if elsewhere is None:
             raise DoesNotFit(f"--depends-on: {error.message}", hint=error.hint) from None
         raise DoesNotFit(
-            f"--depends-on: {name} is a job of '{elsewhere}', and one on '{target.name}' cannot wait for it",
-            hint=f"submit both on one cluster, or this one when {name} has succeeded",
+            f"--depends-on: {name} is a job of '{elsewhere}', but one on '{target.name}' cannot wait for it",
+            hint=f"submit both on one cluster, or this one after {name} has succeeded",
         ) from None
 
 

@@ -144,5 +144,5 @@ def _explained(folder: Path) -> Iterator[None]:
         reason = error.message if isinstance(error, UnusableFile) else error.strerror or error
         raise NoJournal(
             f"the journal of submissions in {folder} cannot be used: {reason}",
-            hint="make room or set XDG_STATE_HOME to a folder you may write; nothing was sent",
+            hint="free some space, or set XDG_STATE_HOME to a folder that you can write; nothing was sent",
         ) from None

@@ -21,7 +21,7 @@ def account(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         )
     if cluster.account and cluster.account != facts.account:
         return failed(
-            f"the credentials are of {facts.account}, and {cluster.name} is declared for {cluster.account}",
+            f"the credentials are of {facts.account}, but {cluster.name} is declared for {cluster.account}",
             "set AWS_PROFILE to a profile of that account",
         )
     return ok(f"account {facts.account}")
@@ -91,13 +91,13 @@ def reservation(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         return failed(f"{name} is {found.state}", "set reservation_id to one that is active")
     if found.zone != cluster.zone:
         return failed(
-            f"{name} is in {found.zone}, and the cluster in {cluster.zone}", f"set zone to {found.zone}"
+            f"{name} is in {found.zone}, but the cluster is in {cluster.zone}", f"set zone to {found.zone}"
         )
     if found.instance_type != cluster.instance_type:
-        return failed(f"{name} is of {found.instance_type}", f"set instance_type to {found.instance_type}")
+        return failed(f"{name} is for {found.instance_type}", f"set instance_type to {found.instance_type}")
     if found.total < cluster.max_nodes:
         return failed(
-            f"{name} is of {found.total} instances, and max_nodes is {cluster.max_nodes}",
+            f"{name} has {found.total} instances, but max_nodes is {cluster.max_nodes}",
             f"-c {cluster.name}.max_nodes={found.total}, or reserve more",
         )
     return ok(f"{name} is {found.state}, {found.free} of {found.total} instances free")
@@ -112,5 +112,7 @@ def bootstrap(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if version is None:
         return failed(f"{cluster.region} is not bootstrapped for the CDK", fix)
     if not version.isdecimal() or int(version) < LEAST_BOOTSTRAP_VERSION:
-        return failed(f"the bootstrap stack is version {version}; needed is {LEAST_BOOTSTRAP_VERSION}", fix)
+        return failed(
+            f"the bootstrap stack is version {version}, but at least {LEAST_BOOTSTRAP_VERSION} is needed", fix
+        )
     return ok(f"version {version}")

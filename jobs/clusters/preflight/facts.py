@@ -53,7 +53,7 @@ class Facts:
     region_status: str | Unanswered
     zones: tuple[str, ...] | Unanswered  # of the region, that offer the type today
     quota: Quota | Unanswered | None
-    parameter: str | Unanswered | None  # what the machine image's SSM parameter says
+    parameter: str | Unanswered | None  # what the AMI's SSM parameter says
     machine_image: FoundAmi | Unanswered | None
     manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
     reservation: Reservation | Unanswered | None
@@ -61,7 +61,7 @@ class Facts:
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
     lock: Lock | None
-    machine_lock_digest: str | None  # of the lock of the machine image here; None: it has none of its own
+    machine_lock_digest: str | None  # of the lock of the AMI here; None: it has none of its own
     image_tag: str | None  # of the files in this checkout; None: it has no such image, or needs none
 
 

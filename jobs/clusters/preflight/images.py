@@ -1,4 +1,4 @@
-"""Checks of the machine image and the container image: there, of one lock, and the ones that are deployed."""
+"""Checks of the AMI and the container image: there, of one lock, and the ones that are deployed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if image.architecture not in (expected, None):
         return failed(
             f"{image.id} is for {image.architecture}, and {cluster.instance_type} is {expected}",
-            f"point {cluster.ami_parameter} at a machine image for {expected}",
+            f"point {cluster.ami_parameter} at an AMI for {expected}",
         )
     return ok(f"{image.id}, {image.architecture or 'its architecture is not told'}")
 
@@ -41,7 +41,7 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     """Driver, runtime and framework are locked together: a mismatch is refused before a node starts."""
     if facts.lock is None:
-        found = f"containers/images/{cluster.locked_by} has no lock.toml to hold the machine image against"
+        found = f"containers/images/{cluster.locked_by} has no lock.toml to hold the AMI against"
         return unknown(found)
     accelerator = instance_type(cluster.instance_type).accelerator
     refused = unsupported(accelerator.name, facts.lock) if accelerator else ()
@@ -62,11 +62,12 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         found = f"{cluster.name} is not deployed, so nothing names an image yet"
         return unknown(found, f"cdk deploy {cluster.name}, then {build}")
     if not isinstance(facts.target, BatchTarget):
-        return ok(f"the machines of {cluster.name} bring what jobs run; no image is pushed for them")
+        return ok(f"jobs run directly on the machines of {cluster.name}; no container image is needed")
     tag = facts.target.image_tag
     if facts.image_tag is not None and facts.image_tag != tag:
         return failed(
-            f"the job definition names {cluster.image}:{tag}, and containers/ here is {facts.image_tag}",
+            f"the job definition names {cluster.image}:{tag}, but containers/ here has the tag "
+            f"{facts.image_tag}",
             f"cdk deploy {cluster.name}, then {build}",
         )
     return (
@@ -84,7 +85,7 @@ def _bake(cluster: DeclaredCluster) -> str:
             f"cdk deploy slipway-bakery-{image}, then slipway bake {image} --wait --region {cluster.region}"
         )
     return (
-        f"bake a machine image, then: aws ssm put-parameter --type String --overwrite "
+        f"bake an AMI, then: aws ssm put-parameter --type String --overwrite "
         f"--name {cluster.ami_parameter} --value ami-… --region {cluster.region}"
     )
 
@@ -95,12 +96,12 @@ def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
         return unanswered(manifest)
     name = manifest_parameter(cluster.ami_parameter)
     if manifest is None:
-        return failed(f"{name} does not say what was baked into the machine image", _bake(cluster))
+        return failed(f"{name} does not say what was baked into the AMI", _bake(cluster))
     differing = mismatches(lock, manifest) or _another_lock(cluster, facts, manifest)
     if differing:
         return failed(f"{name}: {'; '.join(differing)}", _bake(cluster))
     note = " (a stand-in of the yard)" if manifest.get("stand_in") else ""
-    return ok(f"the machine image carries what the lock of {cluster.locked_by} asks for{note}")
+    return ok(f"the AMI holds what the lock of {cluster.locked_by} requires{note}")
 
 
 def _another_lock(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:

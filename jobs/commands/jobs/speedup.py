@@ -111,7 +111,7 @@ def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> li
         same = (each.run.recipe, each.run.target, settings_of(each.detail))
         if same != (first.run.recipe, first.run.target, settings_of(first.detail)):
             raise NothingToCompare(
-                f"jobs '{first.run.name}' and '{each.run.name}' differ in more than their nodes",
+                f"jobs '{first.run.name}' and '{each.run.name}' differ in more than the number of nodes",
                 hint="compare runs of one recipe with the same settings on one target",
             )
     if first.run.nodes != 1:

@@ -1,4 +1,4 @@
-"""What a machine image is made of: containers/images/<image>/lock.toml, and what components are told of it.
+"""What an AMI is made of: containers/images/<image>/lock.toml, and what components are told of it.
 
 A value of the lock reaches a component as the parameter of its path: sha256 in [downloads.efa] is
 DownloadsEfaSha256. A new kind of source is one row of SOURCES.
@@ -85,7 +85,9 @@ def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
     except FileNotFoundError:
         return (Problem(where=where, message="is missing", hint="write it, as its neighbours show"),)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        return (Problem(where=where, message=f"is no TOML: {error}", hint="mend it, or take it from git"),)
+        return (
+            Problem(where=where, message=f"is not valid TOML: {error}", hint="fix it, or take it from git"),
+        )
     return tuple(Problem(where=f"{where} [{place}]", message=said) for place, said in _mistakes(tables))
 
 

@@ -1,4 +1,4 @@
-"""A machine image: who bakes it, and what a baked one says of itself. Another fact is one field.
+"""An AMI: who bakes it, and what a baked one says of itself. Another fact is one field.
 
 A Bakery is a deployed pipeline: infra writes it as one SSM parameter an image, `slipway bake` reads it. What
 an AMI holds, its own tags say: Image Builder sets them. The manifest is read from those tags; who followed
@@ -38,7 +38,7 @@ class DamagedRecord(SlipwayError):
 class Bakery:
     """Describes a deployed pipeline. Infra fills it with CDK tokens, so nothing is checked here."""
 
-    name: str  # of the machine image, a folder of containers/images
+    name: str  # of the AMI, a folder of containers/images
     account: str
     region: str
     pipeline_arn: str
@@ -91,7 +91,7 @@ def decode_bakery(text: str, *, parameter: str) -> Bakery:
     schema = record.pop("schema", None)
     refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:
-        raise _damaged(parameter, f"has schema {schema!r}, and this Slipway reads {SCHEMA_VERSION}")
+        raise _damaged(parameter, f"has schema {schema!r}, but this Slipway reads {SCHEMA_VERSION}")
     known = [each.name for each in fields(Bakery)]
     wrong = wrong_fields(Bakery, record) + [
         f"has the unknown field {name}" for name in record if name not in known
@@ -153,5 +153,5 @@ def _object(text: str, parameter: str) -> dict[str, object]:
 def _damaged(parameter: str, what: str) -> DamagedRecord:
     return DamagedRecord(
         f"the SSM parameter {parameter} {what}",
-        hint="deploy the bakery and bake again with this version of Slipway: they write it anew",
+        hint="deploy the bakery and bake again with this version of Slipway: that writes it again",
     )

@@ -57,7 +57,9 @@ def _walk(folder: Path) -> list[Path]:
                 hint="put the file itself there",
             )
         if not (path.is_dir() or path.is_file()):
-            raise SlipwayError(f"{path} is no regular file", hint="remove it: an image is built from files")
+            raise SlipwayError(
+                f"{path} is not a regular file", hint="remove it: an image is built from files"
+            )
         found += _walk(path) if path.is_dir() else [path]
     return found
 

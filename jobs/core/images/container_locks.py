@@ -1,6 +1,6 @@
-"""What an image and the machine image under it are locked to: containers/images/<image>/lock.toml.
+"""What an image and the AMI under it are locked to: containers/images/<image>/lock.toml.
 
-`[image]` says what the container holds, `[host]` what the machine image must hold. What that does hold, its
+`[image]` says what the container holds, `[host]` what the AMI must hold. What that does hold, its
 manifest says: JSON in the SSM parameter beside the one that names it. A version known to fail is a row of
 LAST_VERSION, two that do not go together are a row of PAIRS.
 """
@@ -56,7 +56,7 @@ def read_lock(containers: Path, image: str) -> Lock | None:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SlipwayError(f"{path} is no TOML: {error}", hint="mend it, or take it from git") from None
+        raise SlipwayError(f"{path} is not valid TOML: {error}", hint="fix it, or take it from git") from None
     return Lock(image=_versions(path, tables, "image"), host=_versions(path, tables, "host"))
 
 
@@ -108,5 +108,5 @@ def _versions(path: Path, tables: Mapping[str, object], name: str) -> Mapping[st
     if isinstance(table, dict) and all(isinstance(version, str) for version in table.values()):
         return table
     raise SlipwayError(
-        f"[{name}] of {path} holds something else than versions as texts", hint='write synapseai = "1.18.0"'
+        f"[{name}] of {path} must hold only versions as texts", hint='write synapseai = "1.18.0"'
     )

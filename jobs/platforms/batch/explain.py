@@ -54,7 +54,7 @@ def _blocked(facts: JobFacts) -> Told | None:
         if environment.status == "INVALID" or environment.state == "DISABLED":
             return (
                 f"waits because compute environment {_state(environment)}",
-                "mend what AWS says of it and deploy again",
+                "fix what AWS reports, and deploy again",
             )
     if facts.scaling_failure:
         reason = known_reason(facts.scaling_failure)

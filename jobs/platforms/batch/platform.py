@@ -86,7 +86,7 @@ def refuse_unready(prepared: BatchPrepared) -> None:
         return
     target = prepared.target
     raise NoImage(
-        f"image {prepared.image}, which '{target.name}' runs, is not in its repository",
+        f"container image {prepared.image}, which '{target.name}' runs, is not in its repository",
         hint=f"slipway build {target.image} --on {target.name}",
     )
 

@@ -26,7 +26,8 @@ def refuse_foreign_registry(target: BatchTarget) -> None:
     host = target.repository_uri.partition("/")[0]
     if host not in (own, f"{own}.cn"):
         raise DoesNotFit(
-            f"cluster '{target.name}' runs images of {host}; allowed is the account's own registry, {own}",
+            f"cluster '{target.name}' runs container images of {host}; only the account's own registry "
+            f"is allowed, {own}",
             hint="copy the image there and deploy the cluster again",
         )
 

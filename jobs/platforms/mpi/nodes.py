@@ -58,8 +58,8 @@ def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = N
     while not _are_enough(answers, nodes):
         if lasting := [each for each in answers[:nodes] if each.lasts]:
             raise NotEnoughNodes(
-                f"{shortage(target, answers, nodes)}; waiting does not mend that, so nothing was submitted",
-                hint=f"mend {lasting[0].name}, or end its instance {lasting[0].instance_id}: "
+                f"{shortage(target, answers, nodes)}; waiting does not fix that, so nothing was submitted",
+                hint=f"fix {lasting[0].name}, or end its instance {lasting[0].instance_id}: "
                 "its group starts another",
             )
         if clock.now() > ends:
@@ -99,7 +99,7 @@ def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> Non
     group = groups["AutoScalingGroups"][0]
     if group["MaxSize"] < nodes:
         raise DoesNotFit(
-            f"the job asks for {nodes} nodes, and the group {target.node_group} may have {group['MaxSize']}",
+            f"the job asks for {nodes} nodes, but group {target.node_group} has at most {group['MaxSize']}",
             hint="ask for fewer, or raise max_nodes in infra/clusters.py and deploy",
         )
     if group["DesiredCapacity"] < nodes:

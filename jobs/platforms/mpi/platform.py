@@ -172,7 +172,7 @@ def _upload(target: MpiTarget, digest: str, say: Say) -> None:
     bundle = pack(own_containers())
     if bundle.digest != digest:
         raise CodeChanged(
-            "containers/ has changed since the job was decided, and its name says what it runs",
+            "containers/ has changed while the job was prepared",
             hint="run the same command again",
         )
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}

@@ -136,8 +136,8 @@ def _command_seconds(job: Job, target: MpiTarget) -> int:
 def _refuse_what_the_cluster_cannot(job: Job, target: MpiTarget) -> None:
     if job.depends_on:
         raise DoesNotFit(
-            f"--depends-on: cluster '{target.name}' runs one job at a time and keeps none waiting",
-            hint="submit it when the other has succeeded: slipway logs JOB --follow waits for that",
+            f"--depends-on: cluster '{target.name}' runs one job at a time and has no queue",
+            hint="submit it after the other has succeeded: slipway logs JOB --follow waits for that",
         )
     seconds = attempts(job, target) * timeout_seconds(job, target)
     if seconds > LONGEST_SECONDS:

@@ -32,5 +32,5 @@ def test_agreeing_to_the_unknown_is_not_agreeing_to_any_amount() -> None:
 @pytest.mark.parametrize("text", ["0", "-5", "nan", "inf", "", "ten", "1e999", "1\n2", "$5"])
 def test_what_is_no_amount_is_refused_with_what_is_allowed(text: str) -> None:
     """BI-172."""
-    with pytest.raises(NoAmount, match="allowed are dollars above 0, or 'unknown'"):
+    with pytest.raises(NoAmount, match="give dollars above 0, or 'unknown'"):
         parse_agreed(text)

@@ -69,9 +69,9 @@ def test_what_batch_would_replace_in_a_command_is_refused() -> None:
         ({"data": "../etc"}, "--data: '../etc' climbs out of its folder"),
         ({"data": "s3://bucket/a/../../b"}, "climbs out"),
         ({"data": ""}, "--data: has 0 characters"),
-        ({"depends_on": ("",)}, "--depends-on: '' is no job's name or id"),
-        ({"depends_on": ("a\nb",)}, "--depends-on: .* is no job's name or id"),
-        ({"depends_on": ("a",) * 21}, "--depends-on: names 21 jobs; allowed are 20 at most"),
+        ({"depends_on": ("",)}, "--depends-on: '' is not a job's name or id"),
+        ({"depends_on": ("a\nb",)}, "--depends-on: .* is not a job's name or id"),
+        ({"depends_on": ("a",) * 21}, "--depends-on: names 21 jobs; at most 20 are allowed"),
         ({"checkpoints": "a\nb"}, r"--checkpoints: 'a\\nb' holds the control character"),
     ],
 )

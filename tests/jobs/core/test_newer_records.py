@@ -32,5 +32,5 @@ def test_a_newer_record_is_refused_with_both_schemas_and_what_to_do(record: str)
     newer = json.dumps({**json.loads(text), "schema": 2, "a_later_fact": 1})
     with pytest.raises(NewerRecord) as refused:
         decode(newer)
-    assert f"{where} has schema 2, and this Slipway reads 1" in refused.value.message
-    assert refused.value.hint == "a newer Slipway wrote it: use that one, or a newer one still"
+    assert f"{where} has schema 2, but this Slipway reads 1" in refused.value.message
+    assert refused.value.hint == "a newer Slipway wrote it: use that version or a newer one"

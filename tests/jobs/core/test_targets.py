@@ -93,7 +93,7 @@ def _record(**changes: object) -> str:
     [
         ("ami-0123456789", "is not JSON"),
         ("[]", "holds a list where a target is an object"),
-        (_record(schema=0), "has schema 0, and this Slipway reads 1"),
+        (_record(schema=0), "has schema 0, but this Slipway reads 1"),
         (_record(schema=...), "has schema None"),
         (_record(kind="slurm"), "has kind 'slurm'; known are batch, mpi"),
         (_record(kind=[]), "has kind"),

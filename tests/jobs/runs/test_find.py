@@ -130,8 +130,8 @@ def test_a_whole_name_counts_before_the_beginning_of_another(
     ("text", "said", "hint"),
     [
         ("bert", "2 jobs begin with 'bert'", "bert-1 (1), bert-2 (2)"),
-        ("gpt", "no job is called 'gpt'", "there are bert-1 (1)"),
-        ("", "no job is called ''", "there are bert-1 (1)"),
+        ("gpt", "no job's name or id is 'gpt'", "there are bert-1 (1)"),
+        ("", "no job's name or id is ''", "there are bert-1 (1)"),
     ],
 )
 def test_what_is_not_one_job_is_refused_with_those_there_are(

@@ -156,7 +156,7 @@ def test_a_run_that_is_too_short_is_refused_with_how_long_it_must_be(
     run_in(yard_shell, target, STEADY[: (10 + LEAST_STEPS) // 5 - 1], status="RUNNING")
     code, out, err = slipway("calibrate", "bert_pretrain", "--from-yard")
     assert (code, out) == (1, "")
-    assert f"has told of 15 steps after the first 10 of each attempt; at least {LEAST_STEPS}" in err
+    assert f"has reported 15 steps after the first 10 of each attempt; at least {LEAST_STEPS}" in err
     assert "run it for 30 steps or more" in err
 
 

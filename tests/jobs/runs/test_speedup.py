@@ -127,7 +127,7 @@ def test_a_run_that_ended_within_its_warm_up_is_compared_and_said_to_be_short() 
     short = sample(ran(1), lines(1, steps=10))
     assert short.examples_per_second == 1.0
     assert compare([short], {}, {})[0].is_short
-    with pytest.raises(NothingToCompare, match="has told no step"):
+    with pytest.raises(NothingToCompare, match="has reported no step"):
         sample(ran(1), ["[0] no step"])
 
 

@@ -94,7 +94,7 @@ def test_a_job_that_is_not_there_or_failed_already_is_refused_in_a_line(
     """BI-052."""
     code, out, err = slipway(*TRAIN, "--depends-on", "nothing")
     assert (code, out) == (2, "")
-    assert err.startswith("error: --depends-on: no job is called 'nothing'")
+    assert err.startswith("error: --depends-on: no job's name or id is 'nothing'")
     data = submit(DATA, "dl1")
     end(yard_shell, data.job_id)
     code, out, err = slipway(*TRAIN, "--depends-on", data.job_id)
@@ -110,5 +110,5 @@ def test_a_job_of_another_cluster_is_refused_with_where_it_is(yard_shell: Runnin
     deploy_target(yard_shell, "other")
     data = submit(DATA, "other")
     train = Job(name="bert", recipe="bert_pretrain", nodes=2, depends_on=(data.prepared.name,))
-    with pytest.raises(DoesNotFit, match="is a job of 'other', and one on 'dl1' cannot wait for it"):
+    with pytest.raises(DoesNotFit, match="is a job of 'other', but one on 'dl1' cannot wait for it"):
         prepare(train, "dl1")

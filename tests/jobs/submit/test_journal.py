@@ -122,7 +122,7 @@ def test_an_entry_of_a_newer_slipway_is_refused_and_left_as_it_is(journal: Journ
     path = journal.folder / f"{ENTRY.name}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 2, "job_id": ["b0c1"]}))
     before = path.read_bytes()
-    with pytest.raises(NewerRecord, match="has schema 2, and this Slipway reads 1"):
+    with pytest.raises(NewerRecord, match="has schema 2, but this Slipway reads 1"):
         journal.read(ENTRY.name)
     with pytest.raises(NewerRecord, match="has schema 2"):
         journal.write(ENTRY)

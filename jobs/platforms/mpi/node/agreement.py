@@ -28,13 +28,11 @@ def agree(where: NodePaths, hosts: Sequence[str], mpi: str) -> NodeFacts:
     facts, problems = ask_facts(where, hosts, mpi)
     if dead := {host: why for host, why in problems.items() if host not in facts}:
         named = "; ".join(f"host {host} does not answer: {why}" for host, why in dead.items())
-        raise DeadHost(
-            named, hint="it is not used until it answers: end the instance, and its group starts another"
-        )
+        raise DeadHost(named, hint="end the instance, and its group starts another")
     if problems:
         raise UnlikeHosts(
             "; ".join(problems.values()),
-            hint="let the group start its nodes anew from one image; a job that is left: slipway cancel",
+            hint="replace the nodes so that all start from one AMI; to end a leftover job: slipway cancel",
         )
     return facts[hosts[0]]
 

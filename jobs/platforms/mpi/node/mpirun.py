@@ -181,7 +181,7 @@ def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes])
 
 
 def say_dead(dead: Sequence[str], say: Say) -> None:
-    say(f"error: host {', '.join(dead)} does not answer any more; the job ends on all others")
+    say(f"error: host {', '.join(dead)} no longer answers; the job ends on all others")
 
 
 def _end(

@@ -167,7 +167,7 @@ def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
     own = read_instance()
     if members[0].instance_id != own.id:
         raise CannotRun(
-            f"this is {own.id} ({own.address}), and the main node is {members[0].instance_id} "
+            f"this is {own.id} ({own.address}), but the main node is {members[0].instance_id} "
             f"({members[0].name})",
             hint="submit the job again: the main node has changed meanwhile",
         )

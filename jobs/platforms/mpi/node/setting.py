@@ -106,7 +106,7 @@ def read_setup(where: NodePaths) -> Setup:
         record = json.loads(where.setup.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NotANode(
-            f"there is no {where.setup}, so this machine is no node of a cluster",
+            f"there is no {where.setup}, so this machine is not a node of a cluster",
             hint="user data of the launch template writes it: look at /var/log/cloud-init-output.log",
         ) from None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The checks of preflight, one by one: what fails says why and how to mend it; no answer is never an ok."""
+"""The checks of preflight, one by one: what fails says why and how to fix it; no answer is never an ok."""
 
 from __future__ import annotations
 
@@ -89,7 +89,12 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
             "not bootstrapped",
             "cdk bootstrap aws://123456789012/us-east-1",
         ),
-        ("CDK bootstrap", {"bootstrap_version": "5"}, "is version 5; needed is 6", "cdk bootstrap"),
+        (
+            "CDK bootstrap",
+            {"bootstrap_version": "5"},
+            "is version 5, but at least 6 is needed",
+            "cdk bootstrap",
+        ),
         ("CDK bootstrap", {"bootstrap_version": "foreign"}, "is version foreign", "cdk bootstrap"),
         ("machine image", {"parameter": None}, "there is no SSM parameter /slipway", BAKE),
         ("machine image", {"machine_image": None}, "ami-1, which /slipway", BAKE),
@@ -139,7 +144,7 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
         (
             "container image",
             {"image_tag": "def"},
-            "names gaudi:abc, and containers/ here is def",
+            "names gaudi:abc, but containers/ here has the tag def",
             "cdk deploy",
         ),
         (
@@ -164,10 +169,10 @@ def test_what_fails_says_why_and_what_to_do(check: str, facts: dict[str, Any], f
         ({"reservation": replace(RESERVATION, state="expired")}, "is expired"),
         (
             {"reservation": replace(RESERVATION, zone="us-east-1b")},
-            "is in us-east-1b, and the cluster in us-east-1a",
+            "is in us-east-1b, but the cluster is in us-east-1a",
         ),
         ({"reservation": replace(RESERVATION, instance_type="p5.48xlarge")}, "is of p5.48xlarge"),
-        ({"reservation": replace(RESERVATION, total=8)}, "is of 8 instances, and max_nodes is 16"),
+        ({"reservation": replace(RESERVATION, total=8)}, "has 8 instances, but max_nodes is 16"),
     ],
 )
 def test_a_reservation_that_cannot_serve_is_refused(changes: dict[str, Any], found: str) -> None:

@@ -92,7 +92,7 @@ def test_nobody_is_taken_to_have_said_yes(yard_shell: RunningYard, slipway: Slip
 def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
     code, _, err = slipway("empty", "dl2", "--yes")
     assert code == 1
-    assert "no deployed cluster is called 'dl2'" in err
+    assert "no cluster named 'dl2' is deployed" in err
 
 
 def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:

@@ -63,7 +63,7 @@ def test_a_damaged_record_is_told_and_the_others_are_listed(
     assert [target["name"] for target in json.loads(out)] == ["dl1"]
     assert "error: the SSM parameter /slipway/targets/other has schema 0" in err
     assert "hint: deploy the cluster again" in err
-    assert "error: the SSM parameter /slipway/targets/later has schema 99, and this Slipway reads 1" in err
+    assert "error: the SSM parameter /slipway/targets/later has schema 99, but this Slipway reads 1" in err
     assert "hint: a newer Slipway wrote it" in err
 
 

@@ -75,8 +75,8 @@ def test_one_file_gets_its_own_name(bucket: RunningYard, slipway: Slipway, folde
         (["mrpc", "--name", "../jobs/x"], "cannot be part of an S3 address"),
         (["mrpc", "--name", ""], "cannot be part of an S3 address"),
         (["empty"], "empty holds no file"),
-        (["linked"], "to is no regular file"),
-        (["around"], "more is no regular file"),
+        (["linked"], "to is not a regular file"),
+        (["around"], "more is not a regular file"),
     ],
 )
 def test_what_cannot_be_copied_is_refused_in_one_line_and_nothing_is_sent(

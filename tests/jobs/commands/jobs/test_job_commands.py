@@ -229,4 +229,4 @@ def test_a_job_whose_cluster_was_destroyed_is_told_where_it_ran(
 def test_a_job_that_nobody_submitted_is_told_in_a_line(slipway: Slipway, command: str) -> None:
     code, out, err = slipway(command, "gpt2")
     assert (code, out) == (1, "")
-    assert err.startswith("error: no job is called 'gpt2'")
+    assert err.startswith("error: no job's name or id is 'gpt2'")

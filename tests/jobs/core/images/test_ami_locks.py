@@ -89,7 +89,7 @@ def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
 
 def test_a_lock_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:
     assert "trn/lock.toml: is missing" in said(tmp_path)
-    assert "is no TOML" in said(write(tmp_path, "[host"))
+    assert "is not valid TOML" in said(write(tmp_path, "[host"))
 
 
 def test_the_digest_changes_with_every_file_of_the_folder(tmp_path: Path) -> None:

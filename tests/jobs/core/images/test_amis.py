@@ -65,7 +65,7 @@ def test_a_parameter_tells_its_image(other: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schema": 0}, "has schema 0, and this Slipway reads 1"),
+        ({"schema": 0}, "has schema 0, but this Slipway reads 1"),
         ({"region": 7}, "has region = 7, not a text"),
         ({"more": "1"}, "has the unknown field more"),
     ],

@@ -41,7 +41,7 @@ def test_an_image_without_a_lock_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("synapseai: 1.18", "is no TOML"),
+        ("synapseai: 1.18", "is not valid TOML"),
         ("[host]\nsynapseai = 1.10\n", r"\[host\] of"),
         ("host = 1\n", r"\[host\] of"),
     ],

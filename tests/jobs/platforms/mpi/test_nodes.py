@@ -47,7 +47,7 @@ def test_a_node_that_lacks_what_no_waiting_brings_is_told_of_at_once(target: Mpi
     silent = find_members(target.name, target.region)[1].name
     (warning,) = prepare(JOB, target.name).warnings
     assert warning.endswith("submitting refuses")
-    with pytest.raises(NotEnoughNodes, match=rf"{silent}: no torch.*; waiting does not mend that"):
+    with pytest.raises(NotEnoughNodes, match=rf"{silent}: no torch.*; waiting does not fix that"):
         await_nodes(target, 2, lambda _: None, NodeClock(pause=never))
 
 
@@ -63,7 +63,7 @@ def test_a_host_that_failed_is_told_of_at_once_with_what_mends_it(site: Site, ta
 
 
 def test_more_nodes_than_the_group_may_have_are_refused(target: MpiTarget) -> None:
-    with pytest.raises(DoesNotFit, match="may have 4"):
+    with pytest.raises(DoesNotFit, match="has at most 4"):
         await_nodes(target, 5, lambda _: None)
 
 
