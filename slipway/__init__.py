@@ -1,6 +1,7 @@
 """Build and launch training clusters on AWS, and run all of it on one machine first.
 
-From Python: `from slipway import Job, submit`; docs/python.md shows each name. A new one is a row of _HOMES.
+From Python: `from slipway import Job, submit`; docs/python.md shows each name. A new one is a row of _HOMES,
+and an import here for type checkers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from slipway.jobs.core.errors import SlipwayError
     from slipway.jobs.core.job import Job
+    from slipway.jobs.estimate_inputs.asking import estimate
     from slipway.jobs.runs.find import find_run
     from slipway.jobs.submit.submission import prepare, submit
 
@@ -22,11 +24,12 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 _HOMES = {
     "Job": "slipway.jobs.core.job",
     "SlipwayError": "slipway.jobs.core.errors",
+    "estimate": "slipway.jobs.estimate_inputs.asking",
     "find_run": "slipway.jobs.runs.find",
     "prepare": "slipway.jobs.submit.submission",
     "submit": "slipway.jobs.submit.submission",
 }
-__all__ = ["Job", "SlipwayError", "find_run", "prepare", "submit"]
+__all__ = ["Job", "SlipwayError", "estimate", "find_run", "prepare", "submit"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+import slipway
 from tests.jobs.deployed import deploy_target, job_names
 from tests.yard.conftest import RunningYard
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SUBMITTING, DECIDING, LOOKING, ESTIMATING, MISTAKEN = EXAMPLE.findall(PAGE)
 
 
-def test_the_examples_of_the_page_run_and_the_first_is_three_lines(
+def test_the_examples_of_jobs_run_and_the_first_is_three_lines(
     yard_shell: RunningYard,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -24,10 +27,9 @@ def test_the_examples_of_the_page_run_and_the_first_is_three_lines(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     target = deploy_target(yard_shell)
-    submitting, deciding, looking = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(submitting.splitlines()) == 3
-    for example in (submitting, submitting, deciding, looking):
-        exec(example, {})  # noqa: S102 - what a reader would paste
+    assert len(SUBMITTING.splitlines()) == 3
+    for example in (SUBMITTING, SUBMITTING, DECIDING, LOOKING):
+        run(example)
     first, second, decided, looked = capsys.readouterr().out.splitlines()
     assert first == second
     assert len(job_names(yard_shell, target)) == 1
@@ -35,7 +37,40 @@ def test_the_examples_of_the_page_run_and_the_first_is_three_lines(
     assert looked
 
 
-def test_the_package_itself_loads_nothing() -> None:
-    code = "import sys; before = set(sys.modules); import slipway; print(*set(sys.modules) - before)"
+@pytest.mark.parametrize(
+    ("example", "printed"), list(zip((ESTIMATING, MISTAKEN), PRINTED.findall(PAGE), strict=True))
+)
+def test_the_examples_without_a_cluster_print_what_the_page_shows(
+    example: str,
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # no prices or measurements of whoever runs this
+    run(example)
+    assert capsys.readouterr().out == printed
+
+
+def test_the_page_names_all_that_the_package_offers() -> None:
+    assert [name for name in slipway.__all__ if f"`{name}`" not in PAGE] == []
+
+
+def test_the_package_itself_loads_none_of_its_rooms() -> None:
+    assert not [name for name in loaded_by("import slipway") if name.startswith("slipway.")]
+
+
+def test_no_name_of_the_package_loads_boto3_or_torch() -> None:
+    everything = f"from slipway import {', '.join(slipway.__all__)}"
+    assert not loaded_by(everything) & {"boto3", "torch"}
+
+
+def run(example: str) -> None:
+    exec(example, {})  # noqa: S102 - what a reader would paste
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the modules that a new interpreter loads for this code."""
+    code = f"import sys; before = set(sys.modules); {code}; print(*set(sys.modules) - before)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(ran.stdout.split()) <= {"jobs"}
+    return set(ran.stdout.split())

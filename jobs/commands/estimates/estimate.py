@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from slipway.jobs.estimate.estimates import Estimate, PricedHardware
     from slipway.jobs.estimate.work.workloads import Workload
 
-USUAL_SIZES = (1, 2, 4, 8)
 MOST_SIZES = 100
 
 
@@ -152,21 +151,14 @@ def estimates(
 
 def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
     """Estimate each requested size, or each usual size that fits; warn of those that do not."""
-    from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate
+    from slipway.jobs.estimate_inputs.asking import estimate_usual_sizes
     from slipway.jobs.estimate_inputs.own_data import measurements
 
     rows = measurements()
     if nodes is not None:
         return [estimate(workload, place, size, rows) for size in nodes]
-    found, refused = [], []
-    for size in (size for size in USUAL_SIZES if size <= place.most_nodes):
-        try:
-            found.append(estimate(workload, place, size, rows))
-        except CannotEstimate as error:
-            refused.append(error)
-    if not found:
-        raise refused[0]
+    found, refused = estimate_usual_sizes(workload, place, rows)
     for each in refused:
         warn(f"left out: {each.message}; {each.hint}")
     return found

@@ -1,0 +1,54 @@
+"""What `slipway estimate` and Python's `slipway.estimate` share: one job, in one place, at one or more sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import Estimate, Place
+from slipway.jobs.estimate.estimates import estimate as estimate_size
+from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.prices import ON_DEMAND
+from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.estimate_inputs.own_data import measurements, rates
+from slipway.jobs.estimate_inputs.places import find_place
+from slipway.jobs.estimate_inputs.workloads import workload_of
+
+USUAL_SIZES = (1, 2, 4, 8)
+
+
+def estimate(
+    recipe: str,
+    *,
+    on: str,
+    nodes: int | Sequence[int] | None = None,
+    settings: Mapping[str, str] | None = None,
+    term: str = ON_DEMAND,
+) -> tuple[Estimate, ...]:
+    """Estimate a recipe, or a model by name, on a cluster or an instance type: one row for each size.
+
+    A size in `nodes` that cannot work is refused with the nearest that does. Without `nodes`, the rows are
+    those of 1, 2, 4 and 8 nodes that work.
+    """
+    workload = workload_of(recipe, settings or {})
+    place = find_place(on, rates(), region=None, term=term)
+    known = measurements()
+    if nodes is None:
+        return tuple(estimate_usual_sizes(workload, place, known)[0])
+    sizes = (nodes,) if isinstance(nodes, int) else sorted(set(nodes))
+    return tuple(estimate_size(workload, place, size, known) for size in sizes)
+
+
+def estimate_usual_sizes(
+    workload: Workload, place: Place, known: Sequence[Measurement]
+) -> tuple[list[Estimate], list[CannotEstimate]]:
+    """Return the usual sizes that work, and why each of the others does not; refuse if none works."""
+    found, refused = [], []
+    for size in (size for size in USUAL_SIZES if size <= place.most_nodes):
+        try:
+            found.append(estimate_size(workload, place, size, known))
+        except CannotEstimate as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found, refused
