@@ -1,4 +1,4 @@
-"""What `slipway estimate` and Python's `slipway.estimate` share: one job, in one place, at one or more sizes."""
+"""What `slipway estimate` and `slipway.estimate` share: one job, in one place, at one or more sizes."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def estimates(
 
 
 def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
-    """Estimate each requested size, or each usual size that fits; warn of those that do not."""
+    """Estimate the sizes that were asked for, or the usual ones that work, and say what is left out."""
     from slipway.jobs.estimate.estimates import estimate
     from slipway.jobs.estimate_inputs.asking import estimate_usual_sizes
     from slipway.jobs.estimate_inputs.own_data import measurements
