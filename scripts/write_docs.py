@@ -1,6 +1,6 @@
-"""Write the files that are generated: the pages of docs/, and the bands of the estimate.
+"""Write the files that are generated: pages of docs/, its picture, and the bands of the estimate.
 
-A page is a function and one line of PAGES; data that code makes of other data is one line of DATA.
+A page is a function and one line of PAGES; what begins with no preface, such as data, is one line of DATA.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from scripts.architecture_picture import architecture_picture
 from scripts.estimate_page import estimate_page
 from scripts.list_pages import bad_inputs_page, faults_page
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
@@ -67,6 +68,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/instances.md": instances_page,
 }
 DATA: dict[str, Callable[[], str]] = {
+    "docs/architecture.svg": architecture_picture,
     "jobs/estimate/evidence/bands.csv": lambda: encode_bands(bands_of(list(trials()))),
 }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
+from scripts.architecture_picture import BOXES
 from scripts.write_docs import COMMAND, stale_files
 from slipway.jobs.commands.cli import COMMANDS, PROGRAM, cli
 from tests.architecture.tracked import ROOT, paths
@@ -22,6 +23,8 @@ LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # One command of a line: it begins the line, or follows a prompt, an operator, a setting or an opening "$(".
 SLIPWAY = re.compile(rf"(?:^|[|;&(]|\b\w+=\S+ )\s*(?:\$ )?{PROGRAM} ([^|;&)\n<>]*)")
+# A file or folder of ours that a page names as code.
+OURS = re.compile(r"^(?:slipway|infra|jobs|containers|yard|docs|tests)/[\w./-]*$")
 SCRIPT = re.compile(r"(?<![\w./-])((?:scripts|\.ci)/[\w./-]*\w)")
 
 Parse = Callable[[list[str]], None]
@@ -73,6 +76,22 @@ def test_every_command_in_the_docs_is_one_that_the_command_line_takes(path: str,
 def test_every_script_in_the_docs_exists(path: str) -> None:
     missing = [name for name in SCRIPT.findall(page(path)) if not (ROOT / name).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_file_and_folder_that_a_page_names_is_there(path: str) -> None:
+    named = [code for code in INLINE.findall(CODE_BLOCK.sub("", page(path))) if OURS.match(code)]
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_folder_of_the_picture_is_there() -> None:
+    assert [box.folder for box in BOXES if not (ROOT / box.folder).is_dir()] == []
+
+
+def test_the_index_of_the_docs_names_every_page() -> None:
+    index = page("docs/README.md")
+    pages = [name.removeprefix("docs/") for name in PAGES if name.startswith("docs/")]
+    assert [name for name in pages if name != "README.md" and f"]({name})" not in index] == []
 
 
 @pytest.mark.parametrize("path", PAGES)
