@@ -1,4 +1,4 @@
-"""README is true: its numbers are those of the code, and its commands come in an order that can work."""
+"""README, the roads and the costs are true: their numbers are the code's, their commands work in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from slipway.jobs.estimate_inputs.places import declared_places
 from tests.architecture.tracked import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-WORDS = " ".join(README.split())
+COSTS = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+MOST_LINES = 130
 HOURS_A_MONTH = 730
 # The machine image that each cluster's nodes start from.
 AMIS = {"dl1": "gaudi-ecs", "c6i": "cpu-mpi"}
@@ -30,8 +31,20 @@ def nothing_of_my_own(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def road(cluster: str) -> str:
+    return (ROOT / "docs" / "roads" / f"{cluster}.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= MOST_LINES
+
+
 def test_the_estimate_is_what_the_command_prints() -> None:
-    command, shown = re.findall(r"^\$ slipway (estimate .*)\n((?:.+\n)*?)```", README, re.MULTILINE)[0]
+    command, shown = re.findall(r"^\$ slipway (estimate .*)\n((?:.+\n)*?)```", COSTS, re.MULTILINE)[0]
     assert CliRunner().invoke(cli, command.split()).stdout == shown
 
 
@@ -39,20 +52,20 @@ def test_the_estimate_is_what_the_command_prints() -> None:
 def test_the_bands_are_those_that_the_estimate_prints(word: str) -> None:
     band = find_band(word, "cuda").within
     assert band is not None
-    assert f"± {band * 100:.0f} %" in WORDS
+    assert f"± {band * 100:.0f} %" in words(COSTS)
 
 
 def test_the_worst_band_is_told() -> None:
     worst = find_band("calibrated", "gaudi").within
     assert worst is not None
-    assert f"was off by up to {worst * 100:.0f} %" in WORDS
+    assert f"was off by up to {worst * 100:.0f} %" in words(COSTS)
 
 
 @pytest.mark.parametrize(("families", "within"), [(("dl1/", "trn1/"), 5), (("c6i/",), 11)])
 def test_the_article_s_tables_are_as_near_as_it_says(families: tuple[str, ...], within: int) -> None:
     errors = [abs(each.error) for each in trials() if each.table.startswith(families)]
     assert within - 1 < max(errors) * 100 <= within
-    assert f"within {within} % for" in WORDS
+    assert f"within {within} % for" in words(COSTS)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: cluster.name)
@@ -62,11 +75,8 @@ def test_a_machine_image_is_baked_after_its_bakery_and_before_its_cluster_is_dep
     name = str(getattr(cluster, "name"))  # noqa: B009 - the kinds of clusters share no type here
     ami = AMIS[name]
     assert ami in {image.name for image in MACHINE_IMAGES}
-    section = next(
-        part for part in re.split(r"^### ", README, flags=re.MULTILINE) if f"slipway bake {ami}" in part
-    )
     order = (f"cdk deploy {bakery_stack_name(ami)}", f"slipway bake {ami} --wait", f"cdk deploy {name}")
-    places = [re.search(rf"^(?:.*&& )?{re.escape(line)}\b(?!-)", section, re.MULTILINE) for line in order]
+    places = [re.search(rf"^(?:.*&& )?{re.escape(line)}\b(?!-)", road(name), re.MULTILINE) for line in order]
     assert all(places), order
     starts = [place.end() for place in places if place]
     assert starts == sorted(starts)
@@ -78,13 +88,13 @@ def test_what_clusters_cost_at_most_and_while_idle_is_told() -> None:
     for place in declared_places(rates(), region=None, term="on-demand"):
         price = instance_type(place.instance.name).price
         assert price is not None
-        assert f"{price.usd_per_hour * place.most_nodes:.2f} USD an hour" in WORDS
+        assert f"{price.usd_per_hour * place.most_nodes:.2f} USD an hour" in words(README)
         idle = place.overheads.interface_endpoints * fee * HOURS_A_MONTH
-        assert re.search(rf"\b{idle:.0f}\b(?: USD a month)? \({place.name}\)", WORDS)
+        assert re.search(rf"\b{idle:.0f}\b(?: USD a month)? \({place.name}\)", words(README))
 
 
 def test_what_does_not_work_on_aws_stands_where_a_reader_looks_for_it() -> None:
-    limits = WORDS.partition("## What it is not")[2]
+    limits = words(README).partition("## What it is not")[2]
     for told in (
         "burn money silently",
         "RUNNABLE",
@@ -93,7 +103,7 @@ def test_what_does_not_work_on_aws_stands_where_a_reader_looks_for_it() -> None:
         "stays RUNNABLE",
     ):
         assert told in limits
-    assert "Do not run them on AWS yet" in WORDS
+    assert "Do not deploy it to AWS yet" in words(road("dl1"))
 
 
 def test_nothing_promises_what_was_found_untrue() -> None:
@@ -103,4 +113,5 @@ def test_nothing_promises_what_was_found_untrue() -> None:
         "each with its fix",
         "only their role can read",
     ):
-        assert untrue not in WORDS
+        for page in (README, COSTS, road("dl1"), road("c6i")):
+            assert untrue not in words(page)

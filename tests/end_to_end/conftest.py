@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Shell:
     """Runs commands as a user would after `eval "$(slipway yard env)"`."""
 
     environment: Mapping[str, str]
+    printed: Mapping[str, str] = field(default_factory=dict)  # by the commands that made it ready
 
     def run(self, *command: str) -> Finished:
         done = subprocess.run(
@@ -74,11 +75,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     home = tmp_path_factory.mktemp("yard")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     plain = Shell(environment={**os.environ, "PATH": path, "SLIPWAY_YARD_HOME": str(home)})
-    plain.must("slipway", "yard", "up")
+    up = plain.must("slipway", "yard", "up")
     try:
         exported = plain.must("bash", "-c", 'eval "$(slipway yard env)" && env -0').split("\0")
         ready = Shell(environment=dict(entry.split("=", 1) for entry in exported if "=" in entry))
-        ready.must("cdk", "bootstrap", "--app", "", f"aws://123456789012/{REGION}")
-        yield ready
+        bootstrap = ready.must("cdk", "bootstrap", "--app", "", f"aws://123456789012/{REGION}")
+        yield replace(ready, printed={"slipway yard up": up, "cdk bootstrap": bootstrap})
     finally:
         plain.must("slipway", "yard", "down")

@@ -1,0 +1,60 @@
+"""README's session: what it says was typed and printed, in a form that can be compared with a real run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.architecture.tracked import ROOT
+
+_SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What differs from run to run: addresses, ids, times, rates and what a training reaches.
+_VARYING = (
+    (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
+    (re.compile(r"\bip-[\d-]+"), "HOST"),
+    (re.compile(r"-[0-9a-f]{12}\b"), "-ID"),
+    (re.compile(r"\d+:\d\d:\d\d"), "TIME"),
+    (re.compile(r"(\bstep|loss|lr|\|g\|) [\d./e-]+"), r"\1 N"),
+    (re.compile(r"[\d.]+ (sequences/s|MB/s|s$)"), r"N \1"),
+    (re.compile(r" \(no changes\)$"), ""),  # another test deployed it before
+    (re.compile(r"\s+"), " "),  # columns are as wide as their widest row
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """One command of the session, and the lines that README shows of what it prints."""
+
+    command: str
+    lines: tuple[str, ...]
+
+
+def session() -> tuple[Typed, ...]:
+    """Return README's session, command by command."""
+    (block,) = _SESSION.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    return tuple(_typed(part) for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])
+
+
+def shown_after(start: str) -> tuple[str, ...]:
+    """Return the lines that README shows of the one command that begins with these words."""
+    (found,) = [typed for typed in session() if typed.command.startswith(start)]
+    return found.lines
+
+
+def never_printed(shown: Sequence[str], text: str) -> list[str]:
+    """Return the lines of README that a real output lacks. A job and its nodes print in any order."""
+    printed = {normalised(line) for line in text.splitlines()}
+    return [line for line in shown if normalised(line) not in printed]
+
+
+def normalised(line: str) -> str:
+    """Return a line without what differs from run to run."""
+    for varying, constant in _VARYING:
+        line = varying.sub(constant, line.strip())
+    return line
+
+
+def _typed(part: str) -> Typed:
+    command, *lines = part.splitlines()
+    return Typed(command=command, lines=tuple(lines))

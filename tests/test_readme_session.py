@@ -1,0 +1,44 @@
+"""README's session can be compared with a real run: what differs from run to run counts for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.readme_session import never_printed, session
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("the yard is up at http://127.0.0.1:5566", "the yard is up at http://127.0.0.1:6502"),
+        (
+            "[0] step 20/240  loss 8.0448  lr 0.0008  |g| 1.79  49.7 sequences/s  0:02:21 left",
+            "[0] step 9/120  loss 6.6  lr 4.63e-06  |g| 1  1097.9 sequences/s  0:00:00 left",
+        ),
+        ("[0] saved step 20 in 0.1 s", "[0] saved step 40 in 12.0 s"),
+        ("bert_pretrain-953465e36837: succeeded", "bert_pretrain-000000000000: succeeded"),
+        ("state    starting", "state                      starting"),
+        ("✅  dl1", " ✅  dl1 (no changes)"),
+    ],
+)
+def test_times_ids_rates_and_columns_may_differ(shown: str, printed: str) -> None:
+    assert never_printed([shown], f"before\n{printed}\nafter") == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("prepare_bert-18581b3af377: succeeded", "prepare_bert-18581b3af377: failed"),
+        ("costs at most  3775.4 USD", "costs at most  12.0 USD"),
+        ("✅  dl1: destroyed", "❌  dl1: destroyed"),
+    ],
+)
+def test_everything_else_must_be_the_same(shown: str, printed: str) -> None:
+    assert never_printed([shown], printed) == [shown]
+
+
+def test_the_session_has_every_command_with_its_lines() -> None:
+    commands = [typed.command for typed in session()]
+    assert commands[0] == "slipway yard up"
+    assert commands[-1].startswith("cdk destroy")
+    assert [typed.command for typed in session() if not typed.lines and "eval" not in typed.command] == []
