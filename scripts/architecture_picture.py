@@ -45,7 +45,7 @@ _STYLE = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A room of the house, or a shelf in one."""
+    """Shows a room of the house, or a shelf in one."""
 
     x: int
     y: int
@@ -69,7 +69,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """Whose machine it is that the boxes in it run on."""
+    """Frames the boxes that run on the same machines."""
 
     x: int
     y: int

@@ -24,7 +24,7 @@ _VARYING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """One command of the session, and the lines that README shows of what it prints."""
+    """Holds a command of the session, and the lines that README shows of what it prints."""
 
     command: str
     lines: tuple[str, ...]
