@@ -1,7 +1,7 @@
 """Make a checkout ready to work: `python3 scripts/set_up.py [GROUP …]`. Standard library only.
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
-run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training), or `machine`:
+run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training, compare), or `machine`:
 the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those not installed.
 """
 
@@ -30,7 +30,7 @@ GROUPS = {
     "sagemaker": "the SageMaker SDK (about 300 MB)",
     "deepspeed": "DeepSpeed",
     "training": "what the training recipes need beside torch",
-    "compare": "transformers, which the benchmarks run beside ours",
+    "compare": "transformers, safetensors and TensorBoard, which tests and benchmarks compare ours with",
 }
 MACHINE = "machine"
 # What the yard and its tests run for real: Debian's package, and a program that tells that it is there.
