@@ -1,4 +1,4 @@
-"""Every yard that a test starts ends with the process of that test, and the summary counts skips by reason."""
+"""A yard that a test starts ends with the process of that test; the summary counts skips by reason."""
 
 from __future__ import annotations
 
