@@ -15,10 +15,11 @@ _BAD_INPUTS = """\
 # Bad inputs
 
 What people may get wrong, and how Slipway is to react. Code and tests cite a row by its number, such as
-BI-052. The list is a goal: a row is met where a test names it. Numbers that are missing have no row.
+BI-052. The list is a goal: a row is met where a test holds it. A test file stands without a test's name
+where it runs the row's inputs as parameters. Numbers that are missing have no row.
 
-| Number | Where | Input | Expected reaction |
-|---|---|---|---|
+| Number | Where | Input | Expected reaction | Held by |
+|---|---|---|---|---|
 """
 _FAULTS = """\
 # Faults
@@ -32,7 +33,7 @@ such as F15. The list is a goal: a row is met where a test names it. Slurm's roa
 
 
 def bad_inputs_page() -> str:
-    return _BAD_INPUTS + "".join(_lines("bad-inputs.csv", ("id", "where", "input", "expected")))
+    return _BAD_INPUTS + "".join(_lines("bad-inputs.csv", ("id", "where", "input", "expected", "held_by")))
 
 
 def faults_page() -> str:

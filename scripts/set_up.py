@@ -1,8 +1,8 @@
 """Make a checkout ready to work: `python3 scripts/set_up.py [GROUP …]`. Standard library only.
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
-run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training, compare), or `machine`:
-the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those not installed.
+run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training, compare), or
+`machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those not installed.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.

@@ -1,8 +1,15 @@
-"""A code that points to a list, such as BI-052 or F15, points to a row that a reader finds in docs/."""
+"""A code that points to a list, such as BI-052 or F15, points to a row that a reader finds in docs/.
+
+A row of docs/lists/bad-inputs.csv says in `held_by` which tests hold it (`file::test`, or only the file where
+it runs the row's inputs as parameters), or `nothing: ` and the reason.
+"""
 
 from __future__ import annotations
 
+import ast
+import csv
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -26,3 +33,41 @@ def test_every_code_that_is_cited_has_its_row(page: str) -> None:
     }
     assert len(cited) > 5
     assert not {(code, path) for code, path in cited if code not in rows}
+
+
+def holders() -> Iterator[tuple[str, str]]:
+    """Yield the number of each bad input with each test that holds it, or with why none does."""
+    for row in csv.DictReader(tracked.text("docs/lists/bad-inputs.csv").splitlines()):
+        held_by = row["held_by"]
+        yield from ((row["id"], one) for one in ([held_by] if is_unheld(held_by) else held_by.split("; ")))
+
+
+def is_unheld(holder: str) -> bool:
+    return holder.startswith("nothing: ")
+
+
+@pytest.mark.parametrize(("number", "holder"), [each for each in holders() if not is_unheld(each[1])])
+def test_the_test_that_holds_a_bad_input_is_there(number: str, holder: str) -> None:
+    path, _, name = holder.partition("::")
+    assert path in tracked.paths(".py")
+    if name:
+        assert name in {
+            node.name for node in ast.walk(tracked.syntax(path)) if isinstance(node, ast.FunctionDef)
+        }
+    else:
+        assert number in tracked.text(path)
+
+
+def test_a_bad_input_that_a_test_names_is_held_by_it() -> None:
+    listed = {(number, holder.partition("::")[0]) for number, holder in holders()}
+    named = {
+        (number, path)
+        for path in tracked.paths(".py")
+        if path.startswith("tests/") and not path.startswith("tests/architecture/")
+        for number in PAGES["docs/bad-inputs.md"].findall(tracked.text(path))
+    }
+    assert not named - listed, "name the test in the held_by column of docs/lists/bad-inputs.csv"
+
+
+def test_a_bad_input_that_nothing_holds_says_why() -> None:
+    assert not [number for number, holder in holders() if not holder.removeprefix("nothing: ").strip()]
