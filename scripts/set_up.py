@@ -2,7 +2,8 @@
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
 run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training, compare), or
-`machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those not installed.
+`machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those that are not
+installed.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.
