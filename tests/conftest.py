@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -12,11 +13,24 @@ from slipway.yard.lifetime import OWNER_VARIABLE
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
 
+# Set-up installs what tests import: without it they would promise nothing.
+MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = terminal.getreports("skipped") if terminal else []  # there is none in a worker
+    if session.exitstatus == pytest.ExitCode.OK and any(map(is_for_missing_package, skipped)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # the outermost, so that only pytest's closing line comes later
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     yield
-    terminalreporter.line(count_skips(terminalreporter.getreports("skipped")))
+    skipped = terminalreporter.getreports("skipped")
+    if any(map(is_for_missing_package, skipped)):
+        terminalreporter.line("error: tests lack a package; install all of them: scripts/test --collect-only")
+    terminalreporter.line(count_skips(skipped))
 
 
 def count_skips(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> str:
@@ -33,3 +47,7 @@ def reason_of_skip(report: pytest.TestReport | pytest.CollectReport) -> str:
     if isinstance(report.longrepr, tuple):  # path, line, and "Skipped: " with the reason
         return report.longrepr[2].removeprefix("Skipped: ")
     return str(report.longrepr)
+
+
+def is_for_missing_package(report: pytest.TestReport | pytest.CollectReport) -> bool:
+    return bool(MISSING_PACKAGE.search(reason_of_skip(report)))

@@ -20,15 +20,24 @@ def test_that_passes(): pass
 """
 
 
+def run(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (folder / "test_them.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def test_the_line_above_the_last_one_counts_skips_by_reason(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    (tmp_path / "test_them.py").write_text(TESTS)
-    said = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    done = run(tmp_path, TESTS)
+    said = done.stdout.splitlines()
+    assert done.returncode == 0
     assert said[-2] == "skips by reason: 2 × only root may do it; 1 × no namespaces"
     assert said[-1].startswith("1 passed, 3 skipped in ")
+
+
+def test_a_package_that_is_missing_is_no_reason_to_skip(tmp_path: Path) -> None:
+    done = run(tmp_path, f"{TESTS}\ndef test_of_package(): pytest.importorskip('no_such_package')\n")
+    said = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert said[-3] == "error: tests lack a package; install all of them: scripts/test --collect-only"
+    assert "could not import 'no_such_package'" in said[-2]
