@@ -8,8 +8,6 @@ import yaml
 
 from tests.architecture import tracked
 
-PACKAGES = ("containers", "infra", "jobs")
-
 
 def test_the_licence_is_apache_s_and_the_package_says_so() -> None:
     assert "Copyright 2026 The Slipway authors" in tracked.text("LICENSE")
@@ -18,8 +16,8 @@ def test_the_licence_is_apache_s_and_the_package_says_so() -> None:
     assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
 
 
-def test_every_package_tells_type_checkers_that_it_is_typed() -> None:
-    assert not [name for name in PACKAGES if f"{name}/py.typed" not in tracked.paths("py.typed")]
+def test_the_one_package_tells_type_checkers_that_it_is_typed() -> None:
+    assert "slipway/py.typed" in tracked.paths("py.typed")
     data = tomllib.loads(tracked.text("pyproject.toml"))["tool"]["setuptools"]["package-data"]
     assert "py.typed" in data["*"]
 
