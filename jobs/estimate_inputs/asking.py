@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.estimates import Estimate, Place
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.estimates import estimate as estimate_size
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.prices import ON_DEMAND
@@ -40,7 +40,7 @@ def estimate(
 
 
 def estimate_usual_sizes(
-    workload: Workload, place: Place, known: Sequence[Measurement]
+    workload: Workload, place: PricedHardware, known: Sequence[Measurement]
 ) -> tuple[list[Estimate], list[CannotEstimate]]:
     """Return the usual sizes that work, and why each of the others does not; refuse if none works."""
     found, refused = [], []

@@ -29,7 +29,7 @@ OWN = {"tmp": "1777", "var/tmp": "1777", "run": "755"}  # empty at boot
 _DISKS = ("sys/block", "sys/class/block", "sys/dev/block")
 _COPIED = ("etc",)
 _EMPTY = ("root", "home", "opt", "srv", "mnt", "var/log", "var/lib", "var/spool", "var/tmp")
-_PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
+PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def enter(plan: Plan) -> None:
@@ -62,7 +62,7 @@ def _copied(base: Path, _plan: Plan) -> Path:
     for name in _EMPTY:
         (root / name).mkdir(parents=True, exist_ok=True)
     kernel.mount(str(root), root, flags=kernel.BIND)  # pivot_root wants a mount
-    for name in _PROGRAMS:
+    for name in PROGRAMS:
         _take_programs(base, Path("/", name), root / name)
     for name in _COPIED:
         with contextlib.suppress(shutil.Error):  # of what only root may read

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.yard import state
+from slipway.yard.machines.hosts.inside.tree import PROGRAMS
 from slipway.yard.machines.hosts.planning.boot import VENV
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
@@ -52,7 +53,8 @@ def plan(tier: Tier) -> dict[str, Any]:
     """The part of a host's plan that is about its files."""
     is_overlay = tier.name == "root"
     homes = home.plan(needed(), state.home())
-    bound = [path for path in needed() if not is_overlay or _is_apart(Path(path))]
+    is_there = _is_in_overlay if is_overlay else _is_program
+    bound = [path for path in needed() if not is_there(Path(path))]
     return {
         "mend": INSTALL,
         "tree": "overlay" if is_overlay else "copied",
@@ -80,11 +82,20 @@ def plan(tier: Tier) -> dict[str, Any]:
     }
 
 
-def _is_apart(path: Path) -> bool:
-    """Return True if an overlay would hide the path: it is on another file system, or a host has its own."""
+def _is_in_overlay(path: Path) -> bool:
+    """Return False where an overlay would hide the path: it is on another file system, or a host has its own."""
     if any(Path(hidden) in path.parents for hidden in _HIDDEN):
-        return True
-    return any(os.path.ismount(each) for each in (path, *path.parents[:-1]))
+        return False
+    return not any(os.path.ismount(each) for each in (path, *path.parents[:-1]))
+
+
+def _is_program(path: Path) -> bool:
+    """Return True where an ordinary user's host has the path already and may write: a mount would end that."""
+    for folder in (Path("/", name) for name in PROGRAMS):
+        if folder in (path, *path.parents):
+            between = [each for each in (path, *path.parents) if folder in each.parents]
+            return not any(map(os.path.ismount, between))
+    return False
 
 
 def _on_the_way() -> Iterator[Path]:
