@@ -83,14 +83,14 @@ def plan(tier: Tier) -> dict[str, Any]:
 
 
 def _is_in_overlay(path: Path) -> bool:
-    """Return False where an overlay would hide the path: it is on another file system, or a host has its own."""
+    """Return False where an overlay would hide the path: on another file system, or a host's own folder."""
     if any(Path(hidden) in path.parents for hidden in _HIDDEN):
         return False
     return not any(os.path.ismount(each) for each in (path, *path.parents[:-1]))
 
 
 def _is_program(path: Path) -> bool:
-    """Return True where an ordinary user's host has the path already and may write: a mount would end that."""
+    """Return True where an ordinary user's host has the path already, writable: a mount would end that."""
     for folder in (Path("/", name) for name in PROGRAMS):
         if folder in (path, *path.parents):
             between = [each for each in (path, *path.parents) if folder in each.parents]
