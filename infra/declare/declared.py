@@ -67,5 +67,5 @@ def _misspelt(message: str) -> Problem:
     kind = next((each for each in kinds if each.__name__ == entry), Cluster)
     unknown = re.search(r"unexpected keyword argument '(\w+)'", said)
     hint = nearest(unknown[1], tuple(field_types(kind))) if unknown else "add it to the entry"
-    said = f"'{unknown[1]}' is no setting" if unknown else said or message
+    said = f"'{unknown[1]}' is not a setting" if unknown else said or message
     return Problem(where="infra/clusters.py", message=said, hint=hint)

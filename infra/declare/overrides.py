@@ -59,7 +59,7 @@ def _take(
 def _note(changes: dict[str, object], setting: str, value: object, kind: type[Cluster]) -> None:
     name, _, tag = setting.partition(".")
     if name not in field_types(kind):
-        raise WrongValue("is no setting", nearest(name, _settings(kind)))
+        raise WrongValue("is not a setting", nearest(name, _settings(kind)))
     if name == "name":
         raise WrongValue("cannot be overridden", "a cluster's name is changed in infra/clusters.py only")
     if not tag:

@@ -68,6 +68,6 @@ def _shared_names(clusters: Sequence[Cluster]) -> Iterator[Problem]:
         if count > 1:
             yield Problem(
                 where=_heading(next(cluster for cluster in clusters if str(cluster.name) == name)),
-                message=f"is the name of {count} clusters; every cluster has its own",
+                message=f"is the name of {count} clusters; cluster names must be unique",
                 hint="rename one in infra/clusters.py",
             )

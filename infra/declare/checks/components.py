@@ -69,7 +69,7 @@ def mistakes(name: str, text: str, document: Document) -> Iterator[str]:
     if len(text) > LONGEST:
         yield f"has {len(text)} characters; Image Builder takes {LONGEST} in a component: split it"
     if document.get("name") != name or document.get("schemaVersion") != 1.0:
-        yield f"has to say name: {name} and schemaVersion: 1.0"
+        yield f"must say name: {name} and schemaVersion: 1.0"
     for unknown in sorted(document.keys() - _DOCUMENT):
         yield f"has the unknown {unknown}; known are {', '.join(sorted(_DOCUMENT))}"
     yield from _wrong_phases(document)
@@ -86,12 +86,12 @@ def _wrong_phases(document: Document) -> Iterator[str]:
         yield f"has the phases {found}; they are build, validate and test, in that order and once each"
     for needed in ("build", "test"):
         if needed not in found:
-            yield f"has no {needed} phase: what it builds, and what proves it"
+            yield f"has no {needed} phase; every component builds something and tests it"
     names = [step.get("name") for _, step in steps_of(document)]
     for phase in document.get("phases", ()):
         steps = [step.get("name") for step in phase.get("steps", ())]
         if len(steps) != len(set(steps)):
-            yield f"has a step's name twice in {phase.get('name')}"
+            yield f"has two steps of one name in {phase.get('name')}"
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield f"has the step {name!r}; a step's name is letters and digits that begin with a capital"
@@ -129,7 +129,7 @@ def _wrong_shell(step: Step) -> Iterator[str]:
         yield f"has {len(commands)} commands; write one, of many lines"
     for command in commands:
         if not command.startswith(_FIRST_LINE):
-            yield "has to begin with set -euo pipefail, or a failure in its middle goes unseen"
+            yield "must begin with set -euo pipefail, or a failure in the middle goes unseen"
         if _FETCHES.search(command):
             yield "fetches with curl or wget; use WebDownload, whose checksum is seen here"
 

@@ -51,7 +51,8 @@ def lock_of_this_checkout(image: MachineImage) -> Iterator[Problem]:
     known = machine_image_names(CONTAINERS)
     if image.name not in known:
         message = (
-            f"is {shown(image.name)}, which is no folder of containers/images with a lock and no Dockerfile"
+            f"is {shown(image.name)}, which is not a folder of containers/images with a lock and no "
+            "Dockerfile"
         )
         yield Problem(where="name", message=message, hint=nearest(image.name, known))
         return
@@ -75,7 +76,7 @@ def components_that_fit(image: MachineImage) -> Iterator[Problem]:
     known = component_names()
     for name, count in Counter(image.components).items():
         if name not in known:
-            message = f"has {shown(name)}, which is no file of infra/components"
+            message = f"has {shown(name)}, which is not a file of infra/components"
             yield Problem(where="components", message=message, hint=nearest(name, known))
         elif count > 1:
             yield Problem(where="components", message=f"has {name} {count} times", hint="each runs once")
@@ -92,7 +93,7 @@ def _told(image: MachineImage, names: Sequence[str]) -> Iterator[Problem]:
         message = f"has no value for {parameter}, which infra/components/{asked[parameter]}.yaml asks for"
         yield Problem(where=where, message=message, hint="write it under the path that the name says")
     for parameter in sorted(locked - asked.keys()):
-        message = f"locks {parameter}, and no component of {image.name} asks for it"
+        message = f"locks {parameter}, but no component of {image.name} asks for it"
         yield Problem(where=where, message=message, hint="take it out, or add the component that installs it")
 
 
@@ -106,7 +107,7 @@ def zone_of_region(image: MachineImage) -> Iterator[Problem]:
 def one_architecture(image: MachineImage) -> Iterator[Problem]:
     built, runs = instance_type(image.instance_type), instance_type(image.runs_on)
     if built.architecture != runs.architecture:
-        message = f"is {built.name}, {built.architecture}, and {runs.name} is {runs.architecture}"
+        message = f"is {built.name} ({built.architecture}), but {runs.name} is {runs.architecture}"
         yield Problem(
             where="instance_type", message=message, hint="build on the architecture that it runs on"
         )
@@ -122,7 +123,7 @@ def parent_that_stays(image: MachineImage) -> Iterator[Problem]:
             hint="name an AMI id or a parameter of one release, or say why in parent_moves_because",
         )
     if not moving and image.parent_moves_because is not None:
-        message = "says why the parent may move, and the parent stays"
+        message = "says why the parent may move, but this parent does not move"
         yield Problem(where="parent_moves_because", message=message, hint="leave it out")
 
 
@@ -140,7 +141,7 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
 def _shared_names(images: Sequence[MachineImage]) -> Iterator[Problem]:
     for name, count in Counter(str(image.name) for image in images).items():
         if count > 1:
-            message = f"is the name of {count}; every machine image has its own"
+            message = f"is the name of {count} machine images; their names must be unique"
             yield Problem(where=f"machine image {shown(name)}", message=message, hint="rename one")
 
 

@@ -29,7 +29,7 @@ def ssh_from_named_networks(cluster: Cluster) -> Iterator[Problem]:
     if addresses > 2 ** (32 - _WIDEST_PREFIX):
         yield Problem(
             where="ssh_cidrs",
-            message=f"opens port 22 to {addresses} addresses; allowed are as many as a /{_WIDEST_PREFIX} has",
+            message=f"opens port 22 to {addresses} addresses; the most allowed is a /{_WIDEST_PREFIX}",
             hint=_SESSION_MANAGER,
         )
 
@@ -42,7 +42,7 @@ def no_accelerators(cluster: Cluster) -> Iterator[Problem]:
     if accelerator is not None:
         yield Problem(
             where="instance_type",
-            message=f"is {cluster.instance_type}, and machines of this kind drive no {accelerator.name}",
+            message=f"is {cluster.instance_type}, but an MPI cluster cannot use its {accelerator.name}",
             hint="use a type without accelerators such as c6i.32xlarge, or a BatchCluster",
         )
 
@@ -52,7 +52,7 @@ def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
     if cluster.market is Market.SPOT and cluster.file_system is FileSystem.NONE:
         yield Problem(
             where="market",
-            message="is spot, and without a file system checkpoints are lost with their machine",
+            message="is spot, but without a file system checkpoints are lost with their node",
             hint="use FileSystem.EFS, or Market.ON_DEMAND",
         )
 
@@ -62,7 +62,7 @@ def no_capacity_block(cluster: Cluster) -> Iterator[Problem]:
     if cluster.market is Market.CAPACITY_BLOCK:
         yield Problem(
             where="market",
-            message="is capacity-block, and AWS sells these for types with accelerators only",
+            message="is capacity-block, but AWS sells these only for types with accelerators",
             hint="use Market.TARGETED_RESERVATION with a reservation_id, or Market.ON_DEMAND",
         )
 
@@ -74,7 +74,11 @@ def times_of_the_clock(cluster: Cluster) -> Iterator[Problem]:
             wrong = [number for number in re.findall(r"\d+", field) if not low <= int(number) <= high]
             if wrong:
                 message = f"is {shown(text)}, where {wrong[0]} is not from {low} to {high}"
-                yield Problem(where=where, message=message, hint="minute hour day month weekday")
+                yield Problem(
+                    where=where,
+                    message=message,
+                    hint="write minute hour day month weekday, such as 0 8 * * MON-FRI",
+                )
     if cluster.start_at is None and cluster.stop_at is None and cluster.time_zone != "Etc/UTC":
         yield Problem(
             where="time_zone",

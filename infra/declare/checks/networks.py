@@ -32,7 +32,7 @@ def vpc_cidr(cluster: Cluster) -> Iterator[Problem]:
     if network.overlaps(_DOCKER_BRIDGE) and network.prefixlen >= 16:
         yield Problem(
             where=where,
-            message=f"is {network}, and Docker's bridge on every node is {_DOCKER_BRIDGE}",
+            message=f"is {network}, which overlaps Docker's bridge on every node, {_DOCKER_BRIDGE}",
             hint="choose another range, or containers cannot reach the hosts in it",
         )
 
@@ -47,7 +47,7 @@ def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
             yield Problem(
                 where="vpc_cidr",
                 message=f"is {own} and overlaps the peer network {other}",
-                hint="networks that are peered need ranges apart: change one of them",
+                hint="peered networks must not overlap: change one of them",
             )
 
 
@@ -63,7 +63,7 @@ def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
     prefix = 32 - (2 * needed - 1).bit_length()
     yield Problem(
         where="vpc_cidr",
-        message=f"is {network}, and {cluster.max_nodes} nodes need {needed} addresses in half of it",
+        message=f"is {network}, but {cluster.max_nodes} nodes need {needed} addresses in its private half",
         hint=f"use a /{prefix}"
         if prefix >= 16
         else "no VPC is large enough: lower max_nodes or efa_interfaces",

@@ -22,7 +22,7 @@ def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, BatchCluster)
     known = image_names(CONTAINERS)
     if cluster.image not in known:
-        message = f"is {shown(cluster.image)}, which is no folder of containers/images with a Dockerfile"
+        message = f"is {shown(cluster.image)}, which is not a folder of containers/images with a Dockerfile"
         yield Problem(where="image", message=message, hint=nearest(cluster.image, known))
 
 
@@ -31,7 +31,7 @@ def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
     known = machine_image_names(CONTAINERS)
     if cluster.machine_image not in known:
         message = (
-            f"is {shown(cluster.machine_image)}, which is no folder of containers/images with a lock.toml "
+            f"is {shown(cluster.machine_image)}, which is not a folder of containers/images with a lock.toml "
             "and no Dockerfile"
         )
         yield Problem(where="machine_image", message=message, hint=nearest(cluster.machine_image, known))
@@ -44,7 +44,7 @@ def parameter_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     if named not in (None, cluster.machine_image):
         yield Problem(
             where="ami_parameter",
-            message=f"is {cluster.ami_parameter}, and machine_image is {cluster.machine_image}",
+            message=f"is {cluster.ami_parameter}, but machine_image is {cluster.machine_image}",
             hint=f"write {ami_parameter(cluster.machine_image)}, or machine_image={named!r}",
         )
 
@@ -61,7 +61,7 @@ def mpi_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     if cluster.mpi not in held:
         yield Problem(
             where="mpi",
-            message=f"is {cluster.mpi}, and {cluster.machine_image} holds {' and '.join(held) or 'no MPI'}",
+            message=f"is {cluster.mpi}, but {cluster.machine_image} has {' and '.join(held) or 'no MPI'}",
             hint="choose what the image holds, or bake one with that MPI in its lock and components",
         )
 
@@ -75,7 +75,7 @@ def lustre_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     if lock is not None and _LUSTRE not in lock.host:
         yield Problem(
             where="file_system",
-            message=f"is fsx-lustre, and {cluster.machine_image} holds no Lustre client",
+            message=f"is fsx-lustre, but {cluster.machine_image} has no Lustre client",
             hint="use FileSystem.EFS, or an ami_parameter of your own whose image mounts Lustre",
         )
 

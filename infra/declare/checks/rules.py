@@ -40,7 +40,7 @@ def offered_in_region(cluster: Cluster) -> Iterator[Problem]:
     if regions and cluster.region not in regions:
         yield Problem(
             where="region",
-            message=f"is {cluster.region}, and {cluster.instance_type} is offered in {', '.join(regions)}",
+            message=f"is {cluster.region}, but {cluster.instance_type} is offered in {', '.join(regions)}",
             hint="choose one of these, or another instance type",
         )
 
@@ -58,7 +58,7 @@ def zone_of_region(cluster: Cluster) -> Iterator[Problem]:
 
 
 _OTHER_ZONES: Mapping[str, str] = {
-    r"[a-z0-9]+-az[0-9]+": "the ID of a zone, which names no zone of your account",
+    r"[a-z0-9]+-az[0-9]+": "a zone ID",
     r"[a-z-]+-[0-9]-[a-z]{3}-[0-9]+[a-z]": "a Local Zone, where AWS Batch and EFA do not run",
     r"[a-z-]+-[0-9]-wl[0-9]+-[a-z0-9-]+": "a Wavelength Zone, where AWS Batch and EFA do not run",
 }
@@ -73,7 +73,7 @@ def efa_that_the_type_has(cluster: Cluster) -> Iterator[Problem]:
         message = f"is {asked}; {type_.name} takes 0 to {type_.efa_interfaces}"
         yield Problem(where=where, message=message, hint=_with_as_many_efa(type_, asked))
     else:
-        yield Problem(where=where, message=f"is {asked}, and {type_.name} has no EFA", hint=_with_efa(type_))
+        yield Problem(where=where, message=f"is {asked}, but {type_.name} has no EFA", hint=_with_efa(type_))
 
 
 def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
@@ -83,7 +83,7 @@ def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
     if trainium and not type_.has_efa and cluster.max_nodes > 1:
         yield Problem(
             where="max_nodes",
-            message=f"is {cluster.max_nodes}, and nodes of {type_.name} cannot train together without EFA",
+            message=f"is {cluster.max_nodes}, but nodes of {type_.name} cannot train together without EFA",
             hint=f"{_with_efa(type_)}, or set max_nodes=1",
         )
 
@@ -110,7 +110,7 @@ def no_spot_with_batch(cluster: Cluster) -> Iterator[Problem]:
     if cluster.market is Market.SPOT:
         yield Problem(
             where="market",
-            message="is spot, and AWS Batch runs multi-node jobs on no Spot compute environment",
+            message="is spot, but AWS Batch does not run multi-node jobs on Spot instances",
             hint="use Market.ON_DEMAND, or Market.CAPACITY_BLOCK with its reservation_id",
         )
 
@@ -120,12 +120,12 @@ def market_and_reservation(cluster: Cluster) -> Iterator[Problem]:
     where = "reservation_id"
     if reserved and cluster.reservation_id is None:
         yield Problem(
-            where=where, message=f"is missing, and market {cluster.market} needs it", hint="write cr-…"
+            where=where, message=f"is missing, but market {cluster.market} needs it", hint="write cr-…"
         )
     if not reserved and cluster.reservation_id is not None:
         yield Problem(
             where=where,
-            message=f"is {cluster.reservation_id}, and market {cluster.market} takes no reservation",
+            message=f"is {cluster.reservation_id}, but market {cluster.market} takes no reservation",
             hint="leave it out, or use Market.TARGETED_RESERVATION or Market.CAPACITY_BLOCK",
         )
 

@@ -38,7 +38,7 @@ def _keys_that_differ_in_case(cluster: Cluster) -> Iterator[Problem]:
         same = [shown(each) for each in cluster.tags if each.casefold() == key]
         yield Problem(
             where="tags",
-            message=f"has {' and '.join(same)}, which IAM takes for one key",
+            message=f"has {' and '.join(same)}, which IAM treats as one key",
             hint="keep one of them",
         )
 
@@ -53,7 +53,7 @@ def _objections(key: str, value: str) -> Iterator[str]:
                 "allowed are letters of any language, numbers, spaces and _.:/=+-@"
             )
     if key.lower().startswith(("aws:", "slipway:")):
-        yield f"has the key {shown(key)}; keys that begin with aws: or slipway: are not for users"
+        yield f"has the key {shown(key)}; keys that begin with aws: or slipway: are reserved"
     if not 1 <= len(key) <= _LONGEST_KEY:
         yield f"has a key of {len(key)} characters, {shown(key)}; allowed are 1 to {_LONGEST_KEY}"
     if len(value) > _LONGEST_VALUE:

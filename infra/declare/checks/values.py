@@ -70,15 +70,15 @@ _NAME = matching(
 def cluster_name(value: str) -> Objection | None:
     first, _, last = value.rpartition("-")
     if first and last in PARTS:
-        message = f"is {shown(value)}, and the {last} of another cluster may be called so"
-        return Objection(message=message, hint=f"end it in another word than {', '.join(sorted(PARTS))}")
+        message = f"is {shown(value)}, which may be the name of another cluster's {last} stack"
+        return Objection(message=message, hint=f"do not end it in {', '.join(sorted(PARTS))}")
     return _NAME(value)
 
 
 def known_region(value: str) -> Objection | None:
     if value in REGIONS:
         return None
-    return Objection(message=f"is {shown(value)}, which is no region of AWS", hint=nearest_region(value))
+    return Objection(message=f"is {shown(value)}, which is not an AWS region", hint=nearest_region(value))
 
 
 def known_instance_type(value: str) -> Objection | None:
@@ -86,7 +86,7 @@ def known_instance_type(value: str) -> Objection | None:
         instance_type(value)
     except SlipwayError as error:
         return Objection(
-            message=f"is {shown(value)}, which is no instance type in the catalogue", hint=error.hint
+            message=f"is {shown(value)}, which is not in the catalogue of instance types", hint=error.hint
         )
     return None
 
@@ -97,7 +97,7 @@ def fsx_capacity(value: int) -> Objection | None:
         return None
     above = -(-max(value, 1) // 2400) * 2400
     return Objection(
-        message=f"is {value}; FSx for Lustre comes in 1200 or multiples of 2400 GiB", hint=f"use {above}"
+        message=f"is {value}; FSx for Lustre takes 1200 GiB or a multiple of 2400 GiB", hint=f"use {above}"
     )
 
 

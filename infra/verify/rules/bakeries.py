@@ -35,7 +35,7 @@ def machines_are_closed(template: Template) -> Iterator[Finding]:
         options = properties.get("InstanceMetadataOptions", {})
         if options.get("HttpTokens") != "required" or options.get("HttpPutResponseHopLimit") != 1:
             yield Finding(
-                where=name, message="InstanceMetadataOptions have to require tokens with a hop limit of 1"
+                where=name, message="InstanceMetadataOptions must require tokens with a hop limit of 1"
             )
         if "KeyPair" in properties:
             yield Finding(where=name, message="names a key pair; machines are reached by Session Manager")
@@ -44,7 +44,7 @@ def machines_are_closed(template: Template) -> Iterator[Finding]:
                 yield Finding(where=name, message=f"has no {needed}; the account's default ones are public")
         if properties.get("TerminateInstanceOnFailure") is not True:
             yield Finding(
-                where=name, message="TerminateInstanceOnFailure has to be true: a failed bake costs"
+                where=name, message="TerminateInstanceOnFailure must be true: a failed bake costs money"
             )
 
 
@@ -52,21 +52,21 @@ def disks_are_encrypted(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, _RECIPE):
         disks = as_list(properties.get("BlockDeviceMappings"))
         if not disks or not all(disk.get("Ebs", {}).get("Encrypted") is True for disk in disks):
-            yield Finding(where=name, message="every disk has to be listed with Encrypted: true")
+            yield Finding(where=name, message="every disk must be listed with Encrypted: true")
 
 
 def images_are_tested_and_ours(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::ImageBuilder::ImagePipeline"):
         if properties.get("ImageTestsConfiguration", {}).get("ImageTestsEnabled") is not True:
             yield Finding(
-                where=name, message="ImageTestsEnabled has to be true: tests decide what is published"
+                where=name, message="ImageTestsEnabled must be true: tests decide what is published"
             )
         if "Schedule" in properties:
             yield Finding(
-                where=name, message="has a schedule; nodes change their image when somebody means it"
+                where=name, message="has a schedule; an AMI is baked only when somebody asks for it"
             )
     for name, properties in resources(template, "AWS::ImageBuilder::DistributionConfiguration"):
         for each in as_list(properties.get("Distributions")):
             shared = each.get("AmiDistributionConfiguration", {}).get("LaunchPermissionConfiguration")
             if shared:
-                yield Finding(where=name, message="shares the image with others; it is for this account")
+                yield Finding(where=name, message="shares the AMI with other accounts; keep it in this one")

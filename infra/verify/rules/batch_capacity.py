@@ -64,7 +64,7 @@ def groups_are_in_the_template(template: Template) -> Iterator[Finding]:
     """Keep groups in the template: EC2 refuses the instance's groups with network interfaces."""
     for name, properties in resources(template, _POOL):
         if "SecurityGroupIds" in properties.get("ComputeResources", {}):
-            message = "has SecurityGroupIds, which EC2 refuses beside the launch template's interfaces"
+            message = "has SecurityGroupIds, which EC2 refuses with the launch template's interfaces"
             yield Finding(where=name, message=message)
 
 

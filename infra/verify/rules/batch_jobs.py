@@ -36,7 +36,7 @@ def retries_are_chosen(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, _JOB):
         rules = properties.get("RetryStrategy", {}).get("EvaluateOnExit", [])
         if not rules or rules[-1] != {"Action": "EXIT", "OnReason": "*"}:
-            yield Finding(where=name, message="EvaluateOnExit has to end with EXIT for the reason *")
+            yield Finding(where=name, message="EvaluateOnExit must end with EXIT for the reason *")
         retried = [rule for rule in rules if rule.get("Action") == "RETRY"]
         for key, value in (("OnExitCode", _RETRY_EXIT_CODE), ("OnStatusReason", _HOST_LOST)):
             if not any(rule.get(key) == value for rule in retried):
@@ -108,7 +108,7 @@ def rights_are_apart(template: Template) -> Iterator[Finding]:
                     where=name, message="needs a JobRoleArn and an ExecutionRoleArn of this template"
                 )
             elif job == execution or {job, execution} & node_roles:
-                yield Finding(where=name, message="job, execution and node have to have a role each")
+                yield Finding(where=name, message="job, execution and node need separate roles")
 
 
 def no_secrets_in_environment(template: Template) -> Iterator[Finding]:

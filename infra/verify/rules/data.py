@@ -13,18 +13,16 @@ def logs_end_and_are_encrypted(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::Logs::LogGroup"):
         missing = [each for each in ("RetentionInDays", "KmsKeyId") if each not in properties]
         if missing:
-            message = f"has no {' and no '.join(missing)}; logs end some day, and are encrypted with our key"
+            message = f"has no {' and no '.join(missing)}; set both, with our key"
             yield Finding(where=name, message=message)
 
 
 def tags_never_move(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::ECR::Repository"):
         if properties.get("ImageTagMutability") != "IMMUTABLE":
-            yield Finding(
-                where=name, message="ImageTagMutability has to be IMMUTABLE: jobs name images by tag"
-            )
+            yield Finding(where=name, message="ImageTagMutability must be IMMUTABLE: jobs name images by tag")
         if not properties.get("ImageScanningConfiguration", {}).get("ScanOnPush"):
-            yield Finding(where=name, message="ImageScanningConfiguration has to scan on push")
+            yield Finding(where=name, message="ImageScanningConfiguration must scan on push")
 
 
 def lustre_comes_in_steps(template: Template) -> Iterator[Finding]:
@@ -33,7 +31,7 @@ def lustre_comes_in_steps(template: Template) -> Iterator[Finding]:
         lustre = properties.get("LustreConfiguration", {})
         capacity = properties.get("StorageCapacity", 0)
         if lustre.get("DeploymentType") != "PERSISTENT_2":
-            yield Finding(where=name, message="DeploymentType has to be PERSISTENT_2, which keeps data")
+            yield Finding(where=name, message="DeploymentType must be PERSISTENT_2, which keeps data")
         if capacity != 1200 and (capacity <= 0 or capacity % 2400):
             yield Finding(
                 where=name, message=f"StorageCapacity is {capacity}; use 1200 or a multiple of 2400"
@@ -56,6 +54,6 @@ def buckets_refuse_the_public(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::S3::Bucket"):
         blocks = properties.get("PublicAccessBlockConfiguration", {})
         if len(blocks) != 4 or not all(value is True for value in blocks.values()):
-            yield Finding(where=name, message="PublicAccessBlockConfiguration has to block all four ways")
+            yield Finding(where=name, message="PublicAccessBlockConfiguration must block all four ways")
         if str({"Ref": name}) not in guarded:
             yield Finding(where=name, message="has no policy that refuses requests without TLS")

@@ -43,7 +43,7 @@ def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
             ]
             if missing:
                 what = f"EFA group {group} has no rule for all traffic with itself: {' and '.join(missing)}"
-                yield Finding(where=name, message=f"{what}; add it beside the group, in this template")
+                yield Finding(where=name, message=f"{what}; add it in the group's template")
 
 
 def nodes_are_close(template: Template) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ def _wrong_order(name: str, interfaces: list[Mapping[str, Any]]) -> Iterator[Fin
     found = [(each.get("NetworkCardIndex", 0), each.get("DeviceIndex")) for each in interfaces]
     expected = [(card, min(card, 1)) for card in range(len(interfaces))]
     if found != expected:
-        message = f"(card, device) of its interfaces are {found}; they have to be {expected}"
+        message = f"(card, device) of its interfaces are {found}; they must be {expected}"
         yield Finding(where=name, message=message)
 
 

@@ -11,7 +11,7 @@ def nothing_runs_hidden(template: Template) -> Iterator[Finding]:
     """Refuse custom resources: each is a Lambda with its own rights, which can fail unseen."""
     hidden = resources(template, "Custom::", "AWS::Lambda::", "AWS::CloudFormation::CustomResource")
     for name, _ in hidden:
-        yield Finding(where=name, message="is a Lambda or a custom resource; find a way without")
+        yield Finding(where=name, message="is a Lambda or a custom resource; none is allowed, replace it")
 
 
 def budget_tells_somebody(template: Template) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ def no_deployment_ends_a_job(template: Template) -> Iterator[Finding]:
         policy = template["Resources"][name].get("UpdatePolicy", {})
         for each in _ENDS_NODES:
             if policy.get(each):
-                message = f"has UpdatePolicy {each}, which takes nodes away under a job; refresh by hand"
+                message = f"has UpdatePolicy {each}, which removes nodes from a running job; refresh by hand"
                 yield Finding(where=name, message=message)
 
 

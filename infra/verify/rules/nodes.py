@@ -11,25 +11,23 @@ def metadata_needs_tokens(template: Template) -> Iterator[Finding]:
     for name, data in _launch_templates(template):
         options = data.get("MetadataOptions", {})
         if options.get("HttpTokens") != "required" or options.get("HttpPutResponseHopLimit") != 1:
-            yield Finding(where=name, message="MetadataOptions have to require tokens with a hop limit of 1")
+            yield Finding(where=name, message="MetadataOptions must require tokens with a hop limit of 1")
 
 
 def disks_are_encrypted(template: Template) -> Iterator[Finding]:
     for name, data in _launch_templates(template):
         disks = as_list(data.get("BlockDeviceMappings"))
         if not disks or not all(disk.get("Ebs", {}).get("Encrypted") is True for disk in disks):
-            yield Finding(where=name, message="every disk has to be listed with Encrypted: true")
+            yield Finding(where=name, message="every disk must be listed with Encrypted: true")
 
 
 def no_public_address(template: Template) -> Iterator[Finding]:
     for name, data in _launch_templates(template):
         if any(each.get("AssociatePublicIpAddress") for each in as_list(data.get("NetworkInterfaces"))):
-            yield Finding(
-                where=name, message="asks for a public address; nodes are reached by Session Manager"
-            )
+            yield Finding(where=name, message="asks for a public address; reach nodes by Session Manager")
     for name, properties in resources(template, "AWS::EC2::Subnet"):
         if properties.get("MapPublicIpOnLaunch"):
-            yield Finding(where=name, message="gives public addresses; MapPublicIpOnLaunch has to be false")
+            yield Finding(where=name, message="gives public addresses; MapPublicIpOnLaunch must be false")
 
 
 def no_key_pair(template: Template) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ def host_keys_are_checked(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::EC2::LaunchTemplate", "AWS::SSM::Document"):
         found = _UNCHECKED.search(json.dumps(properties))
         if found:
-            yield Finding(where=name, message=f"says {found[0]!r}; ssh has to know the keys of its hosts")
+            yield Finding(where=name, message=f"says {found[0]!r}; ssh must check host keys")
 
 
 def secrets_are_closed(template: Template) -> Iterator[Finding]:

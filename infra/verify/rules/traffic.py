@@ -45,7 +45,7 @@ def egress_is_said(template: Template) -> Iterator[Finding]:
     """Require a list of egress: EC2 gives a group without one a rule that allows everything."""
     for name, properties in resources(template, _GROUP):
         if not properties.get("SecurityGroupEgress"):
-            yield Finding(where=name, message="lists no egress, and so allows all of it; list what is needed")
+            yield Finding(where=name, message="lists no egress, which allows all of it; list what is needed")
 
 
 def _is_anywhere(rule: Properties) -> bool:

@@ -38,18 +38,18 @@ def test_every_lock_is_baked_and_every_component_is_used() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"name": "gaudi-ecz"}, "which is no folder of containers/images with a lock"),
+        ({"name": "gaudi-ecz"}, "which is not a folder of containers/images with a lock"),
         ({"name": "cpu"}, "no Dockerfile"),
-        ({"runs_on": "dl1.24xlarg"}, "runs_on: is 'dl1.24xlarg', which is no instance type"),
+        ({"runs_on": "dl1.24xlarg"}, "runs_on: is 'dl1.24xlarg', which is not in the catalogue"),
         ({"instance_type": "hpc7g.16xlarge"}, "build on the architecture that it runs on"),
         ({"zone": "us-west-2a"}, "not an Availability Zone of us-east-1"),
         ({"parent": "ubuntu"}, "parent: is 'ubuntu', not an AMI such as"),
         ({"parent_moves_because": None}, "whose value changes with every release"),
         ({"parent_moves_because": " "}, "whose value changes with every release"),
-        ({"parent": "ami-0123456789abcdef0"}, "says why the parent may move, and the parent stays"),
+        ({"parent": "ami-0123456789abcdef0"}, "says why the parent may move, but this parent does not move"),
         ({"components": (*GAUDI.components, "habanalab")}, "did you mean habanalabs?"),
         ({"components": (*GAUDI.components, "efa")}, "has efa 2 times"),
-        ({"components": GAUDI.components[:-1]}, "locks SignedEcsAgentFingerprint, and no component"),
+        ({"components": GAUDI.components[:-1]}, "locks SignedEcsAgentFingerprint, but no component"),
         ({"components": (*GAUDI.components, "open-mpi")}, "has no value for HostOpenMpi, which infra/comp"),
         ({"keep_images": 0}, "keep_images: is 0"),
         ({"root_volume_gib": "60"}, "root_volume_gib: is '60', not a whole number"),
@@ -72,7 +72,7 @@ def test_images_of_a_region_are_built_in_one_network() -> None:
 
 
 def test_an_image_is_declared_once() -> None:
-    assert "every machine image has its own" in str(machine_image_problems((GAUDI, GAUDI)))
+    assert "their names must be unique" in str(machine_image_problems((GAUDI, GAUDI)))
 
 
 def test_clusters_and_machine_images_are_refused_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def test_two_clusters_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"name": "dl1-network"}, "the network of another cluster may be called so"),
+        ({"name": "dl1-network"}, "the name of another cluster's network stack"),
         ({"market": Market.TARGETED_RESERVATION}, "reservation_id: is missing"),
         ({"market": Market.CAPACITY_BLOCK}, "reservation_id: is missing"),
         ({"reservation_id": "cr-0123456789abcdef0"}, "market on-demand takes no reservation"),
@@ -96,12 +96,12 @@ def test_two_clusters_of_one_name_are_refused() -> None:
             {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-1"},
             "not a capacity reservation such as cr-",
         ),
-        ({"zone": "use1-az1"}, "the ID of a zone"),
+        ({"zone": "use1-az1"}, "a zone ID, not an Availability Zone"),
         ({"zone": "us-west-2-lax-1a"}, "a Local Zone"),
         ({"zone": "us-east-1-wl1-bos-wlz-1"}, "a Wavelength Zone"),
         ({"zone": "us-east-1a\n"}, "not an Availability Zone of us-east-1; write us-east-1 and one letter"),
         ({"vpc_cidr": "8.8.0.0/16"}, "not private"),
-        ({"vpc_cidr": "10.20.0.0/25"}, "16 nodes need 100 addresses in half of it; use a /24"),
+        ({"vpc_cidr": "10.20.0.0/25"}, "16 nodes need 100 addresses in its private half; use a /24"),
         (
             {"instance_type": "p5.48xlarge", "max_nodes": 1000},
             "no VPC is large enough: lower max_nodes or efa_interfaces",
@@ -118,7 +118,7 @@ def test_two_clusters_of_one_name_are_refused() -> None:
         ({"log_retention_days": 364}, "the nearest is 365"),
         ({"ami_parameter": "gaudi"}, "not a full SSM parameter name"),
         ({"image": "../gaudi"}, "not the name of a folder of containers/images"),
-        ({"image": "gaudy"}, "no folder of containers/images with a Dockerfile; did you mean gaudi?"),
+        ({"image": "gaudy"}, "not a folder of containers/images with a Dockerfile; did you mean gaudi?"),
         (
             {"instance_type": "c6i.32xlarge", "region": "il-central-1", "zone": "il-central-1a"},
             "egress: is endpoints in il-central-1, whose S3 prefix list is not known",
@@ -131,8 +131,8 @@ def test_two_clusters_of_one_name_are_refused() -> None:
         ({"root_volume_gib": 8}, "a whole number from 50 to 16384 GiB"),
         ({"budget_usd_per_month": 0}, "a whole number from 1"),
         ({"tags": {"owner": 7}}, "not a mapping of text to text"),
-        ({"tags": {"slipway:cluster": "x"}}, "not for users"),
-        ({"tags": {"AWS:team": "x"}}, "not for users"),
+        ({"tags": {"slipway:cluster": "x"}}, "are reserved"),
+        ({"tags": {"AWS:team": "x"}}, "are reserved"),
         ({"tags": {"owner\n": "x"}}, r"with '\n'"),
     ],
 )
@@ -164,8 +164,8 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"instance_type": "dl1.24xlarge"}, "machines of this kind drive no Habana Gaudi"),
-        ({"market": Market.CAPACITY_BLOCK}, "AWS sells these for types with accelerators only"),
+        ({"instance_type": "dl1.24xlarge"}, "an MPI cluster cannot use its Habana Gaudi"),
+        ({"market": Market.CAPACITY_BLOCK}, "AWS sells these only for types with accelerators"),
         ({"market": Market.TARGETED_RESERVATION}, "reservation_id: is missing"),
         ({"max_nodes": 51}, "from 1 to 50; EC2 Auto Scaling protects 50 nodes of a group from scaling in"),
         ({"job_timeout_hours": 49}, "from 1 to 48 hours; Systems Manager ends a command then"),
@@ -173,17 +173,17 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
         ({"machine_image": "cpu-mpy"}, "and no Dockerfile; did you mean cpu-mpi?"),
         (
             {"machine_image": "gaudi"},
-            "which is no folder of containers/images with a lock.toml and no Docker",
+            "which is not a folder of containers/images with a lock.toml and no Docker",
         ),
         (
             {"ami_parameter": "/slipway/amis/gaudi-ecs/id"},
-            "ami_parameter: is /slipway/amis/gaudi-ecs/id, and machine_image is cpu-mpi; write /slipway/amis",
+            "ami_parameter: is /slipway/amis/gaudi-ecs/id, but machine_image is cpu-mpi; write /slipway/amis",
         ),
-        ({"mpi": Mpi.MPICH}, "mpi: is mpich, and cpu-mpi holds open-mpi"),
-        ({"file_system": FileSystem.FSX_LUSTRE}, "is fsx-lustre, and cpu-mpi holds no Lustre client"),
+        ({"mpi": Mpi.MPICH}, "mpi: is mpich, but cpu-mpi has open-mpi"),
+        ({"file_system": FileSystem.FSX_LUSTRE}, "is fsx-lustre, but cpu-mpi has no Lustre client"),
         (
             {"machine_image": "neuron-slurm", "ami_parameter": "/slipway/amis/neuron-slurm/id"},
-            "mpi: is open-mpi, and neuron-slurm holds no MPI",
+            "mpi: is open-mpi, but neuron-slurm has no MPI",
         ),
         ({"mpi": "open-mpi"}, "not Mpi.OPEN_MPI or Mpi.INTEL_MPI or Mpi.MPICH"),
         ({"start_at": "0 8 * *"}, "not five fields such as 0 8 * * MON-FRI"),
@@ -194,7 +194,7 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
         ({"ssh_cidrs": ("10.0.0.1/8",)}, "is '10.0.0.1/8', not an IPv4 network"),
         ({"ssh_cidrs": "10.0.0.0/8"}, "not a tuple of texts"),
         ({"ssh_cidrs": ("10.0.0.0/8", "192.168.0.0/16")}, "opens port 22 to 16842752 addresses"),
-        ({"vpc_cidr": "10.30.0.0/28"}, "4 nodes need 28 addresses in half of it; use a /26"),
+        ({"vpc_cidr": "10.30.0.0/28"}, "4 nodes need 28 addresses in its private half; use a /26"),
     ],
 )
 def test_a_wrong_setting_of_machines_is_refused_with_what_is_allowed(
@@ -223,9 +223,9 @@ def test_what_machines_may_be_is_accepted(changes: dict[str, Any]) -> None:
 
 
 def test_each_kind_has_settings_of_its_own() -> None:
-    with pytest.raises(InvalidConfig, match=r"c6i\.image of the context: is no setting"):
+    with pytest.raises(InvalidConfig, match=r"c6i\.image of the context: is not a setting"):
         apply({"c6i.image": "gaudi"}, (SOUND, SOUND_MPI))
-    with pytest.raises(InvalidConfig, match=r"dl1\.idle_minutes of the context: is no setting"):
+    with pytest.raises(InvalidConfig, match=r"dl1\.idle_minutes of the context: is not a setting"):
         apply({"dl1.idle_minutes": "30"}, (SOUND, SOUND_MPI))
     with pytest.raises(InvalidConfig, match=r"write c6i\.idle_minutes$"):
         apply({"idle_minutes": "30"}, (SOUND, SOUND_MPI))

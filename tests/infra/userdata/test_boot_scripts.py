@@ -14,7 +14,7 @@ from slipway.infra.declare.types import FileSystem
 from slipway.infra.patterns.nodes.boot import IdleProbe, boot_parameters
 from slipway.infra.patterns.storage.file_systems import NO_FILES, SharedFiles
 
-SCRIPTS = Path(__file__).parents[2] / "infra" / "userdata"
+SCRIPTS = Path(__file__).parents[3] / "infra" / "userdata"
 DISK = "Amazon EC2 NVMe Instance Storage"
 
 

@@ -13,7 +13,7 @@ import yaml
 from slipway.infra.declare.checks.components import commands_of, mistakes, steps_of
 from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
 
-FOLDER = Path(__file__).parents[2] / "infra" / "components"
+FOLDER = Path(__file__).parents[3] / "infra" / "components"
 COMPONENTS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 SHELLCHECK = str(Path(sys.executable).parent / "shellcheck")
 SOUND = """
@@ -97,7 +97,7 @@ def test_a_sound_document_has_no_mistakes() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("name: tool", "name: tol", "has to say name: tool"),
+        ("name: tool", "name: tol", "must say name: tool"),
         ("schemaVersion: 1.0", "schemaVersion: 2", "schemaVersion: 1.0"),
         ("description: A tool", "descripton: A tool", "unknown descripton"),
         ("name: test", "name: tests", "has the phases ['build', 'tests']"),
