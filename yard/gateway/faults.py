@@ -27,7 +27,10 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One rule. `times` None: until removed. `respond` gives each result once, its last one `times` times."""
+    """Describes one rule. It strikes `times` times, or until it is removed where that is None.
+
+    `respond` gives each result once, and its last one `times` times.
+    """
 
     service: str  # as boto3 calls it
     operation: str  # as AWS's API calls it, or "*"

@@ -68,4 +68,4 @@ def put(lines: list[bytes], group: str, stream: str, region: str) -> None:
     try:
         logs_backends[ACCOUNT][region].put_log_events(group, stream, events)
     except Exception:  # the group may go while the job runs; the job goes on, as on AWS
-        log.warning("the log stream %s of %s cannot be written", stream, group, exc_info=True)
+        log.warning("cannot write the log stream %s of %s", stream, group, exc_info=True)

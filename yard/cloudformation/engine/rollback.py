@@ -118,8 +118,8 @@ class Rollback:
             self.stack.note(self.operation, subject_of(record), "UPDATE_COMPLETE")
 
     def _properties_of(self, base: Snapshot, planned: Planned, old: Record) -> Mapping[str, Any]:
-        """What speaks of other resources is evaluated again: the version or revision of one that was restored
-        is another than before, even where this resource was not touched yet."""
+        """Evaluate again what refers to other resources: a restored one has another version or revision than
+        before, even if this resource was not touched yet."""
         assert base.blueprint is not None
         if not waits_for(dict(planned.properties)):
             return old.properties

@@ -56,7 +56,7 @@ class _Channel:
             try:
                 self._heard(event)
             except Exception:
-                log.exception("an event of a host was lost: %s", event.name)
+                log.exception("cannot handle the event %s of a host", event.name)
         self._socket.close()
         self._heard(HostEvent(name="gone", said={}))
 

@@ -50,11 +50,11 @@ class HostSession:
 
     def booted(self, _event: HostEvent) -> None:
         host_store.set_state(self.host, "running")
-        log.info("%s: has booted", self.host.instance.name)
+        log.info("host %s has booted", self.host.instance.name)
 
     def failed(self, event: HostEvent) -> None:
         host_store.set_state(self.host, "failed", event.said["why"])
-        log.error("%s: cannot boot: %s", self.host.instance.name, event.said["why"])
+        log.error("host %s cannot boot: %s", self.host.instance.name, event.said["why"])
 
     def done(self, event: HostEvent) -> None:
         run_command.ended(event.said["id"], event.said["code"])
@@ -68,7 +68,7 @@ class HostSession:
             host_store.set_state(self.host, "dead")
         self.host.ended.set()
         if not has_failed and not self.host.is_expected_to_end:
-            log.warning("%s: is gone", self.host.instance.name)
+            log.warning("host %s died", self.host.instance.name)
             self.on_end(self.host)
 
 

@@ -142,7 +142,7 @@ def _start(instance: HostInstance) -> None:
         host_store.hosts[instance.id] = host
     session = HostSession(host, on_end=_has_ended)
     (_start_isolated if best_tier().isolated else _start_plain)(host, session)
-    log.info("%s: starts as %s", instance.name, instance.id)
+    log.info("starting host %s as %s", instance.name, instance.id)
 
 
 def _start_isolated(host: Host, session: HostSession) -> None:
@@ -180,7 +180,7 @@ def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
             ]
         for host in failed:
             host_store.set_state(host, "failed", event.said["why"])
-            log.error("%s: cannot be made: %s", host.instance.name, event.said["why"])
+            log.error("cannot start host %s: %s", host.instance.name, event.said["why"])
 
     return heard
 
@@ -198,7 +198,7 @@ def _end(host: Host) -> None:
     with host_store.changed:
         host_store.hosts.pop(host.instance.id, None)
     shutil.rmtree(plan.root() / host.instance.id, ignore_errors=True)
-    log.info("%s: has ended", host.instance.name)
+    log.info("host %s has ended", host.instance.name)
 
 
 def _rules(instance: HostInstance) -> str:
@@ -253,7 +253,7 @@ def _replace(host: Host) -> None:
         is_suspended(group, process) for process in ("HealthCheck", "ReplaceUnhealthy", "Terminate")
     )
     if is_known and not stopped:
-        log.info("%s: is replaced", host.instance.name)
+        log.info("replacing host %s", host.instance.name)
         own_client("ec2", host.instance.region).terminate_instances(InstanceIds=[host.instance.id])
 
 

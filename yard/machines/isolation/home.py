@@ -40,8 +40,8 @@ _OF_MOUNTS = (  # what an ordinary user may not take off a mount
 
 # What `slipway yard status` says where trees are made, and where none can be.
 WORDS = {
-    True: "empty but for what runs, read-only: this machine's keys and credentials are not seen",
-    False: "not enforced: what runs here reads and writes all that you can, ~/.ssh and ~/.aws with it",
+    True: "read-only and empty except for the code that runs; your keys and credentials are hidden",
+    False: "not enforced: what runs here can read and write whatever you can, including ~/.ssh and ~/.aws",
 }
 
 Plan = Mapping[str, Sequence[str]]

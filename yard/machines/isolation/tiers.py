@@ -100,7 +100,7 @@ def _best_that_works() -> Tier:
         obstacle = tier.obstacle()
         if not obstacle:
             return tier
-    return replace(TIERS[-1], words=f"{TIERS[-1].words}; no better, because {obstacle}")
+    return replace(TIERS[-1], words=f"{TIERS[-1].words}; nothing better works here: {obstacle}")
 
 
 def _try(tier: str) -> str:

@@ -1,4 +1,4 @@
-"""What running a job in the yard leaves out of AWS Batch. `slipway yard status` prints it."""
+"""How a job in the yard differs from one on AWS Batch. `slipway yard status` prints it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import best_tier
 
 LEFT_OUT = (
-    "the image: `python` is this machine's interpreter and the code is this checkout",
-    "devices, EFA, GPUs and their drivers: none of linuxParameters.devices is there, and none is counted",
-    "limits: vCPUs and memory are counted before a job starts and not enforced, nor are ulimits",
-    "instances: none are started, so nodes come within a second, and never in the wrong zone",
-    "roles, secrets and users: every node acts with a key of its own, and no policy is looked at",
-    "file systems: a shared folder each, as fast as this machine; the rest of / is this machine's, writable",
-    "security groups: the nodes of an attempt reach each other and the yard, and nothing else",
+    "the container image: `python` is this machine's interpreter, and the code is this checkout",
+    "devices, EFA, GPUs and drivers: linuxParameters.devices are neither there nor counted",
+    "limits: vCPUs and memory are counted before a job starts, but neither they nor ulimits are enforced",
+    "instances: none are started, so nodes are up within a second and always in the right zone",
+    "roles, secrets and users: every node has a key of its own, and no policy is checked",
+    "file systems: each is a shared folder on this machine; the rest of / is this machine's, writable",
+    "security groups: the nodes of an attempt can reach only each other and the yard",
     "fair-share scheduling, consumable resources and EKS",
 )
 
@@ -22,6 +22,6 @@ def described() -> list[str]:
     return [
         f"isolation: {best_tier().words}",
         f"homes: {home.WORDS[best_tier().isolated]}",
-        f"the files that nodes share, a folder for each file system: {storage.file_systems()}",
+        f"shared file systems (one folder each): {storage.file_systems()}",
         *(f"left out: {each}" for each in LEFT_OUT),
     ]

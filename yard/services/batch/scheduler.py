@@ -49,7 +49,7 @@ def _schedule() -> None:
             try:
                 pause_s = _look_at_all()
             except Exception:
-                log.exception("the scheduler failed")
+                log.exception("the scheduler crashed and will try again")
                 pause_s = LOOK_AGAIN_S
             job_store.changed.wait(pause_s)
 

@@ -220,7 +220,7 @@ def _say_last(build: Build, text: str) -> None:
     try:
         _say(build, text)
     except Exception:
-        log.exception("the log of build %s cannot be written", build.facts["id"])
+        log.exception("cannot write the log of build %s", build.facts["id"])
 
 
 _PHASES: Mapping[str, Callable[[Build], str]] = {

@@ -75,7 +75,7 @@ def test_where_no_namespaces_can_be_made_the_words_say_why(tmp_path: Path) -> No
         pytest.skip("this machine can make no user namespaces, in which the limit could be set")
     said = ask(*WITHOUT, folder=tmp_path)
     assert "plain plain processes on 127.0.0.x" in said.stdout
-    assert "no better, because the limit of namespaces in /proc/sys/user is reached" in said.stdout
+    assert "nothing better works here: the limit of namespaces in /proc/sys/user is reached" in said.stdout
 
 
 def test_a_tier_that_was_asked_for_and_cannot_be_had_is_an_error_and_never_another_one(

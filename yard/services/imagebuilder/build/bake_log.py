@@ -37,4 +37,4 @@ class BakeLog:
         try:
             logs_backends[ACCOUNT][self._region].put_log_events(self._group, self._stream, [event])
         except Exception:  # the group may go while the bake runs; the bake goes on, as on AWS
-            log.warning("the log stream %s of %s cannot be written", self._stream, self._group, exc_info=True)
+            log.warning("cannot write the log stream %s of %s", self._stream, self._group, exc_info=True)
