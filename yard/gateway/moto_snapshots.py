@@ -16,7 +16,7 @@ def keep() -> None:
     """Keep the state of the services that were used; the others are not even imported."""
     from moto.core.base_backend import BaseBackend
 
-    BaseBackend.reset = lambda _: None  # who resets moto forgets all backends next: none need begin anew
+    BaseBackend.reset = lambda _: None  # who resets moto forgets all backends next: none need start again
     if "moto.iam.models" in sys.modules:
         _keep_policies()
     if "moto.ec2.models" in sys.modules:

@@ -1,4 +1,4 @@
-"""Where baked machine images lie: `<yard home>/machine-images/<AMI id>/root`, with manifest.json beside it.
+"""The store of baked AMIs: `<yard home>/machine-images/<AMI id>/root`, with manifest.json next to it.
 
 A host of the yard whose AMI is here starts from that root; `slipway yard down` takes all of them away.
 """

@@ -1,6 +1,6 @@
 """What the yard's jobs may take of this machine's memory: each is promised what it needs before it starts.
 
-A job starts where its need fits both what is left beside the promises and what is free at the instant.
+A job starts where its need fits both what is left after the promises and what is free at the instant.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Promises:
         return f"{what}; {_what_fits(need, most)}"
 
     def admit(self, holder: str, need: Need) -> bool:
-        """Promise it, if it fits beside what others were promised and may not have taken yet."""
+        """Promise the memory if it fits next to what others were promised and may not have taken yet."""
         with self._lock:
             if need.mib > self._free_mib():
                 return False

@@ -1,4 +1,4 @@
-"""Drift: what a stack's resources are now, beside what the stack made them."""
+"""Drift: what a stack's resources are now, compared with what the stack made them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ ONLY_READ = ("Describe", "Get", "List")
 _networks: dict[tuple[str, str], VpcNetwork] = {}  # (region, VPC)
 _numbers: dict[tuple[str, str], int] = {}  # how many hosts each has had
 _asked = threading.Event()
-_started = threading.Lock()  # taken by the first caller, for ever
+_started = threading.Lock()  # the first caller takes it forever
 _working = threading.Lock()  # held while hosts are started and ended
 
 

@@ -22,7 +22,7 @@ DEPENDENCY_FAILED = "Dependent Job failed"
 QUEUE_GONE = "The job queue was deleted"
 CANCELED = "Canceled by JobStateTimeLimit action due to reason: {}"
 
-_started = threading.Lock()  # taken by the first caller, for ever
+_started = threading.Lock()  # the first caller takes it forever
 
 
 def ensure_running() -> None:

@@ -12,7 +12,7 @@ from slipway.yard.cloudformation.resources.tags import tags
 
 
 def rewrite_filter(scope: ResourceScope) -> None:
-    """moto keeps the old filter of the same name beside the new one."""
+    """moto keeps the old filter of the same name next to the new one."""
     scope.send("delete_metric_filter", logGroupName=scope.properties["LogGroupName"], filterName=scope.id)
     shaped("put_metric_filter", filterName=ID)(scope)
 

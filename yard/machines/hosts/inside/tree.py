@@ -86,7 +86,7 @@ def _take_programs(base: Path, source: Path, target: Path) -> None:
 
 
 def _lay_over(base: Path, source: Path, target: Path) -> None:
-    """No user of the host owns this machine's folders, so it could write in none that is not made anew."""
+    """Make the folder again: no user of the host owns this machine's, so none could write there."""
     upper, work = base / "upper" / source.name, base / "work" / source.name
     for folder in (source, *_folders(source), *_folders(source / "local")):
         (upper / folder.relative_to(source)).mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ sys.exit(main())
 """
 # What mends a host that lacks a program, where its programs are this machine's and where they are an image's.
 INSTALL = (
-    "install it with `python3 scripts/set_up.py machine` (as root), then start the yard anew: "
+    "install it with `python3 scripts/set_up.py machine` (as root), then restart the yard: "
     "slipway yard down; slipway yard up"
 )
 BAKE_AGAIN = "bake a machine image that has it: slipway bake"

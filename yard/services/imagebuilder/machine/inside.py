@@ -41,7 +41,7 @@ def _first_process(plan: Mapping[str, Any]) -> NoReturn:
     try:
         mounts.enter(plan)
         kernel.set_hostname(plan["hostname"])
-        kernel.wait_for_no_disk()  # a bake that a power cut ends begins anew
+        kernel.wait_for_no_disk()  # a bake that a power cut ends starts again
         kernel.give_up(mounts.GIVEN_UP)
         os.umask(0o022)
         for order in plan["files"]:

@@ -89,7 +89,7 @@ def _moved(value: str, shared: dict[str, str]) -> str:
         path = Path(found[2])
         if not path.is_dir():
             return found[0]
-        # The pages of an index link to files beside it.
+        # The pages of an index link to files next to it.
         folder, rest = (path.parent, path.name) if found[1] else (path, "")
         target = shared.setdefault(str(folder), f"{INSIDE}/pip-{len(shared)}")
         return f"{found[1] or ''}{target}/{rest}"
