@@ -66,7 +66,7 @@ def find_images(region: str | None) -> AmiFacts:
         parameters=parameters,
         bakeries=find_bakeries(region),
         templates=_templates(ec2),
-        instances={each["InstanceId"]: each["ImageId"] for each in instances},
+        instances={instance["InstanceId"]: instance["ImageId"] for instance in instances},
     )
 
 
@@ -109,7 +109,7 @@ def _state(image: str, manifest: AmiManifest | None, is_named: bool, facts: AmiF
         return "replaced", ""
     if manifest is None:
         return "in use", "it says nothing of what it holds"
-    deployed = next((each for each in facts.bakeries if each.name == image), None)
+    deployed = next((bakery for bakery in facts.bakeries if bakery.name == image), None)
     if deployed is None or is_of(manifest, deployed):
         return "in use", ""
     changed = f"the lock {deployed.lock_digest}"

@@ -100,7 +100,7 @@ def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
 
 def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the image that is being built, if a bake is running."""
-    return next((str(each["arn"]) for each in images if each["state"]["status"] not in FINAL), None)
+    return next((str(image["arn"]) for image in images if image["state"]["status"] not in FINAL), None)
 
 
 def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[BakeProgress]:

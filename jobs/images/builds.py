@@ -134,4 +134,4 @@ def refuse_failure(build: Mapping[str, Any]) -> None:
 
 def _variables(build: Mapping[str, Any]) -> dict[str, str]:
     variables = build.get("environment", {}).get("environmentVariables", [])
-    return {each["name"]: each["value"] for each in variables}
+    return {variable["name"]: variable["value"] for variable in variables}

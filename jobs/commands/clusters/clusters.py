@@ -90,7 +90,7 @@ def _row(cluster: DeclaredCluster) -> Mapping[str, object]:
         **asdict(cluster),
         "state": _state(stacks),
         "running_nodes": None if isinstance(running, Unanswered) else running,
-        "stacks": None if isinstance(stacks, Unanswered) else {each.name: each.status for each in stacks},
+        "stacks": None if isinstance(stacks, Unanswered) else {stack.name: stack.status for stack in stacks},
         "resources": count_resources(stacks),
         **asdict(bill(cluster, stacks, running)),
     }

@@ -45,7 +45,7 @@ COLUMNS = (
 def command(
     run: str, target: str | None, region: str | None, from_yard: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Correct the estimates for an instance family by RUN (its id or name, or the beginning of either).
+    """Correct the estimates for an instance family with RUN (its id or name, or the beginning of either).
 
     The run's throughput after the warm-up becomes a row of calibration.csv in $XDG_CONFIG_HOME/slipway (or of
     the file that SLIPWAY_CALIBRATION names). Your rows replace the published ones for that model and family.

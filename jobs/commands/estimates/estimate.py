@@ -57,7 +57,12 @@ def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tup
 
 
 place_options = (
-    click.option("--nodes", callback=sizes, metavar="N,N…", help="Cluster sizes, comma-separated."),
+    click.option(
+        "--nodes",
+        callback=sizes,
+        metavar="N,N…",
+        help="Cluster sizes, comma-separated. Default: powers of two that fit.",
+    ),
     click.option(
         "--set",
         "settings",
@@ -73,7 +78,7 @@ place_options = (
         type=click.Choice(["on-demand", "1-year", "3-year"]),
         default="on-demand",
         show_default=True,
-        help="How nodes are paid for; prices of a 1-year or 3-year term are effective hourly rates.",
+        help="Payment term of the nodes; 1-year and 3-year prices are effective hourly rates.",
     ),
 )
 

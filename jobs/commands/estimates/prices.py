@@ -33,7 +33,7 @@ FEES = (
 
 @click.group(invoke_without_command=True)
 @click.option("--region", help="Limit to this region.")
-@click.option("--fees", is_flag=True, help="List fees for storage and network instead of nodes.")
+@click.option("--fees", is_flag=True, help="List the fees for storage, network and schedulers instead.")
 @json_option
 @click.pass_context
 def command(context: click.Context, region: str | None, fees: bool, as_json: bool) -> None:
@@ -54,7 +54,7 @@ def command(context: click.Context, region: str | None, fees: bool, as_json: boo
         from slipway.jobs.estimate.prices import our_fees
 
         rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
-        print_table("fees for storage and network", FEES, rows, as_json=as_json)
+        print_table("fees for storage, network and schedulers", FEES, rows, as_json=as_json)
         return
     rows = [row for row in _rows() if region in (None, row["region"])]
     if not rows:

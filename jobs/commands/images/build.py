@@ -32,7 +32,7 @@ COLUMNS = (
     "--on",
     "cluster",
     metavar="CLUSTER",
-    help="Cluster whose repository to push to, if several use the image.",
+    help="Cluster whose repository to push to; required if several use the image.",
 )
 @click.option(
     "--no-wait", is_flag=True, help="Start the build and return; run the command again to follow it."

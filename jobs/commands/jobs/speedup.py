@@ -72,7 +72,7 @@ def command(
     lines, source = _compared(found)
     first = found[0].run
     title = f"{first.recipe} on {first.target}, {first.instance_type}"
-    print_table(title, COLUMNS, [asdict(each) for each in lines], as_json=as_json)
+    print_table(title, COLUMNS, [asdict(line) for line in lines], as_json=as_json)
     _tell(found, lines, source)
 
 
@@ -95,7 +95,7 @@ def _of_recipe(
         )
     targets = targets_to_search(target, region)
     ids = [run.id for run in list_runs(targets) if run.recipe == recipe and run.state.is_final]
-    finished = [find_run(each, targets) for each in ids]
+    finished = [find_run(id_, targets) for id_ in ids]
     return chosen(finished, recipe, parse_settings(settings), target)[1]
 
 
@@ -167,7 +167,7 @@ def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None
             f"all nodes of the yard share this machine's {os.cpu_count()} processors: speed-ups measured "
             "here mean nothing; estimated and published ones are of real nodes"
         )
-    missing = next((nodes for nodes in (2, 4) if nodes not in {each.nodes for each in lines}), None)
+    missing = next((nodes for nodes in (2, 4) if nodes not in {line.nodes for line in lines}), None)
     if missing:
         run, settings = found[0].run, settings_of(found[0].detail)
         say(f"for another size: {submit_line(run.recipe or '', run.target, missing, settings)}")

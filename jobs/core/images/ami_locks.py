@@ -104,7 +104,7 @@ def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     )
     apt = dict(_table(tables, "apt"))
     packages = apt.pop("packages", ())
-    if not isinstance(packages, list) or not all(_fits(_WORD, each) for each in packages):
+    if not isinstance(packages, list) or not all(_fits(_WORD, package) for package in packages):
         yield "apt", f"has packages = {_shown(packages)}, not a list of names such as dkms or dkms=3.0.11"
     yield from _unfit("apt", apt, _APT)
     for kind, forms in SOURCES.items():

@@ -48,7 +48,7 @@ def host_name(address: str) -> str:
 
 def order_members(instances: Iterable[Mapping[str, Any]]) -> list[Member]:
     """Order running instances of DescribeInstances: the longest running first, which is the main node."""
-    known = [each for each in instances if each.get("PrivateIpAddress")]
+    known = [instance for instance in instances if instance.get("PrivateIpAddress")]
     known.sort(key=lambda each: (each["LaunchTime"], each["InstanceId"]))
     return [
         Member(
@@ -77,9 +77,9 @@ def decode_readiness(text: str) -> Readiness | None:
     nodes, ready, at = record.get("nodes"), record.get("ready"), record.get("at")
     if not isinstance(nodes, list) or type(ready) is not bool or type(at) is not int:
         return None
-    if not all(isinstance(each, dict) for each in nodes):
+    if not all(isinstance(node, dict) for node in nodes):
         return None
-    complete = [{"lasts": False, **each} for each in nodes]  # nodes of an older Slipway do not say it
+    complete = [{"lasts": False, **node} for node in nodes]  # nodes of an older Slipway do not say it
     if any(wrong_fields(Answer, each) for each in complete):
         return None
     answers = tuple(Answer(**{name: each[name] for name in Answer.__dataclass_fields__}) for each in complete)
@@ -88,8 +88,8 @@ def decode_readiness(text: str) -> Readiness | None:
 
 def answers_of(members: Sequence[Member], readiness: Readiness | None) -> list[Answer]:
     """Return an answer for each member that runs now; a new one has not been asked yet."""
-    said = {each.instance_id: each for each in readiness.nodes} if readiness else {}
-    return [said.get(each.instance_id) or _not_asked(each) for each in members]
+    said = {node.instance_id: node for node in readiness.nodes} if readiness else {}
+    return [said.get(member.instance_id) or _not_asked(member) for member in members]
 
 
 def _not_asked(member: Member) -> Answer:

@@ -115,7 +115,11 @@ def _known(words: Sequence[str], begin: str) -> Told | None:
 
 
 def _evidence(facts: JobFacts) -> tuple[str, ...]:
-    unwell = [each for each in facts.environments if each.status != "VALID" or each.state != "ENABLED"]
+    unwell = [
+        environment
+        for environment in facts.environments
+        if environment.status != "VALID" or environment.state != "ENABLED"
+    ]
     environments = [f"compute environment {_state(each)}" for each in unwell]
     scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
     silent = [f"{action} gave no answer" for action in facts.unanswered]

@@ -101,7 +101,7 @@ def _last_error(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -
         limit=_LAST_LINES,
         startFromHead=False,
     )
-    lines = [] if isinstance(answer, Unanswered) else [str(each["message"]) for each in answer["events"]]
+    lines = [] if isinstance(answer, Unanswered) else [str(event["message"]) for event in answer["events"]]
     return last_error([line.rstrip("\n") for line in lines])
 
 
@@ -144,7 +144,7 @@ def _scaling_failure(
         unanswered.append(groups.action)
         return None
     names = [str(group["AutoScalingGroupName"]) for group in groups]
-    for name in (name for name in names if any(each.name in name for each in environments)):
+    for name in (name for name in names if any(environment.name in name for environment in environments)):
         answer = ask(scaling, "DescribeScalingActivities", AutoScalingGroupName=name, MaxRecords=10)
         for activity in _list(answer, "Activities", unanswered):
             if activity.get("StatusCode") == _FAILED and activity.get("StatusMessage"):

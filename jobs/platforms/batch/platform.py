@@ -155,4 +155,4 @@ def _node(detail: Any) -> int:
 
 def _names(detail: Any) -> list[str]:
     containers = [each.get("container") or {} for each in (*(detail.get("attempts") or ()), detail)]
-    return [str(each["logStreamName"]) for each in containers if each.get("logStreamName")]
+    return [str(container["logStreamName"]) for container in containers if container.get("logStreamName")]

@@ -137,7 +137,7 @@ def _nodes(detail: Mapping[str, Any], tags: Mapping[str, str]) -> int | None:
 
 def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datetime | None) -> float | None:
     """Add up the ended attempts, and the running one that `started` belongs to."""
-    spans = [(each.started_at, each.stopped_at) for each in attempts]
+    spans = [(attempt.started_at, attempt.stopped_at) for attempt in attempts]
     if started is not None and started not in [begin for begin, _ in spans]:
         spans.append((started, until))
     if not spans:

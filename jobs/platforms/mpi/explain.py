@@ -17,7 +17,7 @@ from slipway.jobs.platforms.reasons import known_reason
 
 _LAST_LINES = 100
 _RUN = "[run] "
-_LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer)")
+_LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer|no longer answers)")
 _NOTHING_TO_DO = ""
 _RESUME = "its group starts another; `slipway submit … --again --checkpoints …` resumes"
 _LOOK_BACK = "look at its log: slipway logs {job}"
@@ -80,7 +80,7 @@ def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
     )
     if isinstance(pages, Unanswered):
         return []
-    names = [str(each["logStreamName"]) for each in pages["logStreams"]]
+    names = [str(stream["logStreamName"]) for stream in pages["logStreams"]]
     return sorted(names, key=lambda name: (not name.endswith("stderr"), name))
 
 

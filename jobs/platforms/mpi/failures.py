@@ -17,8 +17,8 @@ def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
 
     Also of one that has answered: what it lacks now, a job would miss.
     """
-    failed = _failed([each.instance_id for each in answers], region)
-    return [_failure(each, region) if each.instance_id in failed else each for each in answers]
+    failed = _failed([answer.instance_id for answer in answers], region)
+    return [_failure(answer, region) if answer.instance_id in failed else answer for answer in answers]
 
 
 def _failed(instances: Sequence[str], region: str) -> set[str]:

@@ -56,7 +56,7 @@ def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = N
     if not _are_enough(answers, nodes):
         _start_missing(target, nodes, len(answers), say)
     while not _are_enough(answers, nodes):
-        if lasting := [each for each in answers[:nodes] if each.lasts]:
+        if lasting := [answer for answer in answers[:nodes] if answer.lasts]:
             raise NotEnoughNodes(
                 f"{shortage(target, answers, nodes)}; waiting does not fix that, so nothing was submitted",
                 hint=f"fix {lasting[0].name}, or end its instance {lasting[0].instance_id}: "
@@ -77,7 +77,7 @@ def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = N
 
 def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
     """Say in one line how many nodes there are, and why the others do not count."""
-    ready = sum(each.answered for each in answers[:nodes])
+    ready = sum(answer.answered for answer in answers[:nodes])
     silent = [f"{each.name}: {each.why}" for each in answers[:nodes] if not each.answered]
     if len(answers) < nodes:
         silent.append(f"{nodes - len(answers)} not running")
@@ -86,7 +86,7 @@ def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
 
 def _are_enough(answers: Sequence[Answer], nodes: int) -> bool:
     """Return True if the first nodes, as many as the job gets, have all answered."""
-    return len(answers) >= nodes and all(each.answered for each in answers[:nodes])
+    return len(answers) >= nodes and all(answer.answered for answer in answers[:nodes])
 
 
 def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> None:

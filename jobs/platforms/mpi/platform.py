@@ -59,8 +59,8 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
     answers = find_answers(target)
     if answers:
         request = _request(job, recipe, target, code, answers[0].instance_id)
-    is_short = len(answers) < job.nodes or not all(each.answered for each in answers[: job.nodes])
-    then = "refuses" if any(each.lasts for each in answers[: job.nodes]) else "waits for them"
+    is_short = len(answers) < job.nodes or not all(answer.answered for answer in answers[: job.nodes])
+    then = "refuses" if any(answer.lasts for answer in answers[: job.nodes]) else "waits for them"
     missing = (f"{shortage(target, answers, job.nodes)}; submitting {then}",) if is_short else ()
     return Prepared(
         job=job,

@@ -117,7 +117,7 @@ def build_launch(work: MpirunWork, folder: Path) -> Launch:
     return Launch(
         program=work.program,
         hostfile=str(folder / "hostfile"),
-        hosts=[each.name for each in work.members],
+        hosts=[member.name for member in work.members],
         ranks_per_host=ranks,
         topology=topology,
         environment={**_variables(work, ranks), variables.EXIT_FILE: str(folder / "exit-code")},
@@ -168,12 +168,15 @@ def _own_environment(where: NodePaths, work: MpirunWork) -> dict[str, str]:
 
 def _watch(where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes]) -> tuple[str, ...]:
     """Wait until mpirun ends, or hosts have missed several probes in a row; return those hosts."""
-    missed = dict.fromkeys((each.name for each in work.members), 0)
+    missed = dict.fromkeys((member.name for member in work.members), 0)
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PROBE_SECONDS)
             return ()
-        names, addresses = [each.name for each in work.members], [each.address for each in work.members]
+        names, addresses = (
+            [member.name for member in work.members],
+            [member.address for member in work.members],
+        )
         silent = nodes.unreachable(where, names, addresses)
         missed = {host: count + 1 if host in silent else 0 for host, count in missed.items()}
         if dead := tuple(host for host, count in missed.items() if count >= _PROBES):
@@ -201,7 +204,7 @@ def _end_everywhere(
     where: NodePaths, work: MpirunWork, dead: Sequence[str], grace_seconds: float
 ) -> tuple[str, ...]:
     """Ask every live host to end the job; return the hosts that could not be reached."""
-    alive = [each.name for each in work.members if each.name not in dead]
+    alive = [member.name for member in work.members if member.name not in dead]
     words = ["stop", work.job, "--grace", str(grace_seconds)]
     said = nodes.ask_all(where, alive, words, grace_seconds + nodes.ANSWER_SECONDS)
     return tuple(each.host for each in said if each.code == nodes.SSH_FAILED)

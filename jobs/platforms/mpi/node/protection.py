@@ -38,6 +38,6 @@ def release(setup: Setup, say: Say) -> bool:
 def _send(setup: Setup, members: Sequence[Member], *, protected: bool) -> None:
     client("autoscaling", setup.region).set_instance_protection(
         AutoScalingGroupName=derived_name("node-group", setup.cluster),
-        InstanceIds=[each.instance_id for each in members[:_MOST]],
+        InstanceIds=[member.instance_id for member in members[:_MOST]],
         ProtectedFromScaleIn=protected,
     )

@@ -24,9 +24,9 @@ _SECONDS = {
 def check(where: NodePaths, setup: Setup, members: Sequence[Member]) -> Readiness:
     """Run the all-reduce as the cluster's user, without nodes that do not answer."""
     with lock_cluster(where, CHECK) as lock, scratch() as folder:
-        facts, problems = ask_facts(where, [each.name for each in members], setup.mpi)
+        facts, problems = ask_facts(where, [member.name for member in members], setup.mpi)
         unlike = {host for host in problems if host in facts and not facts[host].running}
-        able = [each for each in members if each.name not in problems]
+        able = [member for member in members if member.name not in problems]
         program = find_program(setup.mpi)
         if able and program:
             work = MpirunWork(
@@ -57,15 +57,15 @@ def summarise(
     """Summarise the answers; `lasting` hosts have problems that waiting does not solve."""
     answers = tuple(
         Answer(
-            name=each.name,
-            instance_id=each.instance_id,
-            answered=each.name not in problems,
-            why=problems.get(each.name, ""),
-            lasts=each.name in lasting,
+            name=member.name,
+            instance_id=member.instance_id,
+            answered=member.name not in problems,
+            why=problems.get(member.name, ""),
+            lasts=member.name in lasting,
         )
-        for each in members
+        for member in members
     )
-    ready = len(answers) >= wanted and all(each.answered for each in answers)
+    ready = len(answers) >= wanted and all(answer.answered for answer in answers)
     return Readiness(nodes=answers, ready=ready, at=at)
 
 

@@ -16,7 +16,7 @@ _BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
 def write_roster(where: NodePaths, members: Sequence[Member]) -> bool:
     """Write the files that name the nodes; return True if the cluster has changed."""
     write_through(where.hosts, hosts_text(_read(where), members))
-    write_whole(where.host_addresses, "".join(_ssh_block(each) for each in members))
+    write_whole(where.host_addresses, "".join(_ssh_block(member) for member in members))
     return write_whole(where.hostfile, "".join(f"{each.name}\n" for each in members))
 
 

@@ -93,7 +93,7 @@ def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
     while True:
         try:
             members = _members_of(where, setup, job)
-            agree(where, [each.name for each in members], setup.mpi)
+            agree(where, [member.name for member in members], setup.mpi)
             return members
         except (_Missing, DeadHost):
             if time.monotonic() > ends:
@@ -113,7 +113,7 @@ def _prepare(
     code = ensure_code(where, setup, job.code, reader("s3", setup.region))
     if setup.file_system_mount is None:
         _fetch_everywhere(where, members, job.code)
-    facts = agree(where, [each.name for each in members], setup.mpi)
+    facts = agree(where, [member.name for member in members], setup.mpi)
     program = find_program(setup.mpi)
     assert program is not None, "agree found the version of it"
     return MpirunWork(
@@ -136,7 +136,7 @@ def _prepare(
 
 
 def _fetch_everywhere(where: NodePaths, members: Sequence[Member], digest: str) -> None:
-    said = ask_all(where, [each.name for each in members], ["code", digest])
+    said = ask_all(where, [member.name for member in members], ["code", digest])
     failed = [each for each in said if each.error]
     if failed:
         raise CannotRun(f"host {failed[0].host} could not fetch the job's code: {failed[0].error}")
@@ -159,7 +159,7 @@ def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
     if os.access(where.own, os.W_OK):
         write_roster(where, members)
     if len(members) < job.nodes:
-        alive = ", ".join(each.name for each in members)
+        alive = ", ".join(member.name for member in members)
         raise _Missing(
             f"job {job.name} asks for {job.nodes} nodes and {len(members)} run: {alive}",
             hint=f"slipway status --on {setup.cluster} shows which are missing",

@@ -46,7 +46,7 @@ class Server:
             self.release_left()
 
     def _look(self, setup: Setup, members: Sequence[Member], now: float) -> None:
-        ids = tuple(each.instance_id for each in members)
+        ids = tuple(member.instance_id for member in members)
         if ids == self._checked and now < self._checks_at:
             return
         found = ask_check()
@@ -55,7 +55,7 @@ class Server:
         client("s3", setup.region).put_object(
             Bucket=setup.bucket, Key=READY_KEY, Body=encode_readiness(found), ContentType="application/json"
         )
-        all_answered = all(each.answered for each in found.nodes)
+        all_answered = all(node.answered for node in found.nodes)
         self._checked = ids
         self._checks_at = float("inf") if all_answered else now + _LOOK_AGAIN_SECONDS
 
