@@ -16,13 +16,13 @@ _CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; res
 REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY|InsufficientInstanceCapacity|sufficient .*capacity",
-        means="AWS has not enough machines of this type free in the cluster's zone",
+        means="AWS has too few free machines of this type in the cluster's zone",
         fix=_CAPACITY,
     ),
     Reason(
         pattern=r"CAPACITY:YARD_MEMORY",
-        means="this machine has too little memory free for it beside the jobs that run in the yard",
-        fix="it starts when others have ended; with --processes-per-node 1 it takes less memory",
+        means="this machine has too little free memory for it next to the jobs that run in the yard",
+        fix="it starts after others have ended; with --processes-per-node 1 it needs less memory",
     ),
     Reason(
         pattern=r"VcpuLimitExceeded|more vCPU capacity than your current vCPU limit",
@@ -32,7 +32,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
         means="it asks for more nodes than the cluster may have",
-        fix="raise max_nodes in infra/clusters.py and deploy, or cancel it and ask for fewer nodes",
+        fix="raise max_nodes in infra/clusters.py and deploy, or cancel the job and ask for fewer nodes",
     ),
     Reason(
         pattern=r"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
@@ -52,7 +52,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"CannotPull\w*|pull image|manifest .*not found|ImagePull",
         means="a node could not pull the image",
-        fix="slipway build {image} --on {target}; if it is pushed: can the nodes reach ECR?",
+        fix="slipway build {image} --on {target}; if it is pushed: check that the nodes can reach ECR",
     ),
     Reason(
         pattern=r"ResourceInitializationError",
@@ -62,11 +62,11 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"OutOfMemory|OOM",
         means="the container used more memory than its node gives it",
-        fix="set a smaller micro_batch or fewer workers; the same again ends the same",
+        fix="set a smaller micro_batch or fewer workers; without a change it will fail again",
     ),
     Reason(
         pattern=r"Host EC2",
-        means="a machine went away under it",
+        means="its machine was lost",
         fix="`slipway submit … --again` runs it once more; with the same --checkpoints it resumes",
     ),
     Reason(
@@ -77,7 +77,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"[Dd]ependent [Jj]ob|dependsOn|dependency",
         means="a job that it depends on failed",
-        fix="look at that one first",
+        fix="explain that job first: slipway explain JOB",
     ),
     Reason(
         pattern=r"[Cc]ancel+ed (with slipway|by user)|[Tt]erminated job|[Uu]ser (initiated|requested)",
@@ -87,12 +87,12 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"submitted twice in the same instant",
         means="another machine submitted the same job in the same instant, and that one was kept",
-        fix="slipway status shows the other",
+        fix="slipway status shows the other job",
     ),
     Reason(
         pattern=r"DockerTimeoutError|CannotStartContainer|CannotCreateContainer|CannotInspectContainer",
         means="Docker on a node could not start the container",
-        fix="submit it again; when it comes again, look at the node's disk and at the devices it should have",
+        fix="submit it again; if it fails again, check the node's disk and devices",
     ),
     Reason(
         pattern=r"UNDETERMINED",

@@ -82,7 +82,7 @@ def submit_prepared(
     if again:
         prepared = _next_repeat(prepared, journal)
     with journal.locked(
-        prepared.name, lambda: say(f"another slipway submits {prepared.name}; waiting for it")
+        prepared.name, lambda: say(f"another slipway is submitting {prepared.name}; waiting for it")
     ):
         sent = None
         job_id = find_job_id(prepared.name, target) or _noted(journal, prepared)

@@ -41,7 +41,7 @@ def keep_first(sent: str, name: str, target: BatchTarget, waiting: Waiting, say:
     try:
         found = _look_until_listed(sent, name, target, waiting)
     except (BotoCoreError, ClientError) as error:
-        say(f"whether another machine submitted {name} in the same instant is not known: {error}")
+        say(f"another machine may have submitted {name} in the same instant: {error}")
         return sent
     kept = str(found[0]["jobId"]) if found else sent
     for each in found[1:]:

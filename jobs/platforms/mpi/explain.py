@@ -30,7 +30,7 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
         "submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
     ),
     "DeliveryTimedOut": (
-        "its main node did not take it in time",
+        "its main node did not accept it in time",
         "slipway status --on {target} --nodes; is the agent of Systems Manager online on the main node?",
     ),
     "Undeliverable": (
@@ -120,7 +120,7 @@ def _failed(run: Run, errors: Sequence[str]) -> Told:
 def _waiting(run: Run, errors: Sequence[str]) -> Told:
     if reason := known_reason(run.reason or ""):
         return f"waits: {reason.means}", reason.fix
-    return "waits for the agent of its main node to take it", "slipway status --on {target} --nodes"
+    return "waits for the agent of its main node to accept it", "slipway status --on {target} --nodes"
 
 
 def _running(run: Run, errors: Sequence[str]) -> Told:

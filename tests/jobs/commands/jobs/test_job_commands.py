@@ -207,7 +207,7 @@ def test_explain_says_in_a_sentence_why_a_job_waits(yard_shell: RunningYard, sli
     code, out, _ = slipway("explain", "bert", "--json")
     told = json.loads(out)
     assert code == 0
-    assert told["sentence"].startswith("bert-012345678901 waits: AWS has not enough machines")
+    assert told["sentence"].startswith("bert-012345678901 waits: AWS has too few free machines")
     assert told["fix"]
     assert reason in told["evidence"]
 

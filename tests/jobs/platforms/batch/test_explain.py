@@ -55,10 +55,10 @@ def facts(status: str = "RUNNABLE", reason: str = "", **changes: Any) -> JobFact
                 "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested for "
                 "instance type [dl1.24xlarge]"
             ),
-            "not enough machines of this type free",
+            "too few free machines of this type",
             "another zone",
         ),
-        (WAITS, "this machine has too little memory free", "--processes-per-node 1"),
+        (WAITS, "this machine has too little free memory", "--processes-per-node 1"),
         (
             (
                 "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - CE(s) associated with the job queue "
@@ -126,7 +126,7 @@ def test_why_a_job_failed_is_said_with_what_to_do(reason: str, means: str, fix: 
 def test_a_job_that_its_queue_cancelled_is_told_so_and_why() -> None:
     reason = "Canceled by JobStateTimeLimit action due to reason: CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
     told = explain(facts("FAILED", reason))
-    assert "cancelled by the time limit of its queue: AWS has not enough machines" in told.sentence
+    assert "cancelled by the time limit of its queue: AWS has too few free machines" in told.sentence
 
 
 @pytest.mark.parametrize("code", sorted(EXIT_CODES))

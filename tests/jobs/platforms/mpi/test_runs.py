@@ -55,7 +55,7 @@ def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
     assert (run.state, run.reason) == (JobState.WAITING, WAITS)
     means, fix = _waiting(run, [])
     assert (
-        means == "waits: this machine has too little memory free for it beside the jobs that run in the yard"
+        means == "waits: this machine has too little free memory for it next to the jobs that run in the yard"
     )
     assert "--processes-per-node 1" in fix
 
@@ -99,7 +99,7 @@ def test_the_command_of_another_document_is_no_job(ssm: Stubber) -> None:
 @pytest.mark.parametrize("details", ["Delivery Timed Out", "DeliveryTimedOut"])
 def test_details_are_known_however_they_are_written(details: str) -> None:
     run = run_of(Status="TimedOut", StatusDetails=details)
-    assert _failed(run, [])[0] == "failed: its main node did not take it in time"
+    assert _failed(run, [])[0] == "failed: its main node did not accept it in time"
 
 
 @pytest.mark.parametrize("details", _DETAILS)
