@@ -61,16 +61,16 @@ class PretrainServices:
     words: Words
 
 
-def _loop(parts: EngineParts, engine: Engine, around: PretrainServices) -> Loop:
+def _loop(parts: EngineParts, engine: Engine, services: PretrainServices) -> Loop:
     config = parts.config
     saving = Saving(
         engine=engine,
-        checkpoints=around.checkpoints,
-        ending=around.ending,
+        checkpoints=services.checkpoints,
+        ending=services.ending,
         every=config.checkpoint_every,
         steps=config.steps,
         place=parts.device.place,
-        say=around.words.say,
+        say=services.words.say,
     )
     return Loop(
         config=config,
@@ -79,10 +79,10 @@ def _loop(parts: EngineParts, engine: Engine, around: PretrainServices) -> Loop:
         device=parts.device,
         engine=engine,
         schedule=start.build_schedule(config, parts.plan),
-        ending=around.ending,
+        ending=services.ending,
         saving=saving,
-        tell=around.reporter.tell,
-        say=around.words.say,
+        tell=services.reporter.tell,
+        say=services.words.say,
     )
 
 

@@ -86,7 +86,7 @@ def _loop(
     engine: DataParallel,
     data: Data,
     evaluations: Evaluations,
-    around: FinetuneServices,
+    services: FinetuneServices,
 ) -> Loop:
     config = parts.config
     batches = Batches(
@@ -97,17 +97,17 @@ def _loop(
         steps=schedule.steps,
         log_every=config.log_every,
         device=parts.device,
-        telemetry=around.telemetry,
-        show=around.words.show,
+        telemetry=services.telemetry,
+        show=services.words.show,
     )
     saving = Saving(
         engine=engine,
-        checkpoints=around.checkpoints,
-        ending=around.ending,
+        checkpoints=services.checkpoints,
+        ending=services.ending,
         every=config.checkpoint_every,
         steps=schedule.steps,
         place=parts.device.place,
-        say=around.words.say,
+        say=services.words.say,
     )
     return Loop(
         config=config,
@@ -117,7 +117,7 @@ def _loop(
         model=parts.model,
         engine=engine,
         schedule=schedule,
-        ending=around.ending,
+        ending=services.ending,
         saving=saving,
         tell=reporter.tell,
         evaluate=lambda epochs: evaluations.run(f"epoch {epochs}"),
