@@ -82,11 +82,7 @@ class FinetuneServices:
 
 
 def _loop(
-    parts: FinetuneParts,
-    engine: DataParallel,
-    data: Data,
-    evaluations: Evaluations,
-    services: FinetuneServices,
+    parts: FinetuneParts, engine: DataParallel, data: Data, scoring: Evaluations, services: FinetuneServices
 ) -> Loop:
     config = parts.config
     batches = Batches(
@@ -120,5 +116,5 @@ def _loop(
         ending=services.ending,
         saving=saving,
         tell=reporter.tell,
-        evaluate=lambda epochs: evaluations.run(f"epoch {epochs}"),
+        evaluate=lambda epochs: scoring.run(f"epoch {epochs}"),
     )
