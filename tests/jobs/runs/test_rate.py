@@ -143,7 +143,7 @@ def test_a_run_of_the_yard_is_taken_only_when_somebody_says_so(
     run_in(yard_shell, target, STEADY)
     code, out, err = slipway("calibrate", "bert_pretrain")
     assert (code, out) == (1, "")
-    assert "ran in the yard: on this machine's processors, not on a dl1.24xlarge" in err
+    assert "ran in the yard, on this machine's processors and not on a dl1.24xlarge" in err
     code, out, err = slipway("calibrate", "bert_pretrain", "--dry-run")
     assert code == 0
     assert "nothing was changed" in err

@@ -94,7 +94,7 @@ def test_a_job_that_is_not_there_or_failed_already_is_refused_in_a_line(
     """BI-052."""
     code, out, err = slipway(*TRAIN, "--depends-on", "nothing")
     assert (code, out) == (2, "")
-    assert err.startswith("error: --depends-on: no job's name or id is 'nothing'")
+    assert err.startswith("error: --depends-on: there is no job 'nothing'")
     data = submit(DATA, "dl1")
     end(yard_shell, data.job_id)
     code, out, err = slipway(*TRAIN, "--depends-on", data.job_id)

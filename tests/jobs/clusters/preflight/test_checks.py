@@ -108,7 +108,7 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
             "machine image",
             {"machine_image": FoundAmi(id="ami-1", architecture="arm64", state="available")},
             "ami-1 is for arm64, and dl1.24xlarge is x86_64",
-            "a machine image for x86_64",
+            "an AMI for x86_64",
         ),
         (
             "locked versions",
@@ -171,7 +171,7 @@ def test_what_fails_says_why_and_what_to_do(check: str, facts: dict[str, Any], f
             {"reservation": replace(RESERVATION, zone="us-east-1b")},
             "is in us-east-1b, but the cluster is in us-east-1a",
         ),
-        ({"reservation": replace(RESERVATION, instance_type="p5.48xlarge")}, "is of p5.48xlarge"),
+        ({"reservation": replace(RESERVATION, instance_type="p5.48xlarge")}, "is for p5.48xlarge"),
         ({"reservation": replace(RESERVATION, total=8)}, "has 8 instances, but max_nodes is 16"),
     ],
 )
@@ -185,7 +185,7 @@ def test_a_reservation_that_cannot_serve_is_refused(changes: dict[str, Any], fou
 def test_credentials_of_another_account_than_declared_are_refused() -> None:
     failed = verdict("credentials and account", replace(CLUSTER, account="999999999999"))
     assert failed.outcome is CheckOutcome.FAILED
-    assert "of 123456789012, and dl1 is declared for 999999999999" in failed.found
+    assert "of 123456789012, but dl1 is declared for 999999999999" in failed.found
 
 
 def test_a_quota_of_exactly_what_is_needed_suffices() -> None:

@@ -146,8 +146,8 @@ def test_logs_are_printed_with_their_node_where_no_rank_says_it(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--node", "2"), 1, "--node is 2, and job 'bert-012345678901' has 2"),
-        (("--rank", "-1"), 2, "--rank is '-1'; allowed are 0 and up, or all"),
+        (("--node", "2"), 1, "--node is 2, but job 'bert-012345678901' has 2 nodes"),
+        (("--rank", "-1"), 2, "--rank is '-1'; allowed are 0, 1, 2 … or all"),
         (("--rank", "٣"), 2, "--rank is"),
     ],
 )
@@ -229,4 +229,4 @@ def test_a_job_whose_cluster_was_destroyed_is_told_where_it_ran(
 def test_a_job_that_nobody_submitted_is_told_in_a_line(slipway: Slipway, command: str) -> None:
     code, out, err = slipway(command, "gpt2")
     assert (code, out) == (1, "")
-    assert err.startswith("error: no job's name or id is 'gpt2'")
+    assert err.startswith("error: there is no job 'gpt2'")
