@@ -108,7 +108,7 @@ def test_why_a_job_waits_is_said_with_what_to_do(reason: str, means: str, fix: s
             "could not pull",
             "slipway build gaudi",
         ),
-        ("Host EC2 (instance i-0123456789abcdef0) terminated.", "a machine went away", "--again"),
+        ("Host EC2 (instance i-0123456789abcdef0) terminated.", "its machine was lost", "--again"),
         ("OutOfMemoryError: Container killed due to memory usage", "more memory", "micro_batch"),
         ("Job attempt duration exceeded timeout", "longer than its timeout", "--timeout-hours"),
         ("ResourceInitializationError: failed to validate logger args", "could not set up", "preflight dl1"),
