@@ -59,7 +59,7 @@ def test_a_trial_that_crashes_says_so_and_is_not_taken_for_the_machine_s_answer(
     monkeypatch.delenv(TIER_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tiers, "CHECKOUT", tmp_path)  # where no `jobs` can be imported from
-    with pytest.raises(NoTier, match=r"crashed \(exit code 1\): .*No module named 'jobs'"):
+    with pytest.raises(NoTier, match=r"crashed \(exit code 1\): .*No module named 'slipway'"):
         best_tier()
 
 
