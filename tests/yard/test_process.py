@@ -117,7 +117,7 @@ def test_who_asks_for_a_yard_that_died_hears_when_and_what_is_lost(
     said = capsys.readouterr().err
     assert "the yard is not up: the one started at" in said
     assert f"died after {heard:%Y-%m-%d %H:%M:%S}" in said
-    assert "its stacks, files and jobs are gone" in said
+    assert "its stacks, files and jobs were in its memory and are lost" in said
     assert "slipway yard up" in said
 
 
@@ -131,7 +131,7 @@ def test_the_up_after_a_yard_that_died_says_what_is_lost_and_since_when(
     said = capsys.readouterr().err
     started = datetime.fromisoformat(died.started_at).astimezone()
     assert f"the one started at {started:%Y-%m-%d %H:%M:%S} died after" in said
-    assert "its stacks, files and jobs are gone" in said
+    assert "its stacks, files and jobs were in its memory and are lost" in said
     assert "the yard is up at" in said
     assert run(("yard", "up")) == 0
     assert "gone" not in capsys.readouterr().err

@@ -25,7 +25,7 @@ def slipway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 def in_a_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", "-c", line.replace("slipway", SLIPWAY)],
+        ["sh", "-c", line.replace("slipway ", f"{SLIPWAY} ")],
         capture_output=True,
         text=True,
         check=False,

@@ -160,7 +160,7 @@ def test_the_published_tables_are_a_page_too(tmp_path: Path, slipway: Slipway) -
         (("bert-large", "-o", "/nowhere/at/all.html"), "No such file or directory"),
         (("bert-large",), "Missing option '-o'"),
         (("bert-large", "--on", "dl2", "-o", "x.html"), "neither a declared cluster"),
-        (("bert-lrge", "--on", "dl1", "-o", "x.html"), "is no recipe and no model"),
+        (("bert-lrge", "--on", "dl1", "-o", "x.html"), "is neither a recipe nor a model"),
     ],
 )
 def test_what_cannot_be_written_is_told_in_a_line(

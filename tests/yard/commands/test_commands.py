@@ -132,7 +132,7 @@ def test_answers_are_scripted_from_a_file(slipway: Slipway, yard: RunningYard, t
     [
         (("batch", "SubmitJb", "throttle"), "batch has no operation 'SubmitJb'; it has SubmitJob"),
         (("batch", "SubmitJob", "respond"), "with 0 results in body"),
-        (("batch", "SubmitJob", "respond", "--body", "{file}"), "is a JSON list of objects"),
+        (("batch", "SubmitJob", "respond", "--body", "{file}"), "is not a JSON list of objects"),
     ],
 )
 def test_a_fault_that_could_never_strike_is_refused_without_a_traceback(

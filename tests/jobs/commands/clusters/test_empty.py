@@ -83,7 +83,7 @@ def test_nobody_is_taken_to_have_said_yes(yard_shell: RunningYard, slipway: Slip
     deploy(yard_shell, "Delete")
     code, _, err = slipway("empty", "dl1")
     assert code == 1
-    assert "there is no terminal to ask at" in err  # BI-183
+    assert "without a terminal nobody can be asked" in err  # BI-183
     assert "slipway empty dl1 --yes" in err
     assert versions(yard_shell) == 2
 

@@ -121,7 +121,7 @@ def test_an_ami_of_somebody_else_is_not_used(deployed: Deployed, slipway: Slipwa
     for ami_id in (stranger, "ami-00000000"):
         code, _, err = slipway("bake", IMAGE, "--use", ami_id)
         assert code == 1
-        assert f"{ami_id} in {REGION} is not there or was not baked by Slipway" in err
+        assert f"{ami_id} in {REGION} does not exist or was not baked by Slipway" in err
     assert amis.current_ami(found) not in (stranger, "ami-00000000")
 
 

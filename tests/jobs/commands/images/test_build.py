@@ -144,7 +144,7 @@ def test_without_a_deployed_cluster_there_is_nowhere_to_push(
 ) -> None:
     code, out, err = slipway("build", "gaudi")
     assert (code, out) == (1, "")
-    assert "no deployed cluster uses image 'gaudi', so it has no repository" in err
+    assert "no deployed cluster uses container image 'gaudi', so it has no repository" in err
 
 
 def test_an_unknown_image_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:

@@ -156,7 +156,7 @@ def test_the_command_line_lists_enters_and_kills_hosts(
     killed = CliRunner().invoke(cli, ["yard", "kill-node", name])
     assert f"killed host {name}" in killed.stderr
     wrong = CliRunner().invoke(cli, ["yard", "kill-node", "nobody"])
-    assert "'nobody' is 0 of the hosts" in str(wrong.exception)
+    assert "'nobody' matches 0 hosts" in str(wrong.exception)
 
 
 def test_a_terminal_is_carried_into_the_host(

@@ -59,9 +59,11 @@ def _mirror(real: Path, copy: Path, hidden: frozenset[Path]) -> None:
 
 
 def _keep(root: Path, path: str) -> None:
-    """Keep what the node needs and its own /tmp would hide, such as the checkout."""
+    """Keep, read-only, what the node needs and its own /tmp would hide, such as the checkout."""
     if any(Path(own) in Path(path).parents for own in _OWN):
-        _bind(path, _folder(root, path))
+        kept = _folder(root, path)
+        _bind(path, kept)
+        home.make_read_only(kept)
 
 
 def _folder(root: Path, path: str) -> Path:

@@ -93,7 +93,7 @@ def test_a_base_of_your_own_is_taken_and_a_wrong_name_refused(
 ) -> None:
     own = machine / "own.tar"
     monkeypatch.setenv(BASE_VARIABLE, str(own))
-    with pytest.raises(NoBase, match="is no file"):
+    with pytest.raises(NoBase, match="is not a file"):
         base_archive(lambda _: None)
     own.touch()
     assert base_archive(lambda _: None) == own
