@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from slipway.jobs import aws
 from slipway.jobs.commands.jobs import submit as command
 from slipway.jobs.core.cost import Agreed, Cost
 from slipway.jobs.core.job import Job
-from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.submit.confirming import Unconfirmed
 from slipway.jobs.submit.submission import submit
 from tests.jobs.conftest import Slipway

@@ -76,7 +76,7 @@ def test_a_repeated_job_makes_only_what_was_lost(tmp_path: Path) -> None:
 DYING = """
 import os, signal, sys
 os.cpu_count = lambda: 1  # the shards one after the other, in this process
-from slipway.containers.data import workers
+from slipway.containers.data.rows import workers
 from slipway.containers.recipes.prepare_bert.train import main
 make = workers.make_shard
 def make_or_die(work, engine, number, report):

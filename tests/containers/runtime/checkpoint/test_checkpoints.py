@@ -120,7 +120,7 @@ def test_a_fresh_start_is_said_aloud_or_refused_as_the_caller_chose(tmp_path: Pa
     lines: list[str] = []
     with Checkpoints(tmp_path, training(), say=lines.append) as checkpoints:
         assert checkpoints.resume("auto") is None
-        assert "from the beginning" in lines[-1]
+        assert "starting from step 0" in lines[-1]
         assert checkpoints.resume("never") is None
         with pytest.raises(NoCheckpoint):
             checkpoints.resume("required")

@@ -75,10 +75,10 @@ def test_a_rebalance_recommendation_is_said_once_and_ends_nothing(
     metadata.documents[REBALANCE] = json.dumps({"noticeTime": "2026-11-21T08:22:00Z"})
     node = cluster.start({"*": ["save"]}, **spot(metadata))
     ready([node])
-    node.until("more likely to be interrupted soon")
+    node.until("may be interrupted soon")
     metadata.documents[INTERRUPTION] = notice(120)
     assert node.end() == 85
-    assert node.text.count("more likely to be interrupted") == 1
+    assert node.text.count("may be interrupted soon") == 1
 
 
 def test_an_instance_that_is_not_spot_is_not_asked(cluster: Cluster, metadata: Metadata) -> None:
