@@ -66,7 +66,7 @@ def cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float
 
 
 def cpu_and_memory(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
-    """Of the command itself, which starts no other: its user and system time, and its most memory."""
+    """Return the user and system seconds of a command that starts no other, and its peak memory in MiB."""
     quiet = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
     started = os.posix_spawnp(command[0], list(command), environment, file_actions=quiet)
     _, status, used = os.wait4(started, 0)
@@ -83,7 +83,7 @@ def wall(command: Sequence[str], environment: Mapping[str, str]) -> float:
 
 
 def yard_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What `eval "$(slipway yard env)"` would export."""
+    """Return the environment after `eval "$(slipway yard env)"`."""
     script = 'eval "$(slipway yard env)"; env -0'
     answer = subprocess.run(
         ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True

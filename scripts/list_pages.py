@@ -47,7 +47,7 @@ def _lines(name: str, columns: tuple[str, ...]) -> Iterator[str]:
 
 
 def _cell(row: Mapping[str, str], column: str) -> str:
-    """As text: no cell ends early, and no tag or emphasis begins."""
+    """Escape text for a table: no cell ends early, and no tag or emphasis begins."""
     text = row[column].replace("\\", "\\\\").replace("|", "\\|")
     for mark in "<*_`[":
         text = text.replace(mark, f"\\{mark}")

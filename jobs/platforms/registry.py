@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import TypeVar, cast
 
 from slipway.jobs.core.targets import Target
@@ -19,22 +20,26 @@ PLATFORMS: Mapping[str, str] = {
 
 
 def platform_of(target: T) -> Platform[T, Request]:
-    return cast("Platform[T, Request]", import_module(PLATFORMS[target.kind]))
+    return cast("Platform[T, Request]", _module_of(target))
 
 
 def nodes_of(target: T) -> HasNodes[T] | None:
     """Return what lists its machines; None where machines start with a job."""
-    platform = import_module(PLATFORMS[target.kind])
+    platform = _module_of(target)
     return platform if isinstance(platform, HasNodes) else None
 
 
 def waiting_of(target: T) -> HasDependencies[T] | None:
     """Return what knows which job waits for which; None where no job can wait for another."""
-    platform = import_module(PLATFORMS[target.kind])
+    platform = _module_of(target)
     return platform if isinstance(platform, HasDependencies) else None
 
 
 def twins_of(target: T) -> MayHaveTwins[T] | None:
     """Return what ends twins; None where the platform takes a name only once."""
-    platform = import_module(PLATFORMS[target.kind])
+    platform = _module_of(target)
     return platform if isinstance(platform, MayHaveTwins) else None
+
+
+def _module_of(target: Target) -> ModuleType:
+    return import_module(PLATFORMS[target.kind])

@@ -17,7 +17,7 @@ from tests.containers.data.conftest import MakeSettings
 
 @pytest.fixture
 def newer(dataset: Path, tmp_path: Path) -> Path:
-    """As a later release would prepare it: another format, with a fact that this one does not know."""
+    """Prepare it as a later release would: another format, with a fact that this one does not know."""
     folder = tmp_path / "newer"
     shutil.copytree(dataset, folder)
     for name in ("plan.json", "manifest.json"):

@@ -21,7 +21,7 @@ def step(folder: Path, number: int) -> Path:
 
 
 def make_newer(folder: Path, **changes: object) -> bytes:
-    """As a later release would write it: another schema, more facts, and its right digest."""
+    """Write it as a later release would: another schema, more facts, and its right digest."""
     path = folder / manifest.NAME
     body = json.loads(path.read_bytes()) | {"schema": manifest.SCHEMA + 1, "sharding": "2-d"} | changes
     del body["sha256"]
