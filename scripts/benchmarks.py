@@ -98,7 +98,7 @@ def glue() -> list[Row]:
 
 
 def estimate() -> list[Row]:
-    """What is known before paying, beside importing boto3."""
+    """Measure what is known before paying, beside importing boto3."""
     from scripts.benchmarks_estimate import estimate as measure
 
     return measure()

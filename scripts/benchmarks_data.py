@@ -172,7 +172,7 @@ def from_s3(bench: Bench) -> Row:
 
 
 def peak_memory(bench: Bench) -> Row:
-    """Of one process, on one line without an end."""
+    """Measure one process on one line without an end."""
     line = bench.folder / "line.txt"
     words = re.sub(rb"[\n.!?]", b" ", bench.text.read_bytes())
     with line.open("wb") as file:

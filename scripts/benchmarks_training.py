@@ -205,7 +205,7 @@ def _timed_step(engine: Engine, rows: Rows) -> float:
 
 
 def draw_rows(batch: int, vocabulary: int, seed: int) -> Rows:
-    """As prepared data is: a tenth of the rows short, 15 % of each masked."""
+    """Make rows as prepared data has them: a tenth is short, 15 % of each is masked."""
     generator = torch.Generator().manual_seed(seed)
     words = torch.randint(1000, vocabulary, (batch, ROW_TOKENS), generator=generator)
     used = torch.full((batch,), ROW_TOKENS)

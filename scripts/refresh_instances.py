@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What AWS said in one region."""
+    """Hold what AWS said in one region."""
 
     region: str
     described: Mapping[str, Mapping[str, Any]]  # by the name of the type

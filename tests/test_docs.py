@@ -35,7 +35,7 @@ def page(path: str) -> str:
 
 
 def shell_lines(text: str) -> list[str]:
-    """What a reader would type: in blocks of shell (behind the prompt where there is one), and inline."""
+    """List what readers type: in blocks of shell (behind the prompt where there is one), and inline."""
     typed: list[str] = []
     for block in SHELL_BLOCK.findall(text):
         lines = block.replace("\\\n", " ").splitlines()
@@ -143,5 +143,5 @@ def test_a_command_that_does_not_exist_is_found_out(parse: Parse) -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """As the forges make them: lower case, no punctuation, hyphens for spaces."""
+    """Make anchors as the forges do: lower case, no punctuation, hyphens for spaces."""
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}

@@ -52,7 +52,7 @@ class Shell:
         return done.text
 
     def data(self, *command: str, timeout_s: int = 300) -> Any:
-        """What a program would read: standard output alone, as JSON."""
+        """Return what a program would read: standard output alone, as JSON."""
         done = subprocess.run(
             command,
             cwd=ROOT,

@@ -21,7 +21,7 @@ def group(**changes: Any) -> Properties:
 
 
 def told(**changes: Any) -> dict[str, Any]:
-    """What a node reads at its first boot."""
+    """Return what a node reads at its first boot."""
     found: dict[str, Any] = json.loads(
         written_files(as_text(launch(**changes)["UserData"]))["/etc/slipway/node.json"]["content"]
     )

@@ -80,7 +80,7 @@ def templates_of(**changes: Any) -> Templates:
 
 
 def mpi_templates_of(**changes: Any) -> MpiTemplates:
-    """As templates_of."""
+    """Do as templates_of does."""
     return _mpi_synthesized(tuple(sorted(changes.items())))
 
 

@@ -30,7 +30,7 @@ MPI_STACKS = {"c6i-network", "c6i-storage", "c6i-observability", "c6i"}
 
 
 def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[str]:
-    """As the CDK's command line runs it."""
+    """Run the app as the CDK's command line does."""
     return subprocess.run(
         [sys.executable, "-m", "slipway.infra.app"],
         cwd=ROOT,

@@ -57,7 +57,7 @@ def make_checkout(folder: Path) -> Checkout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Where the scripts are, and what came of them."""
+    """Tell where the scripts are, and what came of them."""
 
     folder: Path
 

@@ -32,7 +32,7 @@ def fresh(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def seen(*arguments: str) -> str:
-    """What a shell command sees in a view; empty where there can be none, which was said."""
+    """Return what a shell command sees in a view; empty where there can be none, which was said."""
     done = fresh(*arguments)
     if done.returncode == NOT_POSSIBLE:
         assert "fresh: not possible here: " in done.stderr

@@ -48,7 +48,7 @@ exit $APT_CODE
 
 
 def set_up_machine(folder: Path, statement: str, apt_code: int = 0) -> tuple[str, list[str]]:
-    """What it says, and what an apt-get that only takes notes was told."""
+    """Return what it says, and what an apt-get that only takes notes was told."""
     apt, said = folder / "apt-get", folder / "said"
     apt.write_text(APT)
     apt.chmod(0o755)

@@ -30,7 +30,7 @@ class RunningYard:
         return state.secret
 
     def variables(self) -> dict[str, str]:
-        """What `slipway yard env` gives a shell, as far as boto3 needs it."""
+        """Return what `slipway yard env` gives a shell, as far as boto3 needs it."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,

@@ -37,7 +37,7 @@ def free_port() -> int:
 
 
 def kill(found: YardState) -> None:
-    """As the out-of-memory killer would; returns when the process is gone."""
+    """Kill as the out-of-memory killer would; return when the process is gone."""
     os.kill(found.pid, signal.SIGKILL)
     process._children[found.pid].wait()
     assert not found.is_running()

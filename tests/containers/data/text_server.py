@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(slots=True)
 class Served:
-    """What the server has, and what was asked of it. Tests change it while it runs."""
+    """Hold what the server has, and what was asked of it. Tests change it while it runs."""
 
     text: bytes
     etag: str | None = '"one"'

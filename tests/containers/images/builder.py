@@ -38,7 +38,7 @@ class Image:
     context: Path
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        """As the image's user, in its folder, with its variables."""
+        """Run as the image's user, in its folder, with its variables."""
         return self.builder.call("run", "--isolation", "chroot", self.container, "--", "sh", "-c", script)
 
 
@@ -47,7 +47,7 @@ class Builder:
         self._folder = folder
 
     def make_base(self) -> str | None:
-        """None, or why this machine cannot: a build that asks Debian's archive for news is tried."""
+        """Say why this machine cannot build, if so: a build that asks Debian's archive for news is tried."""
         try:
             archive = base_archive(lambda _: None)
         except NoBase as error:

@@ -54,7 +54,7 @@ class _Door(BaseHTTPRequestHandler):
 @contextmanager
 def serving() -> Iterator[Metadata]:
     class Door(_Door):
-        """Of this server alone."""
+        """Answer for this server alone."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
         metadata = Door.metadata = Metadata(f"http://127.0.0.1:{server.server_port}")

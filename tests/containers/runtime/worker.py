@@ -74,7 +74,7 @@ def kill(word: str) -> None:
 
 
 def memory(word: str) -> None:
-    """As the kernel does it: counts, then kills."""
+    """Do as the kernel does: count, then kill."""
     Path(os.environ["SLIPWAY_ROOT"], "sys/fs/cgroup/memory.events").write_text("low 0\noom_kill 1\n")
     kill("SIGKILL")
 

@@ -62,7 +62,7 @@ def changed(name: str, **changes: Any) -> Template:
 
 
 def statements(template: Template, role: str) -> dict[str, Any]:
-    """Of the policy of Machine, Execution or Lifecycle, by their ids."""
+    """Return the statements of Machine, Execution or Lifecycle by their ids."""
     policies = of_type(template, "AWS::IAM::ManagedPolicy")
     (policy,) = (each for name, each in policies.items() if f"Pipeline{role}" in name)
     return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
@@ -213,7 +213,7 @@ def test_only_an_image_that_installs_this_project_gets_it() -> None:
 
 
 def versions(template: Template) -> dict[str, str]:
-    """Of all components and of the recipe, which bears the name of the stack."""
+    """List the names of all components and of the recipe, which bears the stack's name."""
     kinds = (f"{IMAGE_BUILDER}::Component", f"{IMAGE_BUILDER}::ImageRecipe")
     found = [each for kind in kinds for each in of_type(template, kind).values()]
     return {each["Name"]: each["Version"] for each in found}

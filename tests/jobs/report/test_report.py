@@ -33,7 +33,7 @@ HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(2)>&\x1b[2J
 
 
 class Reading(HTMLParser):
-    """What a page consists of."""
+    """Collect what a page consists of."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ def asked_by_page(events: list[dict[str, object]]) -> list[str]:
 
 
 def visit(page: Path, folder: Path, *more: str) -> tuple[str, list[dict[str, object]]]:
-    """What headless Chromium says on its console, and every request that it made."""
+    """Return what headless Chromium says on its console, and every request that it made."""
     assert BROWSER is not None
     log = folder / "net.json"
     done = subprocess.run(
@@ -208,7 +208,7 @@ def visit(page: Path, folder: Path, *more: str) -> tuple[str, list[dict[str, obj
 @needs_browser
 @pytest.mark.slow
 def test_a_browser_finds_nothing_to_complain_of_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
-    """Of the page with every chart, and with a run that somebody named to do harm."""
+    """Write the page with every chart, and with a run that somebody named to do harm."""
     page = tmp_path / "page.html"
     page.write_text(run_page(HOSTILE))
     picture = tmp_path / "page.png"

@@ -43,7 +43,7 @@ def found(status: str = "SUCCEEDED", nodes: int = 2, target: BatchTarget = TARGE
 
 
 def node(index: int, *streams: str) -> dict[str, Any]:
-    """As DescribeJobs tells of one node: ended attempts, and the one that runs or was the last."""
+    """Tell of one node as DescribeJobs does: ended attempts, and the one that runs or was the last."""
     return {
         "jobId": f"0a1b#{index}",
         "jobName": "bert",

@@ -40,7 +40,7 @@ def test_nor_are_the_first_of_an_attempt_that_resumed() -> None:
 
 
 def test_seconds_are_added_up_and_not_rates() -> None:
-    """As many steps at 50 as at 150 a second take longer than all of them at 100."""
+    """Hold that as many steps at 50 as at 150 a second take longer than all of them at 100."""
     curve = [point(10, 1.0), point(20, 50.0), point(30, 150.0)]
     assert steady_rate(curve)[0] == pytest.approx(75.0)
 

@@ -159,7 +159,7 @@ def test_settings_in_a_line_to_submit_are_quoted_for_the_shell() -> None:
 
 @pytest.fixture
 def finished(monkeypatch: pytest.MonkeyPatch) -> list[AnyFound]:
-    """What the platform would tell: real ones are in tests/end_to_end."""
+    """Answer as the platform would: real ones are in tests/end_to_end."""
     runs = [ran(4, number=3), ran(2, number=2), ran(1, number=1)]
 
     def told(found: AnyFound, *_: object, **__: object) -> Iterator[LogLine]:

@@ -25,7 +25,7 @@ class Live:
 
 @dataclass
 class FakeCloud:
-    """What exists, by physical id, and how often (verb, logical id) will still fail."""
+    """Know what exists, by physical id, and how often (verb, logical id) will still fail."""
 
     live: dict[str, Live] = field(default_factory=dict)
     failures: dict[tuple[str, str], int] = field(default_factory=dict)

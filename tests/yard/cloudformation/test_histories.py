@@ -43,7 +43,7 @@ RELAXED = settings(
 
 
 def state(cfn: Cfn) -> dict[str, tuple[str, dict[str, Any]]]:
-    """What exists: physical id, logical id and properties."""
+    """List what exists: physical id, logical id and properties."""
     return {key: (live.logical_id, live.properties) for key, live in cfn.cloud.live.items()}
 
 
@@ -53,7 +53,7 @@ def held(cfn: Cfn) -> dict[str, str]:
 
 
 def shown(cfn: Cfn) -> dict[str, str]:
-    """What the stack lists as existing."""
+    """List what the stack says exists."""
     listed = cfn("DescribeStackResources", StackName="s")["StackResources"]
     there = [one for one in listed if not one["ResourceStatus"].startswith(("DELETE_C", "CREATE_F"))]
     return {one["PhysicalResourceId"]: one["LogicalResourceId"] for one in there}

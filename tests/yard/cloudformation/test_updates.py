@@ -52,7 +52,7 @@ def test_a_failed_update_leaves_the_stack_as_it_was(cfn: Cfn) -> None:
 
 
 def test_a_failed_update_restores_in_place_changes(cfn: Cfn) -> None:
-    """Of the resource that failed half-way, too."""
+    """Roll back the resource that failed half-way, too."""
     cfn.create("s", {"A": topic("one"), "B": topic(display="b1", DependsOn="A")})
     cfn.cloud.fail("update", "B")
     assert cfn.update("s", {"A": topic("two"), "B": topic(display="b2", DependsOn="A")}) == (

@@ -59,7 +59,7 @@ def test_the_yard_answers_by_each_of_its_own_names(yard: RunningYard) -> None:
 
 
 def test_a_page_cannot_register_a_job_with_a_form(yard: RunningYard) -> None:
-    """What was possible once: the scope in the query, a body that needs no preflight."""
+    """Try what was possible once: the scope in the query, a body that needs no preflight."""
     scope = f"X-Amz-Credential={ACCESS_KEY_ID}/20260101/us-east-1/batch/aws4_request"
     job = json.dumps({"jobDefinitionName": "evil", "type": "container"}).encode()
     plain = {"Content-Type": "text/plain"}

@@ -195,7 +195,7 @@ def test_a_clock_that_is_wrong_is_said_so(
 
 
 def chunked_upload(yard: RunningYard, declared: str, body: bytes, size: int) -> tuple[int, bytes]:
-    """As SDKs send a stream whose checksum comes after it."""
+    """Send a stream as SDKs do, whose checksum comes after it."""
     yard.client("s3").create_bucket(Bucket="uploads")
     url = f"{yard.endpoint}/uploads/k"
     headers = {

@@ -29,7 +29,7 @@ Ids = Counter[bytes]
 def batches(
     folder: Path, world: int, steps: int | None, cursor: Cursor | None = None
 ) -> tuple[list[list[bytes]], Cursor]:
-    """What all ranks together saw in each step, rank after rank, to the end of the epoch or of `steps`."""
+    """List what all ranks saw in each step, rank after rank, to the end of the epoch or of `steps`."""
     seen: list[list[bytes]] = []
     last = cursor
     for rank in range(world):

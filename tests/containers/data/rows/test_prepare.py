@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def rows_of(folder: Path) -> dict[str, list[bytes]]:
-    """What shards hold, whatever a compressor made of it."""
+    """Read what shards hold, whatever a compressor made of it."""
     found = {}
     for path in sorted(folder.glob("*.hdf5")):
         with h5py.File(path) as file:

@@ -63,7 +63,7 @@ def assert_share(found: int, of: int, share: float) -> None:
 def masked(
     rows: Rows,
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], np.ndarray[tuple[int], np.dtype[np.int32]]]:
-    """What stands at each masked place, and what stood there."""
+    """Return what stands at each masked place, and what stood there."""
     positions, labels = rows["masked_lm_positions"], rows["masked_lm_ids"]
     row, column = np.nonzero(positions)
     return rows["input_ids"][row, positions[row, column]], labels[row, column]

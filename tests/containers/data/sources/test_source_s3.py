@@ -90,7 +90,7 @@ def test_objects_are_taken_by_name_or_one_alone(prefix: str) -> None:
 
 
 class Counting:
-    """What was fetched, beside fetching it."""
+    """Fetch it, and return what came."""
 
     def __init__(self, source: Source) -> None:
         assert isinstance(source, FetchSource)

@@ -32,7 +32,7 @@ def test_matthews_is_scikit_learn_s() -> None:
 
 
 def test_pearson_and_spearman_are_scipy_s() -> None:
-    """Of scipy.stats.spearmanr, and of pearsonr, in their examples."""
+    """Compare with scipy.stats.spearmanr and pearsonr in their examples."""
     counted = numbers(1, 2, 3, 4, 5)
     assert metrics.spearman(counted, numbers(5, 6, 7, 8, 7)) == pytest.approx(0.8207826816681233)
     assert metrics.pearson(counted, numbers(10, 9, 2.5, 6, 4)) == pytest.approx(-0.7426106572325057)

@@ -18,7 +18,7 @@ from tests.containers.runtime.nodes import Cluster
 
 @pytest.fixture
 def stalled(tmp_path: Path) -> dict[str, Any]:
-    """Of the second step alone."""
+    """Stall the second step alone."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler to build the stalled disk with")

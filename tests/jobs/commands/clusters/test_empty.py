@@ -158,7 +158,7 @@ def test_machines_that_a_cancelled_job_still_holds_are_waited_for(yard_shell: Ru
     said: list[str] = []
 
     def pause(_: float) -> None:
-        """What the cluster's main node does soon after."""
+        """Do what the cluster's main node does soon after."""
         scaling = yard_shell.client("autoscaling")
         (group,) = scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
         scaling.set_instance_protection(

@@ -27,7 +27,7 @@ CONTAINERS = find_checkout() / "containers"
 
 @pytest.fixture
 def target(yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch) -> BatchTarget:
-    """As much of a deployed cluster as a build needs."""
+    """Deploy as much of a cluster as a build needs."""
     monkeypatch.setattr(builds, "POLL_SECONDS", 0.05)
     yard_shell.client("s3").create_bucket(Bucket=TARGET.bucket)
     repository = yard_shell.client("ecr").create_repository(

@@ -143,7 +143,7 @@ def test_the_python_lock_holds_the_pytorch_that_is_named_and_fits_the_other_lock
 
 
 def _exact(text: str) -> dict[str, str]:
-    """Of a lock for several Pythons the lines for 3.11."""
+    """Keep the lines for 3.11 in a lock for several Pythons."""
     lines = [line for line in text.splitlines() if "==" in line and not line.startswith((" ", "#"))]
     here = [line for line in lines if "python_full_version >=" not in line.partition(";")[2]]
     return dict(line.split(";")[0].rstrip(" \\").split("==") for line in here)

@@ -84,7 +84,7 @@ Meanwhile = Callable[[Callable[[], Any]], None]
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """What another machine does after this one has looked, and before it sends."""
+    """Do what another machine does after this one has looked and before it sends."""
 
     def meanwhile(act: Callable[[], Any]) -> None:
         send = submission._send

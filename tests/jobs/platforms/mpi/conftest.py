@@ -84,7 +84,7 @@ def create_document(site: Site, name: str, parameters: Mapping[str, Any], lines:
 
 
 def say_ready(target: MpiTarget, *, answered: bool, lasts: bool = False) -> None:
-    """As the main node would."""
+    """Do as the main node would."""
     members = find_members(target.name, target.region)
     answers = tuple(
         Answer(

@@ -13,7 +13,7 @@ from tests.yard.conftest import RunningYard
 
 @pytest.fixture(scope="session")
 def endpoint(yard_process: RunningYard) -> Iterator[str]:
-    """Where own_client finds the yard; set once, as the yard's own process does."""
+    """Tell own_client where the yard is, once, as the yard's own process does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLIPWAY_YARD_ENDPOINT", yard_process.endpoint)
         patch.setenv(SECRET_VARIABLE, yard_process.secret)

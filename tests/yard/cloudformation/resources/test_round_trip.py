@@ -32,7 +32,7 @@ def read_only(kind: str) -> set[str]:
 
 
 def difference(made: Made) -> dict[str, Any]:
-    """What drift detection would show; nothing for a type that it does not check."""
+    """Return what drift detection would show; nothing for a type that it does not check."""
     with suppress(NotImplementedError):
         live = made.read()
         assert live is not None, "it is there and drift calls it gone"

@@ -95,7 +95,7 @@ class Site:
         return Said(code=done.returncode, out=done.stdout, errors=done.stderr)
 
     def until(self, holds: Callable[[], Any]) -> Any:
-        """What the yard does by itself, it does soon."""
+        """Make what the yard does by itself come soon."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             if found := holds():
@@ -190,7 +190,7 @@ def permission(source: str, port: int | None) -> dict[str, Any]:
 
 
 def user_data(key: Path) -> str:
-    """As infra/patterns/nodes/user_data.py writes it: files, then a script."""
+    """Write it as infra/patterns/nodes/user_data.py does: files, then a script."""
     files = {
         "/etc/slipway/node.json": json.dumps({"files": FILES}),
         "/etc/trial/key": key.read_text(encoding="utf-8"),

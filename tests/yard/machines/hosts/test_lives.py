@@ -118,7 +118,7 @@ def pid_of(site: Site) -> int:
 
 
 def machine() -> tuple[str, str]:
-    """What would show a mount or an interface that was left behind."""
+    """Return what would show a mount or an interface that was left behind."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     return Path("/proc/self/mounts").read_text(encoding="utf-8"), links
 

@@ -177,7 +177,7 @@ def test_a_cancelled_command_ends_with_all_that_it_started(commands: Commands) -
 
 
 def test_a_cancelled_command_hears_nothing_before_it_is_killed(commands: Commands) -> None:
-    """As on AWS: whoever counts on SIGTERM there cleans up nothing."""
+    """Hold what AWS does: whoever counts on SIGTERM there cleans up nothing."""
     script = "trap 'echo heard' TERM; echo started; while :; do sleep 0.2; done"
     command = commands.shell(script, CloudWatchOutputConfig=to_cloudwatch())
     commands.site.until(lambda: commands.streams(command))
@@ -188,7 +188,7 @@ def test_a_cancelled_command_hears_nothing_before_it_is_killed(commands: Command
 
 
 def test_a_command_whose_host_died_goes_on_until_it_is_cancelled(site: Site, own_vpc: Vpc) -> None:
-    """As on AWS: nobody is left to say how it ended."""
+    """Hold what AWS does: nobody is left to say how it ended."""
     (name,) = own_vpc.start("nodes", own_vpc.security_group("members"), 1)
     suspended = ["ReplaceUnhealthy"]
     site.client("autoscaling").suspend_processes(
@@ -238,7 +238,7 @@ def test_hosts_are_managed_instances(commands: Commands, cluster: Cluster) -> No
 
 
 def test_a_command_sees_and_ends_what_another_command_left_running(commands: Commands) -> None:
-    """As a job is cancelled: by another command than the one that runs it."""
+    """Cancel as a job is cancelled: by another command than the one that runs it."""
     leave = "MARK=left sleep infinity >/dev/null 2>&1 & echo $!"
     left = commands.ended(commands.shell(leave))["StandardOutputContent"].strip()
     look = f"tr '\\0' '\\n' </proc/{left}/environ | grep ^MARK && kill -9 {left}"

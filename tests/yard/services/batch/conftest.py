@@ -86,7 +86,7 @@ class Cluster:
             assert time.monotonic() < deadline, "it never came to be"
 
     def lines(self, job: str, node: int | None = 0) -> list[str]:
-        """What a node printed in its last attempt."""
+        """Return what a node printed in its last attempt."""
         found = self.describe(job if node is None else f"{job}#{node}")
         stream = found["container"].get("logStreamName")
         logs = self.yard.client("logs")

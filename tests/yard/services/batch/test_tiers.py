@@ -144,7 +144,7 @@ def test_nothing_is_left_of_a_yard_that_is_killed(cluster: Cluster, tmp_path: Pa
 
 
 def processes_with(mark: str) -> list[str]:
-    """Of this machine, whatever namespace they are in."""
+    """List this machine's processes, whatever namespace they are in."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -65,7 +65,7 @@ class Bakery:
         return str(made["componentBuildVersionArn"])
 
     def pipeline(self, *documents: str, parameters: Mapping[str, str] | None = None, **more: Any) -> str:
-        """Of these components, each with the same parameters."""
+        """Make a recipe of these components, each with the same parameters."""
         given = [{"name": name, "value": [value]} for name, value in (parameters or {}).items()]
         parts = [
             {

@@ -51,7 +51,7 @@ def instance(world: World) -> Case:
 
 
 def scaling_group(world: World) -> Case:
-    """Of no instances: what one launches is tried elsewhere."""
+    """Declare no instances: what a group launches is tried elsewhere."""
     return Case(
         properties={
             "MinSize": "0",

@@ -73,7 +73,7 @@ def test_a_step_has_no_power_over_this_machines_kernel(bakery: Bakery) -> None:
 
 @on_each_tier
 def test_no_step_waits_for_the_disk(bakery: Bakery) -> None:
-    """What cannot be synced is an error elsewhere: here nothing is tried."""
+    """Hold that nothing is tried here, though what cannot be synced is an error elsewhere."""
     assert subprocess.run(["sync", "/dev/null"], check=False, capture_output=True).returncode == 1
     baked = bakery.bake(document(bash("sync /dev/null && echo there > /etc/greeting")))
     assert baked.status == "AVAILABLE", baked.reason

@@ -1,0 +1,26 @@
+"""Tests lie where what they test lies: a folder below tests/ is a folder of the tree."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from tests.architecture import tracked
+
+# What belongs to no room: the house as a whole.
+WHOLE_HOUSE = {"architecture", "end_to_end"}
+
+
+def folders() -> set[str]:
+    tests = [PurePosixPath(path) for path in tracked.paths(".py") if path.startswith("tests/")]
+    found = {str(path.parent.relative_to("tests")) for path in tests if path.name.startswith("test_")}
+    return found - {"."}
+
+
+def test_every_folder_of_tests_is_a_folder_of_the_tree() -> None:
+    lost = [name for name in folders() - WHOLE_HOUSE if not (tracked.ROOT / name).is_dir()]
+    assert not lost, "what these test has moved: move them along"
+
+
+def test_every_room_with_code_has_tests() -> None:
+    rooms = {path.split("/")[0] for path in tracked.paths(".py")} - {"tests", "slipway"}
+    assert rooms <= {name.split("/")[0] for name in folders()}
