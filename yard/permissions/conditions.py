@@ -1,0 +1,158 @@
+"""Conditions of policy statements: each operator is a line of _OPERATORS.
+
+Source: IAM user guide, "Condition operators" and "Multivalued context keys".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from slipway.yard.permissions.patterns import Keys, is_arn_like, is_like, substituted
+
+# Operator -> key -> values, as a policy states them.
+Conditions = Mapping[str, Mapping[str, Sequence[str]]]
+
+_FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operator:
+    test: Callable[[str, str, Keys | None], bool]  # the policy's value, the request's, for variables
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stated:
+    """An operator as it stands in a policy, such as ForAllValues:StringLikeIfExists."""
+
+    operator: str
+    set_word: str
+    if_exists: bool
+
+
+def hold(conditions: Conditions, keys: Keys, *, variables: bool = True) -> bool:
+    """Return True if every key of every operator holds for this request."""
+    return all(
+        _holds(_stated(operator), keys.get(key.lower(), ()), values, keys if variables else None)
+        for operator, wanted in conditions.items()
+        for key, values in wanted.items()
+    )
+
+
+def check(conditions: Conditions) -> None:
+    """Raise ValueError for an operator that IAM does not know."""
+    for operator in conditions:
+        if _stated(operator).operator not in {*_OPERATORS, "null"}:
+            raise ValueError(f"'{operator}' is no condition operator; IAM's user guide lists them")
+
+
+def _stated(operator: str) -> _Stated:
+    word = operator.lower()
+    set_word = next((prefix for prefix in (_FOR_ALL, _FOR_ANY) if word.startswith(prefix)), "")
+    word = word.removeprefix(set_word)
+    return _Stated(
+        operator=word.removesuffix(_IF_EXISTS), set_word=set_word, if_exists=word.endswith(_IF_EXISTS)
+    )
+
+
+def _holds(stated: _Stated, found: Sequence[str], wanted: Sequence[str], variables: Keys | None) -> bool:
+    if stated.operator == "null":
+        return any((value.lower() == "true") == (not found) for value in wanted)
+    operator = _OPERATORS[stated.operator]
+    if not found:
+        if stated.set_word:
+            return stated.set_word == _FOR_ALL or stated.if_exists
+        return stated.if_exists or operator.is_negated
+    matched = [any(operator.test(want, value, variables) for want in wanted) for value in found]
+    if operator.is_negated:
+        matched = [not one for one in matched]
+        return any(matched) if stated.set_word == _FOR_ANY else all(matched)
+    return all(matched) if stated.set_word == _FOR_ALL else any(matched)
+
+
+def _equals(want: str, found: str, variables: Keys | None) -> bool:
+    return substituted(want, variables) == found
+
+
+def _equals_in_any_case(want: str, found: str, variables: Keys | None) -> bool:
+    text = substituted(want, variables)
+    return text is not None and text.casefold() == found.casefold()
+
+
+def _like(want: str, found: str, variables: Keys | None) -> bool:
+    return is_like(want, found, variables)
+
+
+def _arn(want: str, found: str, variables: Keys | None) -> bool:
+    return is_arn_like(want, found, variables)
+
+
+def _bool(want: str, found: str, _variables: Keys | None) -> bool:
+    return want.lower() == found.lower()
+
+
+def _binary(want: str, found: str, _variables: Keys | None) -> bool:
+    return want == found
+
+
+def _number(compare: Callable[[float, float], bool]) -> Callable[[str, str, Keys | None], bool]:
+    return lambda want, found, _variables: _compared(float, compare, found, want)
+
+
+def _date(compare: Callable[[float, float], bool]) -> Callable[[str, str, Keys | None], bool]:
+    return lambda want, found, _variables: _compared(_seconds, compare, found, want)
+
+
+def _compared(
+    read: Callable[[str], float], compare: Callable[[float, float], bool], found: str, want: str
+) -> bool:
+    """A value that is no number or date matches nothing."""
+    try:
+        return compare(read(found), read(want))
+    except ValueError:
+        return False
+
+
+def _seconds(text: str) -> float:
+    """Read ISO 8601 or seconds of the epoch."""
+    try:
+        return float(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _in_network(want: str, found: str, _variables: Keys | None) -> bool:
+    try:
+        return ipaddress.ip_address(found) in ipaddress.ip_network(want, strict=False)
+    except ValueError:
+        return False
+
+
+def _both(name: str, negated: str, test: Callable[[str, str, Keys | None], bool]) -> dict[str, _Operator]:
+    return {name: _Operator(test=test), negated: _Operator(test=test, is_negated=True)}
+
+
+_ORDERS: Mapping[str, Callable[[float, float], bool]] = {
+    "lessthan": lambda found, want: found < want,
+    "lessthanequals": lambda found, want: found <= want,
+    "greaterthan": lambda found, want: found > want,
+    "greaterthanequals": lambda found, want: found >= want,
+}
+_OPERATORS: Mapping[str, _Operator] = {
+    **_both("stringequals", "stringnotequals", _equals),
+    **_both("stringequalsignorecase", "stringnotequalsignorecase", _equals_in_any_case),
+    **_both("stringlike", "stringnotlike", _like),
+    **_both("arnequals", "arnnotequals", _arn),
+    **_both("arnlike", "arnnotlike", _arn),
+    **_both("ipaddress", "notipaddress", _in_network),
+    **_both("numericequals", "numericnotequals", _number(lambda found, want: found == want)),
+    **_both("dateequals", "datenotequals", _date(lambda found, want: found == want)),
+    **{f"numeric{order}": _Operator(test=_number(compare)) for order, compare in _ORDERS.items()},
+    **{f"date{order}": _Operator(test=_date(compare)) for order, compare in _ORDERS.items()},
+    "bool": _Operator(test=_bool),
+    "binaryequals": _Operator(test=_binary),
+}

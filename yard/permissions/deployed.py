@@ -1,0 +1,152 @@
+"""The policies that stand in the yard now, read from moto. A resource that has one is a line of _READERS.
+
+A resource that is not there has no policy; what the service says of it is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.permissions.policies import PolicyDocument, decode
+
+_GLOBAL = "aws"  # where moto keeps what has no region: its name of the partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedRole:
+    name: str
+    arn: str
+    id: str
+    tags: Mapping[str, str]
+    identity: tuple[PolicyDocument, ...]
+    boundary: PolicyDocument | None
+    trust: PolicyDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedEndpoint:
+    id: str
+    policy: PolicyDocument
+
+
+def role(name_or_arn: str) -> DeployedRole | None:
+    """Find a role by its name or ARN."""
+    found = _moto_role(name_or_arn)
+    if found is None:
+        return None
+    managed = [_managed(policy) for policy in list(found.managed_policies.values())]
+    inline = [decode(name, text) for name, text in list(found.policies.items())]
+    boundary = _iam().managed_policies.get(found.permissions_boundary_arn)
+    return DeployedRole(
+        name=found.name,
+        arn=found.arn,
+        id=found.id,
+        tags={tag["Key"]: tag["Value"] for tag in (found.tags or {}).values()},
+        identity=(*managed, *inline),
+        boundary=_managed(boundary) if boundary else None,
+        trust=decode("trust policy", found.assume_role_policy_document),
+    )
+
+
+def role_names() -> list[str]:
+    return sorted(found.name for found in list(_iam().roles.values()))
+
+
+def of_resource(arn: str) -> PolicyDocument | None:
+    """Return the resource's own policy, where it has one."""
+    parts = arn.split(":", 5)
+    reader = _READERS.get(parts[2]) if len(parts) > 5 else None
+    text = reader(parts[3], parts[5], arn) if reader else None
+    return decode(f"policy of {arn}", text) if text else None
+
+
+def endpoint(vpc: str, region: str, service: str) -> DeployedEndpoint | None:
+    """Find the endpoint through which this VPC reaches the service."""
+    from moto.ec2.models import ec2_backends
+
+    for found in list(ec2_backends[ACCOUNT][region].vpc_end_points.values()):
+        names = {f"com.amazonaws.{region}.{service}", f"com.amazonaws.{region}.{service}.api"}
+        if found.vpc_id == vpc and found.service_name in names:
+            return DeployedEndpoint(
+                id=found.id, policy=decode(f"policy of {found.id}", found.policy_document)
+            )
+    return None
+
+
+def _moto_role(name_or_arn: str) -> Any:
+    for found in list(_iam().roles.values()):
+        if name_or_arn in (found.name, found.arn):
+            return found
+    return None
+
+
+def _iam() -> Any:
+    from moto.iam.models import iam_backends
+
+    return iam_backends[ACCOUNT][_GLOBAL]
+
+
+def _managed(policy: Any) -> PolicyDocument:
+    default = next(version for version in policy.versions if version.is_default)
+    return decode(policy.arn, default.document)
+
+
+def _bucket(_region: str, resource: str, _arn: str) -> str | None:
+    from moto.s3.models import s3_backends
+
+    bucket = s3_backends[ACCOUNT][_GLOBAL].buckets.get(resource.partition("/")[0])
+    return bucket.policy.decode() if bucket and bucket.policy else None
+
+
+def _topic(region: str, _resource: str, arn: str) -> str | None:
+    from moto.sns.models import sns_backends
+
+    topic = sns_backends[ACCOUNT][region].topics.get(arn)
+    return str(topic.policy) if topic else None
+
+
+def _key(region: str, resource: str, _arn: str) -> str | None:
+    from moto.kms.models import kms_backends
+
+    key = kms_backends[ACCOUNT][region].keys.get(resource.removeprefix("key/"))
+    return str(key.policy) if key else None
+
+
+def _secret(region: str, _resource: str, arn: str) -> str | None:
+    from moto.secretsmanager.models import secretsmanager_backends
+
+    secret = secretsmanager_backends[ACCOUNT][region].secrets.get(arn)
+    return secret.policy if secret else None
+
+
+def _repository(region: str, resource: str, _arn: str) -> str | None:
+    from moto.ecr.models import ecr_backends
+
+    repository = ecr_backends[ACCOUNT][region].repositories.get(resource.removeprefix("repository/"))
+    return repository.policy if repository else None
+
+
+def _trust(_region: str, _resource: str, arn: str) -> str | None:
+    found = _moto_role(arn)
+    return str(found.assume_role_policy_document) if found else None
+
+
+def _file_system(region: str, resource: str, _arn: str) -> str | None:
+    from moto.efs.models import efs_backends
+
+    found = efs_backends[ACCOUNT][region].file_systems_by_id.get(resource.removeprefix("file-system/"))
+    return found.file_system_policy if found else None
+
+
+_READERS: Mapping[str, Callable[[str, str, str], str | None]] = {
+    "ecr": _repository,
+    "elasticfilesystem": _file_system,
+    "iam": _trust,
+    "kms": _key,
+    "s3": _bucket,
+    "secretsmanager": _secret,
+    "sns": _topic,
+}

@@ -1,0 +1,112 @@
+"""A policy document as a typed value. Text from templates and from moto is decoded here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from slipway.yard.permissions import conditions
+from slipway.yard.permissions.conditions import Conditions
+
+VARIABLES_SINCE = "2012-10-17"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """The Principal or NotPrincipal of a statement: kind (AWS, Service, …) -> names; "*" is everybody."""
+
+    named: Mapping[str, tuple[str, ...]]
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyStatement:
+    sid: str
+    is_allow: bool
+    actions: tuple[str, ...]
+    is_not_action: bool
+    resources: tuple[str, ...]  # empty in a trust policy
+    is_not_resource: bool
+    who: Who | None  # identity policies name nobody
+    conditions: Conditions = field(default_factory=dict)
+    has_variables: bool = True  # the policy's version knows ${…}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDocument:
+    """`name` is what a person looks it up by: an inline policy's name or a managed one's ARN."""
+
+    name: str
+    statements: tuple[PolicyStatement, ...]
+
+
+def decode(name: str, document: str | Mapping[str, object]) -> PolicyDocument:
+    """Return the policy; raise ValueError where IAM would say MalformedPolicyDocument."""
+    return _decoded(name, document if isinstance(document, str) else json.dumps(document))
+
+
+@lru_cache(maxsize=1024)
+def _decoded(name: str, text: str) -> PolicyDocument:
+    document = json.loads(text)
+    if not isinstance(document, Mapping) or "Statement" not in document:
+        raise ValueError(f"policy '{name}' has no Statement; give it a list of statements")
+    stated = document["Statement"]
+    has_variables = document.get("Version") == VARIABLES_SINCE
+    return PolicyDocument(
+        name=name,
+        statements=tuple(
+            _statement(name, item, has_variables)
+            for item in (stated if isinstance(stated, list) else [stated])
+        ),
+    )
+
+
+def _statement(policy: str, stated: Mapping[str, object], has_variables: bool) -> PolicyStatement:
+    effect = stated.get("Effect")
+    if effect not in ("Allow", "Deny"):
+        raise ValueError(
+            f"a statement of policy '{policy}' has Effect {effect!r}; allowed are Allow and Deny"
+        )
+    found = PolicyStatement(
+        sid=str(stated.get("Sid", "")),
+        is_allow=effect == "Allow",
+        actions=_texts(stated.get("Action", stated.get("NotAction"))),
+        is_not_action="NotAction" in stated,
+        resources=_texts(stated.get("Resource", stated.get("NotResource"))),
+        is_not_resource="NotResource" in stated,
+        who=_who(stated),
+        conditions=_conditions(stated.get("Condition")),
+        has_variables=has_variables,
+    )
+    conditions.check(found.conditions)
+    return found
+
+
+def _who(stated: Mapping[str, object]) -> Who | None:
+    for word in ("Principal", "NotPrincipal"):
+        if word in stated:
+            named = stated[word]
+            by_kind = named if isinstance(named, Mapping) else {"AWS": named}
+            return Who(
+                named={kind: _texts(names) for kind, names in by_kind.items()},
+                is_negated=word == "NotPrincipal",
+            )
+    return None
+
+
+def _conditions(stated: object) -> Conditions:
+    if not isinstance(stated, Mapping):
+        return {}
+    return {
+        operator: {key: _texts(values) for key, values in wanted.items()}
+        for operator, wanted in stated.items()
+    }
+
+
+def _texts(stated: object) -> tuple[str, ...]:
+    if stated is None:
+        return ()
+    items: Sequence[object] = stated if isinstance(stated, list | tuple) else [stated]
+    return tuple(str(item).lower() if isinstance(item, bool) else str(item) for item in items)
