@@ -7,10 +7,10 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from slipway.infra.build.bakeries import bakery_stack_name
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.commands.cli import cli
+from slipway.jobs.core.images.amis import bakery_stack_name
 from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.evidence.trials import trials
 from slipway.jobs.estimate.prices import our_fees

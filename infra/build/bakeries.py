@@ -19,9 +19,8 @@ from slipway.infra.patterns.images.payload_asset import PayloadFile
 from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps
 from slipway.infra.stacks.bakery_network import BakeryNetworkStack, BakeryNetworkStackProps
 from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
+from slipway.jobs.core.images.amis import bakery_stack_name
 from slipway.jobs.core.images.container_locks import read_lock
-
-_PREFIX = "slipway-bakery"
 
 
 def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
@@ -39,12 +38,8 @@ def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
             BakeryStack(app, bakery_stack_name(image.name), props=props)
 
 
-def bakery_stack_name(image: str) -> str:
-    return f"{_PREFIX}-{image}"
-
-
 def _network(app: cdk.App, image: MachineImage) -> BakeryNetworkStack:
-    name = f"{_PREFIX}-network-{image.region}"
+    name = bakery_stack_name(f"network-{image.region}")
     return BakeryNetworkStack(app, name, props=BakeryNetworkStackProps(image=image))
 
 

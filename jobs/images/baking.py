@@ -13,7 +13,13 @@ from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.images.amis import BAKERIES, Bakery, bakery_parameter, decode_bakery
+from slipway.jobs.core.images.amis import (
+    BAKERIES,
+    Bakery,
+    bakery_parameter,
+    bakery_stack_name,
+    decode_bakery,
+)
 from slipway.jobs.runs.logs import LogReader
 
 POLL_SECONDS = 3.0
@@ -58,7 +64,7 @@ def find_bakery(image: str, region: str | None) -> Bakery:
         f"no pipeline that bakes '{image}' is deployed{f' in {region}' if region else ''}",
         hint=f"deployed are {', '.join(known)}"
         if known
-        else f"deploy it first: cdk deploy slipway-bakery-{image} (cdk list names all)",
+        else f"deploy it first: cdk deploy {bakery_stack_name(image)} (cdk list names all)",
     )
 
 

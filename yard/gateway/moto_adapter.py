@@ -14,6 +14,7 @@ from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import moto_snapshots
+from slipway.yard.gateway.default_groups import admit_own_members
 from slipway.yard.gateway.protocols import STREAMED, Call, Reply, respond
 from slipway.yard.services.registry import not_emulated
 
@@ -26,7 +27,7 @@ Headers = list[tuple[str, str]]
 
 
 def configure() -> None:
-    """Set moto up before the first request: no containers, AWS's managed policies, no access logs.
+    """Set moto up before the first request: no containers, AWS's policies and default groups, no access logs.
 
     S3 delivers access logs hours later; moto would at once, into a bucket that then could not be deleted.
     """
@@ -37,6 +38,7 @@ def configure() -> None:
     default_user_config["lambda"] = {"use_docker": False}
     default_user_config["iam"] = {"load_aws_managed_policies": True}
     S3Backend.log_incoming_request = lambda *_: None
+    admit_own_members()
 
 
 def reset() -> None:

@@ -56,6 +56,8 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("ec2", "DescribeInstanceStatus"): "slipway.yard.services.ec2.instance_status",
     ("ec2", "DescribePlacementGroups"): "slipway.yard.services.ec2.placement_groups",
     ("ec2", "GetConsoleOutput"): "slipway.yard.services.ec2.instance_status",
+    ("ec2", "GetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
+    ("ec2", "ResetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
     ("imagebuilder", "CancelImageCreation"): "slipway.yard.services.imagebuilder.api.images",
     ("imagebuilder", "CreateImage"): "slipway.yard.services.imagebuilder.api.images",
     ("imagebuilder", "DeleteImage"): "slipway.yard.services.imagebuilder.api.images",

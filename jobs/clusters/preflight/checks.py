@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.preflight import account, budget, images
+from slipway.jobs.clusters.preflight import account, budget, images, surroundings
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 
@@ -21,9 +21,13 @@ CHECKS: Mapping[str, Check] = {
     "vCPU quota": account.quota,
     "capacity reservation": account.reservation,
     "CDK bootstrap": account.bootstrap,
+    "default EBS key": surroundings.ebs_key,
+    "default security group": surroundings.default_group,
+    "AMI and AWS Batch": surroundings.supported_pair,
     "machine image": images.machine_image,
     "locked versions": images.versions,
     "container image": images.image,
     "budget": budget.budget,
+    "cost allocation tag": surroundings.cost_tag,
     "alert e-mail": budget.alert_email,
 }

@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.clusters.deployed import find_digest, find_target
-from slipway.jobs.core.images.ami_locks import lock_digest, machine_image_names
-from slipway.jobs.core.images.amis import image_of
+from slipway.jobs.clusters.preflight.settings import (
+    DefaultGroup,
+    EbsKey,
+    ask_cost_tag,
+    ask_default_group,
+    ask_ebs_key,
+    ask_stack,
+)
+from slipway.jobs.core.images.ami_locks import is_debian, lock_digest, machine_image_names
+from slipway.jobs.core.images.amis import bakery_stack_name, image_of
 from slipway.jobs.core.images.container_images import image_names, image_tag
 from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, read_lock
 from slipway.jobs.core.records import NewerRecord
@@ -58,6 +66,12 @@ class Facts:
     manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
     reservation: Reservation | Unanswered | None
     bootstrap_version: str | Unanswered | None
+    bakery: str | Unanswered | None  # the state of the stack that bakes the AMI
+    ami_is_debian: bool | None  # None: no lock here says what it is made of
+    ebs_key: EbsKey | Unanswered
+    default_group: DefaultGroup | Unanswered | None
+    cost_tag: str | Unanswered | None
+    other_ways: tuple[str, ...]  # declared clusters of the same machines that need no AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
     lock: Lock | None
@@ -73,6 +87,7 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
     # Without credentials no question is worth asking: one refusal stands for every answer.
     refusal = region_status if isinstance(region_status, Unanswered) else None
     known = image_names(containers)
+    own = _own_image(containers, cluster.ami_parameter)
     parameter = refusal or ask_parameter(cluster.ami_parameter, cluster.region)
     target = refusal or ask_target(cluster)
     return Facts(
@@ -85,17 +100,29 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         manifest=refusal or ask_manifest(cluster.ami_parameter, cluster.region),
         reservation=refusal or ask_reservation(cluster.reservation_id, cluster.region),
         bootstrap_version=refusal or ask_parameter(_BOOTSTRAP_VERSION, cluster.region),
+        bakery=refusal or ask_bakery(cluster),
+        ami_is_debian=is_debian(containers, own) if own else None,
+        ebs_key=refusal or ask_ebs_key(cluster.region),
+        default_group=refusal or ask_default_group(cluster.name, cluster.region),
+        cost_tag=refusal or ask_cost_tag(),
+        other_ways=other_ways(cluster),
         target=target,
         pushed=ask_pushed(target),
         lock=read_lock(containers, cluster.locked_by),
-        machine_lock_digest=own_lock_digest(containers, cluster.ami_parameter),
+        machine_lock_digest=lock_digest(containers, own) if own else None,
         image_tag=image_tag(containers, cluster.image) if cluster.image and cluster.image in known else None,
     )
 
 
-def own_lock_digest(containers: Path, ami_parameter: str) -> str | None:
-    image = image_of(ami_parameter)
-    return lock_digest(containers, image) if image in machine_image_names(containers) else None
+def other_ways(cluster: DeclaredCluster) -> tuple[str, ...]:
+    """Name the declared clusters of the same machines that start jobs over MPI."""
+    alike = [each for each in declared_clusters() if each.instance_type == cluster.instance_type]
+    return tuple(each.name for each in alike if each.kind == "mpi" and each.name != cluster.name)
+
+
+def ask_bakery(cluster: DeclaredCluster) -> str | Unanswered | None:
+    image = image_of(cluster.ami_parameter)
+    return ask_stack(bakery_stack_name(image), cluster.region) if image else None
 
 
 def ask_account(region: str) -> str | Unanswered:
@@ -196,6 +223,12 @@ def ask_pushed(
         return None
     digest = find_digest(target, target.image_tag)
     return digest if isinstance(digest, Unanswered) else digest is not None
+
+
+def _own_image(containers: Path, ami_parameter: str) -> str | None:
+    """Name the AMI's folder of containers/images; None if no lock of this checkout made it."""
+    image = image_of(ami_parameter)
+    return image if image in machine_image_names(containers) else None
 
 
 def _machine_image(image: Mapping[str, Any]) -> FoundAmi:

@@ -9,10 +9,13 @@ from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
-from slipway.jobs.core.images.amis import image_of
+from slipway.jobs.core.images.amis import bakery_stack_name, image_of
 from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import BatchTarget, DamagedTarget
+
+# States of a stack in which what it makes can be used.
+_SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
 def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
@@ -21,14 +24,16 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if facts.parameter is None:
         return failed(
             f"there is no SSM parameter {cluster.ami_parameter}",
-            _bake(cluster),
+            _bake(cluster, facts),
         )
     image = facts.machine_image
     if isinstance(image, Unanswered):
         return unanswered(image)
     if image is None or image.state != "available":
         state = f"is {image.state}" if image else "is not there"
-        return failed(f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", _bake(cluster))
+        return failed(
+            f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", _bake(cluster, facts)
+        )
     expected = instance_type(cluster.instance_type).architecture
     if image.architecture not in (expected, None):
         return failed(
@@ -60,7 +65,7 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         return unanswered(facts.pushed)
     if facts.target is None or isinstance(facts.target, Unanswered):
         found = f"{cluster.name} is not deployed, so nothing names an image yet"
-        return unknown(found, f"cdk deploy {cluster.name}, then {build}")
+        return unknown(found, f"cdk deploy {cluster.name} && {build}")
     if not isinstance(facts.target, BatchTarget):
         return ok(f"jobs run directly on the machines of {cluster.name}; no container image is needed")
     tag = facts.target.image_tag
@@ -68,7 +73,7 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         return failed(
             f"the job definition names {cluster.image}:{tag}, but containers/ here has the tag "
             f"{facts.image_tag}",
-            f"cdk deploy {cluster.name}, then {build}",
+            f"cdk deploy {cluster.name} && {build}",
         )
     return (
         ok(f"{cluster.image}:{tag} is pushed")
@@ -77,13 +82,13 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def _bake(cluster: DeclaredCluster) -> str:
-    """Say how to make the parameter name an AMI that fits."""
+def _bake(cluster: DeclaredCluster, facts: Facts | None = None) -> str:
+    """Say how to make the parameter name an AMI that fits; `facts` may know that its bakery is deployed."""
     image = image_of(cluster.ami_parameter)
     if image:
-        return (
-            f"cdk deploy slipway-bakery-{image}, then slipway bake {image} --wait --region {cluster.region}"
-        )
+        bake = f"slipway bake {image} --wait --region {cluster.region}"
+        stands = facts is not None and facts.bakery in _SETTLED
+        return bake if stands else f"cdk deploy {bakery_stack_name(image)} && {bake}"
     return (
         f"bake an AMI, then: aws ssm put-parameter --type String --overwrite "
         f"--name {cluster.ami_parameter} --value ami-… --region {cluster.region}"

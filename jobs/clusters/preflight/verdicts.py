@@ -1,4 +1,4 @@
-"""What a check of preflight says: ok, failed or unknown, what was found, and the fix."""
+"""What a check of preflight says: ok, warning, failed or unknown, what was found, and the fix."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from slipway.jobs.aws import Unanswered
 
 class CheckOutcome(StrEnum):
     OK = "ok"
+    WARNING = "warning"  # it can be deployed; something about it should be known
     FAILED = "failed"
     UNKNOWN = "unknown"
 
@@ -23,6 +24,10 @@ class Verdict:
 
 def ok(found: str) -> Verdict:
     return Verdict(outcome=CheckOutcome.OK, found=found)
+
+
+def warning(found: str, fix: str = "") -> Verdict:
+    return Verdict(outcome=CheckOutcome.WARNING, found=found, fix=fix)
 
 
 def failed(found: str, fix: str) -> Verdict:

@@ -67,6 +67,11 @@ def lock_digest(containers: Path, image: str) -> str:
     return digest.hexdigest()[:_DIGEST_LENGTH]
 
 
+def is_debian(containers: Path, image: str) -> bool:
+    """Return True if the image's packages come from apt."""
+    return "apt" in tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+
+
 def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
     """Return each value of a sound lock by the name that components use; lists are joined by spaces."""
     tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))

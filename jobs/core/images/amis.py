@@ -70,6 +70,10 @@ def ami_parameter(image: str) -> str:
     return f"{AMIS}/{image}/id"
 
 
+def bakery_stack_name(image: str) -> str:
+    return f"slipway-bakery-{image}"
+
+
 def image_of(parameter: str) -> str | None:
     """/slipway/amis/cpu-mpi/id is of cpu-mpi; None: the parameter is somebody else's."""
     head, _, rest = parameter.partition(f"{AMIS}/")

@@ -14,7 +14,6 @@ import aws_cdk as cdk
 import pytest
 
 from slipway.infra.app import build
-from slipway.infra.build.bakeries import bakery_stack_name
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.component_files import read_component
@@ -24,7 +23,7 @@ from slipway.infra.patterns.images.payload import payload_of
 from slipway.infra.verify.gates import cdk_context
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
-from slipway.jobs.core.images.amis import decode_bakery, manifest_of
+from slipway.jobs.core.images.amis import bakery_stack_name, decode_bakery, manifest_of
 from tests.infra.synthesis import as_text, of_type, only
 
 BY_NAME = {image.name: image for image in MACHINE_IMAGES}

@@ -11,6 +11,7 @@ from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Quota, Reservation
+from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
 from slipway.jobs.core.images.container_locks import Lock
 from slipway.jobs.core.targets import DamagedTarget
@@ -23,7 +24,7 @@ DENIED = Unanswered(
 RESERVED = replace(CLUSTER, market="targeted-reservation", reservation_id="cr-0123456789abcdef0")
 RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
 
-BAKE = "cdk deploy slipway-bakery-gaudi-ecs, then slipway bake gaudi-ecs --wait --region us-east-1"
+BAKE = "cdk deploy slipway-bakery-gaudi-ecs && slipway bake gaudi-ecs --wait --region us-east-1"
 READY = Facts(
     account="123456789012",
     region_status="opt-in-not-required",
@@ -34,6 +35,12 @@ READY = Facts(
     manifest={"synapseai": "1.18.0"},
     reservation=RESERVATION,
     bootstrap_version="21",
+    bakery=None,
+    ami_is_debian=False,
+    ebs_key=EbsKey(id="alias/aws/ebs", is_of_aws=True),
+    default_group=DefaultGroup(id="sg-1", admits_itself=True, lets_out=True),
+    cost_tag="Active",
+    other_ways=(),
     target=replace(TARGET, image_tag="abc"),
     pushed=True,
     lock=Lock(image={"synapseai": "1.18.0"}, host={"synapseai": "1.18.0"}),
@@ -54,10 +61,10 @@ def test_where_everything_is_ready_every_check_is_ok() -> None:
 
 def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
     asked: dict[str, Any] = {
-        each.name: DENIED for each in fields(Facts) if each.name not in ("lock", "image_tag")
+        each.name: DENIED for each in fields(Facts) if each.name not in ("lock", "image_tag", "ami_is_debian")
     }
     facts = replace(READY, **asked)
-    local = {"budget", "alert e-mail"}
+    local = {"budget", "alert e-mail", "AMI and AWS Batch"}
     verdicts = {name: check(RESERVED, facts) for name, check in CHECKS.items() if name not in local}
     account = verdicts.pop("credentials and account")
     assert account.outcome is CheckOutcome.FAILED

@@ -1,0 +1,99 @@
+"""Checks of the account's settings outside our stacks: EBS key, default group, tag, supported pairs."""
+
+from __future__ import annotations
+
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.preflight.facts import Facts
+from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
+from slipway.jobs.core.names import CLUSTER_TAG, stack_name
+
+_ACTIVATE = (
+    "aws ce update-cost-allocation-tags-status --region us-east-1 "
+    f"--cost-allocation-tags-status TagKey={CLUSTER_TAG},Status=Active"
+)
+# What Cost Explorer says to a member account of an organization.
+_NOT_THE_PAYER = "Linked account"
+
+
+def cost_tag(_cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """The budget counts by this tag, from the day of its activation on and never backwards."""
+    status = facts.cost_tag
+    if isinstance(status, Unanswered):
+        if _NOT_THE_PAYER in status.message:
+            return unknown(
+                f"only the account that pays for this one may see whether {CLUSTER_TAG} is activated",
+                f"in the paying account: {_ACTIVATE}",
+            )
+        return unanswered(status)
+    if status == "Active":
+        return ok(f"{CLUSTER_TAG} is activated, so the budget counts this cluster, 8 to 12 hours late")
+    if status is None:
+        return warning(
+            f"Billing has not seen {CLUSTER_TAG} yet, so the budget counts nothing; it lists a tag up to 24 "
+            "hours after the first resource carries it",
+            f"a day after the first deployment: {_ACTIVATE}",
+        )
+    return failed(f"{CLUSTER_TAG} is {status.lower()} in Billing, so the budget counts nothing", _ACTIVATE)
+
+
+def ebs_key(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """Auto Scaling, AWS Batch and Image Builder have no grant for a key of the account's own."""
+    key = facts.ebs_key
+    if isinstance(key, Unanswered):
+        return unanswered(key)
+    if key.is_of_aws:
+        return ok("volumes are encrypted with AWS's own key")
+    return failed(
+        f"volumes are encrypted with {key.id} by default, which Auto Scaling may not use: nodes would end "
+        "with Client.InternalError",
+        f"aws ec2 reset-ebs-default-kms-key-id --region {cluster.region}",
+    )
+
+
+def default_group(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """AWS Batch puts the network interface of every multi-node task into the VPC's default group."""
+    if cluster.kind != "batch":
+        return ok("not used: jobs run on the machines themselves")
+    group = facts.default_group
+    if isinstance(group, Unanswered):
+        return unanswered(group)
+    if group is None:
+        network = stack_name(cluster.name, "network")
+        return unknown(
+            f"{network} is not deployed, and an account's rules may empty the default group of a new network",
+            f"cdk deploy {network} && slipway preflight {cluster.name}",
+        )
+    if not group.admits_itself:
+        return failed(
+            f"the default group {group.id} does not admit its own members, so the nodes of a job cannot meet",
+            f"aws ec2 authorize-security-group-ingress --group-id {group.id} --protocol all "
+            f"--source-group {group.id} --region {cluster.region}",
+        )
+    if not group.lets_out:
+        return failed(
+            f"the default group {group.id} lets nothing out, so the nodes of a job cannot meet",
+            f"aws ec2 authorize-security-group-egress --group-id {group.id} --region {cluster.region} "
+            "--ip-permissions IpProtocol=-1,IpRanges=[{CidrIp=0.0.0.0/0}]",
+        )
+    return ok(f"{group.id} admits its own members")
+
+
+def supported_pair(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """AWS Batch user guide, "Compute resource AMI specification": multi-node jobs need Amazon Linux."""
+    if cluster.kind != "batch":
+        return ok("no multi-node job of AWS Batch")
+    if facts.ami_is_debian is None:
+        return unknown(
+            "AWS Batch supports multi-node jobs on Amazon Linux only, and who made "
+            f"{cluster.ami_parameter} is not known here",
+            "ask who made it for its operating system",
+        )
+    if not facts.ami_is_debian:
+        return ok("the AMI is no Ubuntu")
+    others = " or ".join(facts.other_ways)
+    return warning(
+        "AWS Batch supports multi-node jobs on Amazon Linux only, and this AMI is Ubuntu: it may work, but "
+        "AWS takes no support case",
+        f"the other way, over MPI: slipway preflight {others}" if others else "",
+    )

@@ -1,0 +1,21 @@
+"""EC2's default key for EBS volumes: moto lets it be set, and neither read nor set back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+
+AWS_OWN_KEY = "alias/aws/ebs"  # as EC2 names it in an account that never changed it
+
+Parameters = Mapping[str, Any]
+
+
+def call(operation: str, _parameters: Parameters, region: str) -> dict[str, Any]:
+    from moto.ec2 import ec2_backends
+
+    backend = ec2_backends[ACCOUNT][region]
+    if operation == "ResetEbsDefaultKmsKeyId":
+        backend.default_kms_key_id = ""
+    return {"KmsKeyId": backend.default_kms_key_id or AWS_OWN_KEY}
