@@ -18,8 +18,11 @@ QUIET_SECONDS = 2.0  # a pause shorter than that goes unsaid
 TOO_MANY_REQUESTS = 429
 CODES = frozenset(
     {
+        "CallRateLimitExceededException",
         "RequestLimitExceeded",
         "RequestThrottled",
+        "SlowDown",
+        "Throttled",
         "Throttling",
         "ThrottlingException",
         "TooManyRequestsException",

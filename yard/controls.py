@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from slipway.yard.chaos import conditions, gate
+from slipway.yard.chaos.switches import checked_seed, checked_value
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures
@@ -119,6 +121,21 @@ def _clear_faults(_body: object) -> list[dict[str, Any]]:
     return faults.listed()
 
 
+def _switches(_body: object) -> dict[str, Any]:
+    return conditions.described()
+
+
+def _switch(asked: object) -> dict[str, Any]:
+    """Set the faults of `values`, each a number by its name; with a `seed`, all draws begin anew."""
+    if not isinstance(asked, Mapping) or not isinstance(asked.get("values"), Mapping):
+        raise ValueError("give the faults as 'values': an object of numbers, each by its fault's name")
+    values = dict(checked_value(str(name), float(value)) for name, value in asked["values"].items())
+    seed = None if asked.get("seed") is None else checked_seed(str(asked["seed"]))
+    conditions.switch(values, seed=seed)
+    reconciler.wake_if_kept()
+    return conditions.described()
+
+
 def _kill_node(asked: object) -> str:
     from slipway.yard.services.batch.api.jobs import kill_node
 
@@ -165,6 +182,7 @@ def _await_job(asked: object) -> str:
 def _reset(_body: object) -> None:
     """Forget all resources, faults and keys, as in a new yard."""
     faults.clear_rules()
+    gate.reset()
     keys.reset()
     registry.reset()
     moto_adapter.reset()
@@ -178,6 +196,8 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("GET", "/faults"): lambda _body: faults.listed(),
     ("POST", "/faults"): _add_fault,
     ("DELETE", "/faults"): _clear_faults,
+    ("GET", "/switches"): _switches,
+    ("POST", "/switches"): _switch,
     ("POST", "/kill-node"): _kill_node,
     ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -22,6 +24,10 @@ SECRET_VARIABLE = "SLIPWAY_YARD_SECRET"  # noqa: S105 - in the yard's own proces
 # What no program that the yard starts may find in its environment.
 HIDDEN_VARIABLES = frozenset({SECRET_VARIABLE, "AWS_SECRET_ACCESS_KEY"})
 TIMEOUT_S = 10
+# How clients inside the yard name themselves: faults spare its services, and CloudFormation waits them out.
+CALLER_HEADER = "X-Slipway-Yard-Caller"
+INSIDE, ENGINE = "inside", "cloudformation"
+_caller = ContextVar("caller", default=INSIDE)
 
 
 class Yard(Protocol):
@@ -39,7 +45,23 @@ def own_client(service: str, region: str) -> Any:
     from slipway.jobs.aws import client_at
 
     endpoint, secret = os.environ["SLIPWAY_YARD_ENDPOINT"], os.environ[SECRET_VARIABLE]
-    return client_at(endpoint, service, region, ACCESS_KEY_ID, secret)
+    client = client_at(endpoint, service, region, ACCESS_KEY_ID, secret)
+    client.meta.events.register("before-call", _name_caller, unique_id=CALLER_HEADER)
+    return client
+
+
+@contextmanager
+def calling_as(caller: str) -> Iterator[None]:
+    """Let the calls of `own_client` in this thread come from another caller than a service of the yard."""
+    before = _caller.set(caller)
+    try:
+        yield
+    finally:
+        _caller.reset(before)
+
+
+def _name_caller(params: dict[str, Any], **_: object) -> None:
+    params["headers"][CALLER_HEADER] = _caller.get()
 
 
 def refuse_remote(url: str) -> str:

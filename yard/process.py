@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.yard.chaos.switches import ChosenFaults
 from slipway.yard.endpoint import DEFAULT_PORT, is_answering
 from slipway.yard.machines.memory import limit_of
 from slipway.yard.machines.settings import CHECKOUT
@@ -49,18 +50,18 @@ class Up:
     died: str = ""  # what became of the yard that was up before, where it was not stopped
 
 
-def up(port: int | None = None, *, folder: Path | None = None) -> Up:
+def up(port: int | None = None, *, folder: Path | None = None, faults: ChosenFaults | None = None) -> Up:
     """Return the running yard, or start one. A new one fails if the port asked for is taken."""
     folder = folder or home()
     with locked(folder):
         state = read_state(folder)
         if state and state.is_running():
-            return Up(state=_checked(state, port), was_up=True)
+            return Up(state=_checked(state, port, faults), was_up=True)
         limit_of(os.environ)  # refuses a bad value here, where a person sees it
         died = obituary(folder, state) if state else ""
         for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
             _remove(folder / leftover)
-        return Up(state=_start(folder, port), was_up=False, died=died)
+        return Up(state=_start(folder, port, faults), was_up=False, died=died)
 
 
 def down(*, folder: Path | None = None) -> YardState | None:
@@ -120,7 +121,12 @@ def last_log_lines(folder: Path, count: int = LAST_LOG_LINES) -> str:
     return "\n".join(lines[-count:])
 
 
-def _checked(state: YardState, port: int | None) -> YardState:
+def _checked(state: YardState, port: int | None, faults: ChosenFaults | None) -> YardState:
+    if faults:
+        raise SlipwayError(
+            f"a yard is already up at {state.endpoint}, so it cannot start with other faults",
+            hint="set them on it: slipway yard faults set NAME=VALUE; or stop it first: slipway yard down",
+        )
     if port is not None and not state.endpoint.endswith(f":{port}"):
         raise SlipwayError(
             f"a yard is already up at {state.endpoint}, so it cannot take port {port}",
@@ -134,10 +140,11 @@ def _checked(state: YardState, port: int | None) -> YardState:
     return state
 
 
-def _start(folder: Path, port: int | None) -> YardState:
+def _start(folder: Path, port: int | None, faults: ChosenFaults | None) -> YardState:
     (folder / SCRATCH_FOLDER).mkdir(mode=0o700)
     command = [sys.executable, "-m", "slipway.yard.server", "--home", str(folder)]
     command += ["--port", str(port or DEFAULT_PORT)] + (["--only-that-port"] if port else [])
+    command += faults.arguments() if faults else []
     with open(folder / LOG_FILE, "ab", opener=private) as log:
         child = subprocess.Popen(
             command,

@@ -20,6 +20,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from slipway.yard.chaos import conditions
+from slipway.yard.chaos.switches import decode
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import origins
@@ -72,6 +74,7 @@ def main(arguments: list[str]) -> None:
     listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
     port = listener.getsockname()[1]
     _refuse_unknown_isolation()
+    conditions.switch(decode(options.fault), seed=options.seed)
     secret = new_secret()
     _set_environment(port, options.home, secret)
     serve(listener, lambda: _announce(Path(options.home), port, secret))
@@ -115,6 +118,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--home", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--only-that-port", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fault", action="append", default=[])
     return parser.parse_args(arguments)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from slipway.containers.runtime.named_files import open_regular, read_text
+from slipway.containers.runtime.named_files import open_regular
 from slipway.jobs.commands.output import (
     Column,
     json_option,
@@ -23,16 +22,13 @@ from slipway.jobs.commands.output import (
     say,
 )
 from slipway.jobs.core.errors import SlipwayError
-from slipway.yard.commands import hosts
+from slipway.yard.commands import faults, hosts
 
 if TYPE_CHECKING:
     from slipway.yard.state import YardState
 
 FOLLOW_POLL_S = 0.3
-MOST_BODY_BYTES = 16 << 20
-# Copies of the lists in gateway/faults.py and environment.py, which help and completion must not load.
-# A test compares them.
-FAULT_KINDS = ("throttle", "server-error", "drop-response", "insufficient-capacity", "respond")
+# A copy of the list in environment.py, which help and completion must not load. A test compares them.
 SHELLS = ("sh", "fish")
 
 STATUS = (
@@ -48,13 +44,6 @@ STAND_INS = (Column(name="name", title="stand-ins for what a real account gets b
 JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machine)"),)
 HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
 BAKES = (Column(name="name", title="AMI bakes (run on this machine)"),)
-FAULTS = (
-    Column(name="service"),
-    Column(name="operation"),
-    Column(name="kind"),
-    Column(name="times", align="right", absent="until cleared"),
-    Column(name="struck", align="right"),
-)
 
 
 @click.group()
@@ -75,7 +64,19 @@ def command() -> None:
     type=click.IntRange(1, 65535),
     help="Port to listen on; fail if it is taken  [default: first free port from 5566]",
 )
-def up(port: int | None) -> None:
+@click.option(
+    "--chaos",
+    metavar="SEED",
+    help="Switch all faults on, as this seed draws them: `slipway yard faults` lists them.",
+)
+@click.option(
+    "--fault",
+    "fault_words",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Switch on one fault; NAME=0 takes one out of --chaos. Repeatable.",
+)
+def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...]) -> None:
     """Start the yard, unless it is already up.
 
     A job starts when this machine has enough free memory for it. To give all jobs together a fixed amount
@@ -85,10 +86,13 @@ def up(port: int | None) -> None:
     """
     from slipway.yard import process
 
-    found = process.up(port)
+    chosen = faults.chosen(chaos, fault_words)
+    found = process.up(port, faults=chosen)
     if found.died:
         say(f"the last yard is gone: {found.died}")
     say(f"the yard is {'already up' if found.was_up else 'up'} at {found.state.endpoint}")
+    if chosen:
+        say(faults.summary(chosen))
     say('point AWS tools at it: eval "$(slipway yard env)"')
 
 
@@ -179,66 +183,7 @@ def kill_node(name: str, node: int | None) -> None:
 
 command.add_command(hosts.hosts)
 command.add_command(hosts.ssh)
-
-
-@command.group()
-def fault() -> None:
-    """Make calls to the yard fail, to test how your tools react."""
-
-
-@fault.command(name="add")
-@click.argument("service")
-@click.argument("operation")
-@click.argument("kind", type=click.Choice(FAULT_KINDS))
-@click.option(
-    "--times", type=click.IntRange(1), default=1, show_default=True, help="Number of calls that fail."
-)
-@click.option("--always", is_flag=True, help="Fail every call until the fault is cleared.")
-@click.option(
-    "--body",
-    type=click.Path(path_type=Path),
-    help="For respond: file with a JSON list of results, one per call.",
-)
-def add_fault(service: str, operation: str, kind: str, times: int, always: bool, body: Path | None) -> None:
-    """Make calls to OPERATION of SERVICE fail.
-
-    SERVICE is boto3's name; OPERATION is AWS's name, or "*" for all operations of the service.
-
-    \b
-    slipway yard fault add batch SubmitJob throttle --times 3
-    """
-    from slipway.yard.gateway.faults import Fault, FaultKind, script
-
-    try:
-        rule = Fault(
-            service=service,
-            operation=operation,
-            kind=FaultKind(kind),
-            times=None if always else times,
-            body=_results(body),
-        )
-    except ValueError as error:
-        raise SlipwayError(str(error), hint="slipway yard fault add --help") from error
-    script(_yard(), rule)
-    say(f"added: {kind} on {service}:{operation}, {'until cleared' if always else f'{times} times'}")
-
-
-@fault.command(name="list")
-@json_option
-def list_faults(as_json: bool) -> None:
-    """List the faults and how many calls each has failed."""
-    from slipway.yard.gateway.faults import scripted
-
-    print_table("faults", FAULTS, scripted(_yard()), as_json=as_json)
-
-
-@fault.command(name="clear")
-def clear_faults() -> None:
-    """Remove all faults."""
-    from slipway.yard.gateway.faults import unscript
-
-    unscript(_yard())
-    say("removed all faults")
+command.add_command(faults.faults)
 
 
 def _yard() -> YardState:
@@ -249,13 +194,6 @@ def _yard() -> YardState:
 
 def _named(names: list[str]) -> list[Mapping[str, object]]:
     return [{"name": name} for name in names]
-
-
-def _results(body: Path | None) -> list[Any]:
-    found = json.loads(read_text(body, MOST_BODY_BYTES)) if body else []
-    if not isinstance(found, list) or not all(isinstance(result, dict) for result in found):
-        raise ValueError("--body is not a JSON list of objects; give one object for the result of each call")
-    return found
 
 
 def _opened_log(path: Path) -> TextIO:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from slipway.yard.chaos import throttling
 from slipway.yard.endpoint import Yard, control
 from slipway.yard.errors import ApiError
 
@@ -127,8 +128,7 @@ def scripted_result(struck: Struck | None, service: str) -> Mapping[str, Any] | 
 
 
 def _throttle(_struck: Struck, service: str) -> None:
-    code = "RequestLimitExceeded" if service == "ec2" else "ThrottlingException"
-    raise ApiError(code, "Rate exceeded (a scripted fault of the yard)", status=429)
+    raise throttling.refusal(service)
 
 
 def _server_error(_struck: Struck, _service: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slipway.jobs.core.regions import REGIONS
+from slipway.yard.chaos import gate
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures, validation
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
@@ -42,6 +43,7 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
         _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
+        gate.enter(environ, call)
         fault = faults.next_for(call.service, call.operation)
         scripted = faults.scripted_result(fault, call.service)
         if scripted is not None:
@@ -50,7 +52,8 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
     except ApiError as error:
         return respond(call, error)
     reply = _serve(environ, call)
-    if fault and fault.kind is faults.FaultKind.DROP_RESPONSE:
+    gate.leave(call, reply)
+    if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or gate.is_lost(environ, call):
         _hang_up(environ)
     return reply
 
@@ -86,4 +89,4 @@ def _hang_up(environ: dict[str, Any]) -> None:
     """The request was carried out; its caller never learns."""
     connection: socket.socket = environ["werkzeug.socket"]
     connection.shutdown(socket.SHUT_RDWR)
-    raise ConnectionResetError("a scripted fault dropped this response")
+    raise ConnectionResetError("a fault dropped this response")

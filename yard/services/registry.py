@@ -51,6 +51,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("ec2", "CancelCapacityReservation"): "slipway.yard.services.ec2.capacity_reservations",
     ("ec2", "CreateCapacityReservation"): "slipway.yard.services.ec2.capacity_reservations",
     ("ec2", "CreatePlacementGroup"): "slipway.yard.services.ec2.placement_groups",
+    ("ec2", "CreateTags"): "slipway.yard.services.ec2.tags",
     ("ec2", "DeletePlacementGroup"): "slipway.yard.services.ec2.placement_groups",
     ("ec2", "DescribeCapacityReservations"): "slipway.yard.services.ec2.capacity_reservations",
     ("ec2", "DescribeInstanceStatus"): "slipway.yard.services.ec2.instance_status",

@@ -14,6 +14,7 @@ import pytest
 from slipway.jobs.aws import client_at
 from slipway.jobs.commands.cli import run
 from slipway.yard import environment, process
+from slipway.yard.commands import faults
 from slipway.yard.commands import yard as commands
 from slipway.yard.endpoint import ACCESS_KEY_ID
 from slipway.yard.gateway.faults import FaultKind
@@ -110,19 +111,19 @@ def test_env_speaks_fish(slipway: Slipway, yard: RunningYard) -> None:
 
 
 def test_a_fault_is_scripted_listed_and_cleared(slipway: Slipway, yard: RunningYard) -> None:
-    code, _, err = slipway("fault", "add", "ecs", "ListClusters", "throttle", "--times", "2")
+    code, _, err = slipway("faults", "add", "ecs", "ListClusters", "throttle", "--times", "2")
     assert (code, "ecs:ListClusters, 2 times" in err) == (0, True)
-    assert refusal(yard.client("ecs").list_clusters)["status"] == 429
-    (rule,) = json.loads(slipway("fault", "list", "--json")[1])
+    assert refusal(yard.client("ecs").list_clusters)["Code"] == "ThrottlingException"
+    (rule,) = json.loads(slipway("faults", "--json")[1])["calls"]
     assert (rule["service"], rule["times"], rule["struck"]) == ("ecs", 2, 1)
-    assert slipway("fault", "clear")[0] == 0
+    assert slipway("faults", "clear")[0] == 0
     assert yard.client("ecs").list_clusters()["clusterArns"] == []
 
 
 def test_answers_are_scripted_from_a_file(slipway: Slipway, yard: RunningYard, tmp_path: Path) -> None:
     body = tmp_path / "answers.json"
     body.write_text('[{"clusterArns": ["a"]}, {"clusterArns": ["b"]}]')
-    assert slipway("fault", "add", "ecs", "ListClusters", "respond", "--body", str(body))[0] == 0
+    assert slipway("faults", "add", "ecs", "ListClusters", "respond", "--body", str(body))[0] == 0
     clusters = yard.client("ecs").list_clusters
     assert [clusters()["clusterArns"] for _ in range(3)] == [["a"], ["b"], []]
 
@@ -140,7 +141,7 @@ def test_a_fault_that_could_never_strike_is_refused_without_a_traceback(
 ) -> None:
     (tmp_path / "body.json").write_text("{}")
     given = [argument.format(file=tmp_path / "body.json") for argument in arguments]
-    code, _, err = slipway("fault", "add", *given)
+    code, _, err = slipway("faults", "add", *given)
     assert code == 1
     assert said in err
     assert "Traceback" not in err
@@ -150,7 +151,7 @@ def test_a_fifo_or_a_missing_file_of_answers_is_refused_at_once(slipway: Slipway
     os.mkfifo(tmp_path / "fifo")
     for name, said in (("fifo", "is a FIFO, and must be a regular file"), ("none", "does not exist")):
         given = ("batch", "SubmitJob", "respond", "--body", str(tmp_path / name))
-        code, _, err = slipway("fault", "add", *given)
+        code, _, err = slipway("faults", "add", *given)
         assert code == 2
         assert said in err
 
@@ -187,7 +188,7 @@ def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_y
     assert (following.returncode, "Traceback" in rest) == (0, False)
 
 
-@pytest.mark.parametrize("arguments", [("status",), ("env",), ("logs",), ("fault", "list")])
+@pytest.mark.parametrize("arguments", [("status",), ("env",), ("logs",), ("faults",)])
 def test_without_a_yard_the_command_says_how_to_get_one(
     slipway: Slipway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -204,13 +205,13 @@ def test_a_yard_recorded_elsewhere_than_on_this_machine_is_not_asked(
     record = json.loads((yard.home / "state.json").read_text())
     (tmp_path / "state.json").write_text(json.dumps({**record, "endpoint": "https://ec2.amazonaws.com"}))
     monkeypatch.setenv("SLIPWAY_YARD_HOME", str(tmp_path))
-    code, _, err = slipway("fault", "clear")
+    code, _, err = slipway("faults", "clear")
     assert code == 1
     assert "is not on this machine" in err
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_yard() -> None:
-    assert tuple(FaultKind) == commands.FAULT_KINDS
+    assert tuple(FaultKind) == faults.FAULT_KINDS
     assert tuple(environment.SHELLS) == commands.SHELLS
 
 
@@ -219,3 +220,62 @@ def test_the_command_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"moto", "boto3", "botocore", "yaml", "aws_cdk", "regex", "werkzeug"}
+
+
+def test_faults_are_switched_listed_and_cleared_by_name(slipway: Slipway, yard: RunningYard) -> None:
+    code, _, err = slipway("faults", "set", "server-errors=100", "launch-delay", "--seed", "7")
+    assert (code, "faults: server-errors=100, launch-delay=20" in err) == (0, True)
+    assert refusal(yard.client("ecs").list_clusters)["status"] == 500
+    listed = json.loads(slipway("faults", "--json")[1])
+    rows = {row["name"]: row for row in listed["switches"]}
+    assert listed["seed"] == 7
+    assert (rows["server-errors"]["value"], rows["server-errors"]["struck"]) == (100, 1)
+    assert rows["packet-loss"]["value"] == 0
+    assert "what it does" in slipway("faults")[1]
+    assert slipway("faults", "clear", "server-errors")[0] == 0
+    assert yard.client("ecs").list_clusters()["clusterArns"] == []
+    assert slipway("faults", "clear")[0] == 0
+    assert all(row["value"] == 0 for row in json.loads(slipway("faults", "--json")[1])["switches"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("faults", "set", "packet-los"), "there is no fault 'packet-los'; did you mean packet-loss?"),
+        (("faults", "set", "packet-loss=91"), "allowed are 0 (off) to 90 %"),
+        (("faults", "set", "dns", "--seed", "x"), "the seed is 'x'; allowed are whole numbers"),
+        (("faults", "clear", "dsn"), "there is no fault 'dsn'; did you mean dns?"),
+        (("up", "--chaos", "seven"), "the seed is 'seven'; allowed are whole numbers"),
+        (("up", "--fault", "dns=many"), "fault 'dns' is 'many', which is no number"),
+        (("up", "--chaos", "7"), "so it cannot start with other faults"),
+    ],
+)
+def test_a_fault_or_a_seed_that_cannot_be_is_refused_in_one_line(
+    slipway: Slipway, arguments: tuple[str, ...], said: str
+) -> None:
+    code, out, err = slipway(*arguments)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert "Traceback" not in err
+    assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_a_yard_that_starts_in_chaos_says_its_seed_and_keeps_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "SLIPWAY_YARD_HOME": str(tmp_path / "home")}
+    program = [sys.executable, "-c", "from slipway.jobs.commands.cli import main; main()", "yard"]
+
+    def yard(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*program, *arguments], env=environment, capture_output=True, text=True, check=True
+        )
+
+    try:
+        said = yard("up", "--chaos", "7", "--fault", "packet-loss=0").stderr
+        assert "faults, of seed 7: consistency=1" in said
+        listed = json.loads(yard("faults", "--json").stdout)
+        assert listed["seed"] == 7
+        on = {row["name"] for row in listed["switches"] if row["value"]}
+        assert "packet-loss" not in on
+        assert {"throttling", "launch-delay", "spot-interruptions"} <= on
+    finally:
+        yard("down")

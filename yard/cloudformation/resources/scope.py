@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slipway.yard.cloudformation.resources.patience import patiently
 from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.cloudformation.resources.shapes import to_request
+from slipway.yard.endpoint import ENGINE, calling_as
 from slipway.yard.errors import ApiError
 
 GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
@@ -37,23 +39,28 @@ class ResourceScope:
 
     def send_to(self, service: str, operation: str, /, **parameters: Any) -> dict[str, Any]:
         """The same for another service. What it refuses becomes the ApiError that the stack's events show."""
-        from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
-        from botocore.parsers import ResponseParserError
-
         client = self.context.client(service)
         shape = input_shape(client, operation)
         given = {key: value for key, value in parameters.items() if value is not None}
-        try:
-            return dict(getattr(client, operation)(**to_request(shape, given)))
-        except ParamValidationError as error:
-            raise ApiError("ValidationError", str(error)) from error
-        except (BotoCoreError, ResponseParserError) as error:  # an answer that is no answer of the service
-            raise ApiError("InternalFailure", f"{service} {operation}: {error}", status=500) from error
-        except ClientError as error:
-            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            raise ApiError(
-                error.response["Error"]["Code"], error.response["Error"]["Message"], status=status
-            ) from error
+        with calling_as(ENGINE):
+            return patiently(lambda: _send(client, operation, to_request(shape, given)))
+
+
+def _send(client: Any, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+    from botocore.parsers import ResponseParserError
+
+    try:
+        return dict(getattr(client, operation)(**request))
+    except ParamValidationError as error:
+        raise ApiError("ValidationError", str(error)) from error
+    except (BotoCoreError, ResponseParserError) as error:  # an answer that is no answer of the service
+        service = client.meta.service_model.service_name
+        raise ApiError("InternalFailure", f"{service} {operation}: {error}", status=500) from error
+    except ClientError as error:
+        answer = error.response
+        status = answer["ResponseMetadata"]["HTTPStatusCode"]
+        raise ApiError(answer["Error"]["Code"], answer["Error"]["Message"], status=status) from error
 
 
 Expression = Callable[[ResourceScope], Any]

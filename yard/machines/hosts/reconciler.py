@@ -61,6 +61,12 @@ def wake() -> None:
         threading.Thread(target=_reconcile_forever, name="hosts reconciler", daemon=True).start()
 
 
+def wake_if_kept() -> None:
+    """Look at the hosts again, for something else than a call has changed."""
+    if are_kept():
+        wake()
+
+
 def kill(host: Host) -> None:
     """Kill the host as a power failure would: no process on it hears a signal."""
     if best_tier().isolated:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from slipway.yard.chaos import consistency
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import reconciler
@@ -54,6 +55,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
 
     _launch_in_full()
     _check_sizes(parameters)
+    _check_profile(parameters, region)
     backend = autoscaling_backends[ACCOUNT][region]
     if parameters["AutoScalingGroupName"] in backend.autoscaling_groups:
         name = parameters["AutoScalingGroupName"]
@@ -73,6 +75,21 @@ def _check_sizes(parameters: Parameters) -> None:
             "ValidationError",
             f"Desired capacity:{wanted} must be between the specified min size:{least} and max size:{most}",
         )
+
+
+def _check_profile(parameters: Parameters, region: str) -> None:
+    """IAM may not have told Auto Scaling yet of the profile that the launch template names."""
+    from moto.ec2.models import ec2_backends
+
+    named = parameters.get("LaunchTemplate") or {}
+    templates = ec2_backends[ACCOUNT][region].launch_templates
+    for template in templates.values():
+        if named.get("LaunchTemplateId") == template.id or named.get("LaunchTemplateName") == template.name:
+            profile = (
+                template.get_version(named.get("Version", "$Default")).data.get("IamInstanceProfile") or {}
+            )
+            name = profile.get("Name") or str(profile.get("Arn", "")).rpartition("/")[2]
+            consistency.refuse_new_role("autoscaling", "CreateAutoScalingGroup", name)
 
 
 def _arguments(parameters: Parameters) -> dict[str, Any]:

@@ -1,0 +1,98 @@
+"""Which faults are on in this yard, and the draws of its one seed.
+
+A draw depends on the seed, the fault, and the how-manieth of its kind it is; never on a clock or on threads
+that overtake each other elsewhere. So one seed gives the same faults again, as far as calls come in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.chaos.switches import SWITCHES, checked_value
+
+_DRAW_BYTES = 8
+
+_lock = threading.Lock()
+_values: dict[str, float] = {}
+_seed = [0]
+_drawn: dict[tuple[str, str], int] = {}  # (fault, kind) -> draws so far
+_struck: dict[str, int] = {}
+
+
+def switch(values: Mapping[str, float], *, seed: int | None = None) -> None:
+    """Set these faults; 0 switches one off. A seed begins all draws anew."""
+    checked = dict(checked_value(name, value) for name, value in values.items())
+    with _lock:
+        _values.update(checked)
+        for name in [name for name, value in _values.items() if value == 0]:
+            del _values[name]
+        if seed is not None:
+            _seed[0] = seed
+            _drawn.clear()
+            _struck.clear()
+
+
+def reset() -> None:
+    with _lock:
+        for each in (_values, _drawn, _struck):
+            each.clear()
+        _seed[0] = 0
+
+
+def value(name: str) -> float:
+    """Return the fault's value; 0 where it is off."""
+    assert name in SWITCHES, name
+    return _values.get(name, 0.0)
+
+
+def draw(name: str, kind: str) -> float:
+    """Return the next number of this fault and kind, at least 0 and less than 1."""
+    with _lock:
+        count = _drawn.get((name, kind), 0)
+        _drawn[name, kind] = count + 1
+    return number(name, f"{kind} {count}")
+
+
+def number(name: str, what: str) -> float:
+    """Return the number that the seed has for this very thing, at least 0 and less than 1."""
+    text = f"{_seed[0]}/{name}/{what}".encode()
+    drawn = int.from_bytes(hashlib.sha256(text).digest()[:_DRAW_BYTES], "big")
+    return drawn / float(1 << 8 * _DRAW_BYTES)
+
+
+def strikes(name: str, kind: str) -> bool:
+    """Decide the next case of a fault whose value is a share in percent."""
+    share = value(name) / 100
+    if not share or draw(name, kind) >= share:
+        return False
+    count(name)
+    return True
+
+
+def seconds(name: str, kind: str) -> float:
+    """Return how long the next case lasts, of a fault whose value is a longest time; 0 where it is off."""
+    longest = value(name)
+    return longest * draw(name, kind) if longest else 0.0
+
+
+def count(name: str) -> None:
+    with _lock:
+        _struck[name] = _struck.get(name, 0) + 1
+
+
+def described() -> dict[str, Any]:
+    """Return the seed and every fault, with its value and how often it struck."""
+    rows = [
+        {
+            "name": found.name,
+            "value": _values.get(found.name, 0),
+            "unit": found.unit,
+            "struck": _struck.get(found.name, 0),
+            "does": found.does,
+        }
+        for found in SWITCHES.values()
+    ]
+    return {"seed": _seed[0], "switches": rows}

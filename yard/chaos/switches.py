@@ -1,0 +1,182 @@
+"""The faults of a yard that are switched on by name, each with one number. To add one: a row of SWITCHES.
+
+What a switch does stands where it is asked for: `conditions.value("launch-delay")`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+LARGEST_SEED = 2**63 - 1
+
+
+class BadFault(ValueError):
+    """A fault that cannot be switched on as it was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """One fault by name. Its value is 0 where it is off."""
+
+    name: str
+    does: str
+    unit: str
+    default: float  # of NAME without a value
+    most: float
+    in_chaos: float  # of `--chaos SEED`: enough to be felt, little enough to get through
+
+
+SWITCHES: Mapping[str, Switch] = {
+    switch.name: switch
+    for switch in (
+        Switch(
+            name="consistency",
+            does="new roles, profiles, EC2 ids, tags and parameters stay unknown for up to this long",
+            unit="s",
+            default=5,
+            most=120,
+            in_chaos=1,
+        ),
+        Switch(
+            name="throttling",
+            does="calls get this fraction of the rate that AWS allows: 1 is AWS's own, 10 a tenth",
+            unit="1/x",
+            default=1,
+            most=1000,
+            in_chaos=2,
+        ),
+        Switch(
+            name="server-errors",
+            does="share of calls that end in an internal error before anything is done",
+            unit="%",
+            default=5,
+            most=100,
+            in_chaos=2,
+        ),
+        Switch(
+            name="lost-answers",
+            does="share of changes that are carried out, and whose answer is lost",
+            unit="%",
+            default=5,
+            most=100,
+            in_chaos=4,
+        ),
+        Switch(
+            name="no-capacity",
+            does="share of launches of large types (64 vCPUs and more) for which EC2 has no capacity",
+            unit="%",
+            default=100,
+            most=100,
+            in_chaos=30,
+        ),
+        Switch(
+            name="launch-delay",
+            does="an instance is pending for up to this long",
+            unit="s",
+            default=20,
+            most=600,
+            in_chaos=2,
+        ),
+        Switch(
+            name="spot-interruptions",
+            does="EC2 takes each Spot instance back within this long of its launch, at two minutes' notice",
+            unit="s",
+            default=60,
+            most=86400,
+            in_chaos=300,
+        ),
+        Switch(
+            name="packet-delay",
+            does="what a node or host sends arrives this much later",
+            unit="ms",
+            default=20,
+            most=10_000,
+            in_chaos=2,
+        ),
+        Switch(
+            name="packet-loss",
+            does="share of the packets of a node or host that are lost on the way",
+            unit="%",
+            default=1,
+            most=90,
+            in_chaos=0.5,
+        ),
+        Switch(
+            name="dns",
+            does="share of nodes and hosts that can look up no name but their own",
+            unit="%",
+            default=100,
+            most=100,
+            in_chaos=50,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenFaults:
+    """What a yard is started with."""
+
+    seed: int
+    values: Mapping[str, float]
+
+    def arguments(self) -> list[str]:
+        """Return the words of the yard's own command line that say the same."""
+        given = [word for name, value in self.values.items() for word in ("--fault", f"{name}={value:g}")]
+        return ["--seed", str(self.seed), *given]
+
+
+def choose(chaos: str | None, words: Iterable[str]) -> ChosenFaults | None:
+    """Return all faults if there is a seed `chaos`, then those of `words`; None if that is none."""
+    seed = checked_seed(chaos) if chaos is not None else 0
+    everything = {name: switch.in_chaos for name, switch in SWITCHES.items()} if chaos is not None else {}
+    values = {**everything, **decode(words)}
+    return ChosenFaults(seed=seed, values=values) if values else None
+
+
+def decode(words: Iterable[str]) -> dict[str, float]:
+    """Return the value of each NAME or NAME=VALUE; BadFault says what is wrong with one."""
+    return dict(_decoded(word) for word in words)
+
+
+def checked_value(name: str, value: float) -> tuple[str, float]:
+    """Return the name and its value; BadFault names what is allowed."""
+    switch = _switch(name)
+    if not math.isfinite(value) or not 0 <= value <= switch.most:
+        allowed = f"0 (off) to {switch.most:g} {switch.unit}"
+        raise BadFault(f"fault '{name}' is {value:g}; allowed are {allowed} ({switch.does})")
+    return name, value
+
+
+def checked_seed(text: str) -> int:
+    """Return the seed that was given as text; BadFault if it is no whole number."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20) or int(text) > LARGEST_SEED:
+        raise BadFault(f"the seed is '{text[:40]}'; allowed are whole numbers from 0 to {LARGEST_SEED}")
+    return int(text)
+
+
+def _decoded(word: str) -> tuple[str, float]:
+    name, separator, text = word.partition("=")
+    switch = _switch(name)
+    if not separator:
+        return name, switch.default
+    try:
+        return checked_value(name, float(text))
+    except BadFault:
+        raise
+    except ValueError:
+        raise BadFault(
+            f"fault '{name}' is '{text[:40]}', which is no number; "
+            f"allowed are 0 (off) to {switch.most:g} {switch.unit}, as in {name}={switch.default:g}"
+        ) from None
+
+
+def _switch(name: str) -> Switch:
+    if name in SWITCHES:
+        return SWITCHES[name]
+    close = get_close_matches(name, SWITCHES, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    raise BadFault(f"there is no fault '{name[:40]}'; {meant}there are {', '.join(SWITCHES)}")

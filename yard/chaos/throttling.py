@@ -1,0 +1,116 @@
+"""AWS's throttling: a bucket of tokens for each kind of call, and each service's own words when it is empty.
+
+Rates: EC2 API guide, "Request throttling"; AWS Batch user guide, "Service quotas"; the services' quota pages.
+Where AWS names none, _OTHERS stands. A further rate is a row of RATES, further words are a row of _WORDS.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from slipway.yard.chaos import conditions
+from slipway.yard.errors import ApiError
+
+ANY = "*"
+READS = ("Describe", "Get", "List", "BatchGet", "Head", "Lookup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    burst: float  # tokens in a full bucket
+    per_second: float
+
+
+# A row of a single operation is a bucket of its own; all other reads, and all other changes, share one each.
+RATES: Mapping[tuple[str, str], Rate] = {
+    ("batch", "SubmitJob"): Rate(burst=50, per_second=50),
+    ("ec2", "read"): Rate(burst=100, per_second=20),
+    ("ec2", "change"): Rate(burst=50, per_second=5),
+    ("ec2", "RunInstances"): Rate(burst=5, per_second=2),
+    ("logs", "DescribeLogStreams"): Rate(burst=25, per_second=25),
+    ("logs", "FilterLogEvents"): Rate(burst=5, per_second=5),
+    ("logs", "GetLogEvents"): Rate(burst=25, per_second=25),
+    ("s3", "read"): Rate(burst=5500, per_second=5500),
+    ("s3", "change"): Rate(burst=3500, per_second=3500),
+    ("ssm", "GetParameter"): Rate(burst=40, per_second=40),
+    ("sts", "read"): Rate(burst=600, per_second=600),
+}
+_OTHERS = Rate(burst=40, per_second=10)
+
+RATE_EXCEEDED = "Rate exceeded"
+# Of a service: code, status, message. The others answer as their generation does.
+_WORDS: Mapping[str, tuple[str, int, str]] = {
+    "batch": ("TooManyRequestsException", 429, "Too Many Requests"),
+    "ec2": ("RequestLimitExceeded", 503, "Request limit exceeded."),
+    "efs": ("ThrottlingException", 429, RATE_EXCEEDED),
+    "imagebuilder": (
+        "CallRateLimitExceededException",
+        429,
+        "You have exceeded the permitted request rate for the specific operation.",
+    ),
+    "lambda": ("TooManyRequestsException", 429, RATE_EXCEEDED),
+    "s3": ("SlowDown", 503, "Please reduce your request rate."),
+    "service-quotas": ("TooManyRequestsException", 400, RATE_EXCEEDED),
+    "sns": ("Throttled", 429, RATE_EXCEEDED),
+    "sqs": ("RequestThrottled", 400, RATE_EXCEEDED),
+}
+# The services of the oldest protocol have a code of their own, whatever they speak today.
+_QUERIED = frozenset({"autoscaling", "cloudformation", "cloudwatch", "elb", "elbv2", "iam", "rds", "sts"})
+_OF_QUERIES = ("Throttling", 400, RATE_EXCEEDED)
+_OF_THE_REST = ("ThrottlingException", 400, RATE_EXCEEDED)
+CODES = frozenset(words[0] for words in (*_WORDS.values(), _OF_QUERIES, _OF_THE_REST))
+
+
+def refusal(service: str) -> ApiError:
+    """Return what the service says to a call that it throttles."""
+    code, status, message = _WORDS.get(service) or (_OF_QUERIES if service in _QUERIED else _OF_THE_REST)
+    return ApiError(code, message, status=status)
+
+
+class Buckets:
+    """The buckets of all services; `now` is the clock by which they fill."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._left: dict[tuple[str, str], tuple[float, float]] = {}  # bucket -> tokens, as of when
+
+    def take(self, service: str, operation: str, fraction: float) -> bool:
+        """Take a token for this call, of buckets of 1/fraction of AWS's size; False if there is none."""
+        bucket, rate = _bucket(service, operation)
+        most, now = max(1.0, rate.burst / fraction), self._now()
+        with self._lock:
+            left, since = self._left.get(bucket, (most, now))
+            left = min(most, left + (now - since) * rate.per_second / fraction)
+            is_taken = left >= 1
+            self._left[bucket] = (left - is_taken, now)
+        return is_taken
+
+    def refill(self) -> None:
+        with self._lock:
+            self._left.clear()
+
+
+_buckets = Buckets()
+
+
+def check(service: str, operation: str) -> None:
+    """Raise the service's refusal if its bucket is empty."""
+    fraction = conditions.value("throttling")
+    if fraction and not _buckets.take(service, operation, fraction):
+        conditions.count("throttling")
+        raise refusal(service)
+
+
+def reset() -> None:
+    _buckets.refill()
+
+
+def _bucket(service: str, operation: str) -> tuple[tuple[str, str], Rate]:
+    if (service, operation) in RATES:
+        return (service, operation), RATES[service, operation]
+    kind = "read" if operation.startswith(READS) else "change"
+    return (service, kind), RATES.get((service, kind), _OTHERS)
