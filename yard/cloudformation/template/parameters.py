@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import regex
+
 from slipway.yard.cloudformation.template.lookups import Lookups
 from slipway.yard.cloudformation.template.template import Template
 from slipway.yard.errors import ApiError
@@ -159,7 +161,8 @@ def _refuse(message: str) -> None:
 
 CONSTRAINTS: dict[str, Callable[[str, Any], bool]] = {
     "AllowedValues": lambda value, allowed: value in [_text(item) for item in allowed],
-    "AllowedPattern": lambda value, pattern: re.fullmatch(pattern, value) is not None,
+    # The library reads Java's character classes, such as [\w-+], where Python's own stops.
+    "AllowedPattern": lambda value, pattern: regex.fullmatch(pattern, value) is not None,
     "MinLength": lambda value, limit: len(value) >= int(limit),
     "MaxLength": lambda value, limit: len(value) <= int(limit),
     "MinValue": lambda value, limit: _number(value) >= float(limit),

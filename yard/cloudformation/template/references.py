@@ -115,8 +115,9 @@ def check(body: Mapping[str, Any], resources: Iterable[str]) -> None:
         allowed = parameters if block == "Conditions" else parameters | known
         _check_block(block, found, allowed, known)
     for logical_id, resource in body["Resources"].items():
-        wanted = resource.get("DependsOn") or []
-        unknown = sorted({wanted} - known if isinstance(wanted, str) else set(wanted) - known)
+        named = resource.get("DependsOn") or []
+        wanted = {named} if isinstance(named, str) else set(named)
+        unknown = sorted(wanted - known)
         if unknown:
             _refuse_unresolved(unknown, "Resources")
         if logical_id in wanted:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Schema = Mapping[str, Any]
+COMBINING = ("allOf", "anyOf", "oneOf")
 Problems = Iterator[str]  # each "<path>: <message>", the path relative to the value at hand
 
 
@@ -30,10 +31,13 @@ def resolved(part: Schema, root: Schema) -> Schema:
     return resolved(target, root)
 
 
-def property_schema(part: Schema, name: str) -> Schema:
-    """The schema of one property; an empty one, which allows everything, where there is none."""
+def property_schema(part: Schema, name: str, root: Schema) -> Schema:
+    """The schema of one property, below oneOf and its like too; an empty one, which allows all, if none."""
     found = (part.get("properties") or {}).get(name) or next(_by_pattern(part, name), {})
-    return found if isinstance(found, Mapping) else {}
+    if isinstance(found, Mapping) and found:
+        return found
+    branches = (resolved(one, root) for word in COMBINING for one in part.get(word) or ())
+    return next(filter(None, (property_schema(one, name, root) for one in branches)), {})
 
 
 def _by_pattern(part: Schema, name: str) -> Iterator[Schema]:

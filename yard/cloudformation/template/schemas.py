@@ -7,6 +7,7 @@ and passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -48,6 +49,37 @@ def is_updatable(resource_type: str) -> bool:
     """A type without an update handler is replaced on every change."""
     handlers = schema(resource_type).get("handlers")
     return not handlers or "update" in handlers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagProperty:
+    """The property of a type that holds its tags, and how they are written there."""
+
+    name: str
+    is_map: bool
+    propagates: bool  # to the instances of an Auto Scaling group
+    is_updatable: bool
+
+
+@lru_cache(maxsize=512)
+def tag_property(resource_type: str) -> TagProperty | None:
+    """The property that holds the tags of this type; None where it carries none."""
+    whole = schema(resource_type)
+    tagging = whole.get("tagging") or {}
+    name = str(tagging.get("tagProperty", f"{PREFIX}Tags")).removeprefix(PREFIX)
+    part = resolved((whole.get("properties") or {}).get(name) or {}, whole)
+    if not part or not tagging.get("taggable", True) or name in read_only(resource_type):
+        return None
+    items = resolved(part.get("items") or {}, whole).get("properties") or {}
+    is_map = "array" not in str(part.get("type"))
+    if not is_map and not {"Key", "Value"} <= set(items):
+        return None
+    return TagProperty(
+        name=name,
+        is_map=is_map,
+        propagates="PropagateAtLaunch" in items,
+        is_updatable=bool(tagging.get("tagUpdatable", True)) and name not in create_only(resource_type),
+    )
 
 
 def has_attribute(resource_type: str, attribute: str) -> bool:
@@ -116,7 +148,7 @@ def _given_read_only(resource_type: str, properties: Mapping[str, Any]) -> Itera
 def _coerced(value: Any, part: Schema, root: Schema) -> Any:
     part = resolved(part, root)
     if isinstance(value, dict):
-        return {key: _coerced(item, property_schema(part, key), root) for key, item in value.items()}
+        return {key: _coerced(item, property_schema(part, key, root), root) for key, item in value.items()}
     if isinstance(value, list):
         items = part.get("items")
         return [_coerced(item, items if isinstance(items, dict) else {}, root) for item in value]

@@ -39,6 +39,7 @@ RESOURCE_KEYS = frozenset(
         "UpdateReplacePolicy",
         "CreationPolicy",
         "UpdatePolicy",
+        "Version",  # of a custom resource, whatever its author means by it
     ]
 )
 DELETION_POLICIES = ("Delete", "Retain", "RetainExceptOnCreate", "Snapshot")
