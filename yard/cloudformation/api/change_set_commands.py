@@ -74,7 +74,12 @@ def _draw_up(call: StackRequest, stack: Stack, intent: Intent, name: str) -> Cha
         blueprint=intent.blueprint,
         settings=intent.settings,
         operation=call.operation("CREATE_CHANGESET"),
-        changes=changes.compare(stack.blueprint, intent.blueprint, stack.records),
+        changes=changes.compare(
+            stack.blueprint,
+            intent.blueprint,
+            stack.records,
+            is_retagged=stack.settings.tags != intent.settings.tags,
+        ),
         problems=problems,
         reason=reason,
         execution_status="UNAVAILABLE" if reason else "AVAILABLE",

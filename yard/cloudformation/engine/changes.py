@@ -103,8 +103,13 @@ def _item(items: list[Any], index: int) -> Any:
     return items[index] if index < len(items) else ABSENT
 
 
-def compare(old: Blueprint | None, new: Blueprint, records: Mapping[str, Record]) -> tuple[Change, ...]:
-    """Every change from what exists to the new blueprint, in the order in which it would be made."""
+def compare(
+    old: Blueprint | None, new: Blueprint, records: Mapping[str, Record], *, is_retagged: bool = False
+) -> tuple[Change, ...]:
+    """Every change from what exists to the new blueprint, in the order in which it would be made.
+
+    `is_retagged`: the stack's own tags change, and with them every resource that follows them.
+    """
     changes: dict[str, Change] = {}
     for name, planned in new.resources.items():
         before = old.resources.get(name) if old else None
@@ -112,7 +117,7 @@ def compare(old: Blueprint | None, new: Blueprint, records: Mapping[str, Record]
             changes[name] = Change(
                 action="Add", logical_id=name, type=planned.declared.type, after=planned.properties
             )
-        elif change := _modified(before, planned, records[name], changes):
+        elif change := _modified(before, planned, records[name], changes, is_retagged):
             changes[name] = change
     removed = [record for name, record in records.items() if name not in new.resources]
     return (*changes.values(), *map(_removed, reversed(removed)))
@@ -130,9 +135,11 @@ def _removed(record: Record) -> Change:
 
 
 def _modified(
-    before: Planned, after: Planned, record: Record, changes: Mapping[str, Change]
+    before: Planned, after: Planned, record: Record, changes: Mapping[str, Change], is_retagged: bool
 ) -> Change | None:
     details = (*_static(before, after), *_other_attributes(before, after), *_dynamic(after, changes))
+    if is_retagged and _follows_tags(record.type):
+        details = (*details, Detail(attribute="Tags"))
     if not details:
         return None
     replacement = _replacement(details)
@@ -149,6 +156,11 @@ def _modified(
         before=record.properties,
         after=after.properties,
     )
+
+
+def _follows_tags(resource_type: str) -> bool:
+    holder = schemas.tag_property(resource_type)
+    return holder is not None and holder.is_updatable
 
 
 def _replacement(details: tuple[Detail, ...]) -> str:

@@ -14,6 +14,7 @@ from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback
 from slipway.yard.cloudformation.engine.stack import Output, Stack, removal_order
+from slipway.yard.cloudformation.engine.stack_tags import tags_for
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
 from slipway.yard.cloudformation.engine.teardown import Teardown
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
@@ -71,7 +72,10 @@ class Deployment:
         current = self.stack.records.get(name)
         verb = "update" if current else "create"
         try:
-            properties = resolve(planned, scope_of(self.stack, self.blueprint, self.surroundings))
+            tags = tags_for(
+                planned.declared.type, self.stack.settings.tags, current.stack_tags if current else None
+            )
+            properties = resolve(planned, scope_of(self.stack, self.blueprint, self.surroundings), tags)
         except ApiError as error:
             raise self.steps.refuse(planned, verb, error.message) from error
         if current is None:

@@ -22,6 +22,7 @@ class Record:
     deletion_policy: str
     update_replace_policy: str
     default_name: str
+    stack_tags: Mapping[str, str] = field(default_factory=dict)  # those that it was made with
     # Tells a resource from its replacement. The physical id does not: that of a job definition, which is the
     # ARN of its newest revision, changes in place.
     identity: str = field(default_factory=lambda: str(uuid.uuid4()))

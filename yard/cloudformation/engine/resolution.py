@@ -7,6 +7,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.engine.records import Record
 from slipway.yard.cloudformation.engine.stack import Output, Stack
+from slipway.yard.cloudformation.engine.stack_tags import with_stack_tags
 from slipway.yard.cloudformation.engine.steps import EngineServices
 from slipway.yard.cloudformation.template import intrinsics, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
@@ -45,10 +46,11 @@ def attribute_of(record: Record, attribute: str) -> Any:
     return value
 
 
-def resolve(planned: Planned, scope: Scope) -> dict[str, Any]:
-    """The properties of a resource, checked and in the types of its schema."""
+def resolve(planned: Planned, scope: Scope, tags: Mapping[str, str]) -> dict[str, Any]:
+    """The properties of a resource with its stack's tags, checked and in the types of its schema."""
     declared = planned.declared
     properties = intrinsics.evaluate(dict(declared.properties), scope)
+    properties = with_stack_tags(declared.type, properties, tags)
     problems = schemas.check(declared.type, properties)
     if problems:
         raise ApiError(

@@ -10,6 +10,7 @@ from slipway.yard.cloudformation.engine import reasons
 from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import resolve, scope_of
 from slipway.yard.cloudformation.engine.stack import Snapshot, Stack, removal_order
+from slipway.yard.cloudformation.engine.stack_tags import tags_for
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps, subject_of
 from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.template.scope import waits_for
@@ -123,7 +124,8 @@ class Rollback:
         assert base.blueprint is not None
         if not waits_for(dict(planned.properties)):
             return old.properties
-        return resolve(planned, scope_of(self.stack, base.blueprint, self.surroundings))
+        tags = tags_for(old.type, base.settings.tags, old.stack_tags)
+        return resolve(planned, scope_of(self.stack, base.blueprint, self.surroundings), tags)
 
     def _remove_new(self, base: Snapshot) -> list[str]:
         """Remove what the failed operation made; the names of what would not go."""

@@ -77,7 +77,7 @@ class Steps:
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
         kept = self._kept(planned, properties, resource, old.default_name)
-        record = replace(kept, identity=old.identity)
+        record = replace(kept, identity=old.identity, stack_tags=old.stack_tags)
         self._record(record, "UPDATE_COMPLETE")
         return record
 
@@ -134,6 +134,7 @@ class Steps:
             deletion_policy=declared.deletion_policy,
             update_replace_policy=declared.update_replace_policy,
             default_name=name,
+            stack_tags=self.stack.settings.tags,
         )
 
     def _refuse_same_name(self, old: Record, properties: Mapping[str, Any]) -> None:
