@@ -7,36 +7,30 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
-    Setting,
     call,
     find,
     mirrored,
     setting,
     shaped,
 )
-from slipway.yard.cloudformation.resources.names import Name, generated
+from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     Action,
     Expression,
     ResourceScope,
-    is_gone,
     live,
     prop,
     response,
 )
 from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.cloudformation.resources.tags import tags
-from slipway.yard.errors import ApiError
-
-# Whom a policy can be put on: the property that lists them, and the parameter that names one.
-PRINCIPALS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}
+from slipway.yard.services.iam.policies import as_iam_writes, versioned
 
 
-def trust(scope: ResourceScope) -> dict[str, Any]:
-    """IAM takes a policy without a version; moto, when it updates one, does not."""
-    return {"Version": "2012-10-17", **scope.properties["AssumeRolePolicyDocument"]}
+def trust(scope: ResourceScope) -> Any:
+    return versioned(scope.properties["AssumeRolePolicyDocument"])
 
 
 def put_inline(scope: ResourceScope) -> None:
@@ -46,7 +40,7 @@ def put_inline(scope: ResourceScope) -> None:
         if item["PolicyName"] not in policies:
             scope.send("delete_role_policy", RoleName=scope.id, PolicyName=item["PolicyName"])
     for name, document in policies.items():
-        scope.send("put_role_policy", RoleName=scope.id, PolicyName=name, PolicyDocument=document)
+        scope.send("put_role_policy", RoleName=scope.id, PolicyName=name, PolicyDocument=versioned(document))
 
 
 def attach_managed(scope: ResourceScope) -> None:
@@ -54,10 +48,10 @@ def attach_managed(scope: ResourceScope) -> None:
     had = scope.before.get("ManagedPolicyArns") or []
     for arn in had:
         if arn not in wanted:
-            scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=arn)
+            scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=as_iam_writes(scope, arn))
     for arn in wanted:
         if arn not in had:
-            scope.send("attach_role_policy", RoleName=scope.id, PolicyArn=arn)
+            scope.send("attach_role_policy", RoleName=scope.id, PolicyArn=as_iam_writes(scope, arn))
 
 
 def delete_role(scope: ResourceScope) -> None:
@@ -66,8 +60,9 @@ def delete_role(scope: ResourceScope) -> None:
     for name in set(named) & set(scope.send("list_role_policies", RoleName=scope.id)["PolicyNames"]):
         scope.send("delete_role_policy", RoleName=scope.id, PolicyName=name)
     attached = scope.send("list_attached_role_policies", RoleName=scope.id)["AttachedPolicies"]
+    own = {as_iam_writes(scope, arn) for arn in scope.properties.get("ManagedPolicyArns") or []}
     for policy in attached:
-        if policy["PolicyArn"] in (scope.properties.get("ManagedPolicyArns") or []):
+        if policy["PolicyArn"] in own:
             scope.send("detach_role_policy", RoleName=scope.id, PolicyArn=policy["PolicyArn"])
     scope.send("delete_role", RoleName=scope.id)
 
@@ -83,62 +78,10 @@ def read_inline(scope: ResourceScope) -> list[dict[str, Any]]:
 
 def read_attached(scope: ResourceScope) -> list[str]:
     attached = scope.send("list_attached_role_policies", RoleName=scope.id)["AttachedPolicies"]
-    return list(like(scope.properties["ManagedPolicyArns"], [policy["PolicyArn"] for policy in attached]))
-
-
-def on_principals(put: str, remove: str, **parameters: Any) -> Action:
-    """Put a policy on those that are listed now, and take it off those that no longer are."""
-
-    def apply(scope: ResourceScope) -> None:
-        for listed, (kind, member) in PRINCIPALS.items():
-            wanted = scope.properties.get(listed) or []
-            for name in (item for item in scope.before.get(listed) or [] if item not in wanted):
-                _take_off(scope, remove.format(kind), {member: name, **parameters, "PolicyDocument": None})
-            for name in wanted:
-                scope.send(put.format(kind), **{member: name}, **parameters)
-
-    return apply
-
-
-def take_off(remove: str, **parameters: Any) -> Action:
-    def delete(scope: ResourceScope) -> None:
-        for listed, (kind, member) in PRINCIPALS.items():
-            for name in scope.properties.get(listed) or []:
-                _take_off(scope, remove.format(kind), {member: name, **parameters})
-
-    return delete
-
-
-def put_policy(scope: ResourceScope) -> None:
-    """An inline policy; one that is renamed is removed under its old name first."""
-    old, new = scope.before.get("PolicyName"), scope.properties["PolicyName"]
-    if old and old != new:
-        renamed = ResourceScope(
-            context=scope.context, service=scope.service, id=scope.id, properties=scope.before
-        )
-        take_off("delete_{}_policy", PolicyName=old)(renamed)
-    on_principals(
-        "put_{}_policy", "delete_{}_policy", PolicyName=new, PolicyDocument=scope.properties["PolicyDocument"]
-    )(scope)
-
-
-def new_policy_version(scope: ResourceScope) -> None:
-    """IAM keeps five versions of a managed policy; CloudFormation drops the oldest one."""
-    versions = scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]
-    spare = [item["VersionId"] for item in versions if not item["IsDefaultVersion"]]
-    if len(versions) == MAX_POLICY_VERSIONS:
-        oldest = min(spare, key=lambda version: int(version.removeprefix("v")))
-        scope.send("delete_policy_version", PolicyArn=scope.id, VersionId=oldest)
-    document = scope.properties["PolicyDocument"]
-    scope.send("create_policy_version", PolicyArn=scope.id, PolicyDocument=document, SetAsDefault=True)
-
-
-def delete_managed(scope: ResourceScope) -> None:
-    take_off("detach_{}_policy", PolicyArn=scope.id)(scope)
-    for version in scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]:
-        if not version["IsDefaultVersion"]:
-            scope.send("delete_policy_version", PolicyArn=scope.id, VersionId=version["VersionId"])
-    scope.send("delete_policy", PolicyArn=scope.id)
+    given = scope.properties["ManagedPolicyArns"]
+    written = {as_iam_writes(scope, arn): arn for arn in given}
+    found = [policy["PolicyArn"] for policy in attached]
+    return list(like(given, [written.get(arn, arn) for arn in found]))
 
 
 def wear_roles(scope: ResourceScope) -> None:
@@ -160,13 +103,6 @@ def delete_profile(scope: ResourceScope) -> None:
     scope.send("delete_instance_profile", InstanceProfileName=scope.id)
 
 
-MAX_POLICY_VERSIONS = 5
-
-
-def principals(put: Action) -> Setting:
-    return setting(*PRINCIPALS, put=put)
-
-
 def role_field(operation: str, **parameters: Expression) -> Action:
     return call(operation, RoleName=ID, **parameters)
 
@@ -174,7 +110,7 @@ def role_field(operation: str, **parameters: Expression) -> Action:
 ROLE = ApiResource(
     service="iam",
     name=Name(property="RoleName", limit=64),
-    create_call=shaped("create_role"),
+    create_call=shaped("create_role", AssumeRolePolicyDocument=trust),
     identity=prop("RoleName"),
     describe=find("get_role", "Role", RoleName=ID),
     attributes={"Arn": live("Arn"), "RoleId": live("RoleId")},
@@ -213,40 +149,6 @@ ROLE = ApiResource(
     },
 )
 
-POLICY = ApiResource(
-    service="iam",
-    create_call=lambda _scope: {},
-    identity=lambda scope: generated(scope.context, 128),
-    attributes={"Id": ID},
-    settings=(setting("PolicyName", "PolicyDocument", *PRINCIPALS, put=put_policy),),
-    delete_call=lambda scope: take_off("delete_{}_policy", PolicyName=scope.properties["PolicyName"])(scope),
-)
-
-MANAGED_POLICY = ApiResource(
-    service="iam",
-    name=Name(property="ManagedPolicyName", limit=128),
-    create_call=shaped("create_policy", renames={"ManagedPolicyName": "PolicyName"}),
-    identity=response("Policy.Arn"),
-    describe=find("get_policy", "Policy", PolicyArn=ID),
-    attributes={
-        "PolicyArn": ID,
-        "PolicyId": live("PolicyId"),
-        "AttachmentCount": live("AttachmentCount"),
-        "PermissionsBoundaryUsageCount": live("PermissionsBoundaryUsageCount", 0),
-        "DefaultVersionId": live("DefaultVersionId"),
-        "IsAttachable": live("IsAttachable"),
-        "CreateDate": lambda scope: str(scope.live["CreateDate"]),
-        "UpdateDate": lambda scope: str(scope.live["UpdateDate"]),
-    },
-    settings=(
-        setting("PolicyDocument", put=new_policy_version, on_create=False),
-        principals(
-            lambda scope: on_principals("attach_{}_policy", "detach_{}_policy", PolicyArn=scope.id)(scope),
-        ),
-    ),
-    delete_call=delete_managed,
-)
-
 INSTANCE_PROFILE = ApiResource(
     service="iam",
     name=Name(property="InstanceProfileName", limit=128),
@@ -277,17 +179,6 @@ SERVICE_LINKED_ROLE = ApiResource(
 
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::IAM::Role": ROLE,
-    "AWS::IAM::Policy": POLICY,
-    "AWS::IAM::ManagedPolicy": MANAGED_POLICY,
     "AWS::IAM::InstanceProfile": INSTANCE_PROFILE,
     "AWS::IAM::ServiceLinkedRole": SERVICE_LINKED_ROLE,
 }
-
-
-def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
-    """One principal that is gone already must not keep the policy on the others."""
-    try:
-        scope.send(operation, **parameters)
-    except ApiError as error:
-        if not is_gone(error):
-            raise
