@@ -7,9 +7,8 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, ResourceScope, live, response
+from slipway.yard.cloudformation.resources.scope import ID, Action, ResourceScope, live, prop, response
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
-from slipway.yard.errors import ApiError
 
 
 def attribute(operation: str, identifier: str, *names: str) -> Action:
@@ -22,37 +21,6 @@ def attribute(operation: str, identifier: str, *names: str) -> Action:
                 scope.send(operation, **{identifier: scope.id, name: {"Value": value}})
 
     return put
-
-
-def delete_vpc(scope: ResourceScope) -> None:
-    """moto lets a VPC go that still has gateways, endpoints or security groups; EC2 does not."""
-    mine = [{"Name": "vpc-id", "Values": [scope.id]}]
-    attached = [{"Name": "attachment.vpc-id", "Values": [scope.id]}]
-    groups = scope.send("describe_security_groups", Filters=mine)["SecurityGroups"]
-    endpoints = scope.send("describe_vpc_endpoints", Filters=mine)["VpcEndpoints"]
-    left = [
-        *(group["GroupId"] for group in groups if group["GroupName"] != "default"),
-        *(endpoint["VpcEndpointId"] for endpoint in endpoints if endpoint["State"] != "deleted"),
-        *(
-            item["InternetGatewayId"]
-            for item in scope.send("describe_internet_gateways", Filters=attached)["InternetGateways"]
-        ),
-    ]
-    if left:
-        message = f"The vpc '{scope.id}' has dependencies and cannot be deleted: {', '.join(left)}."
-        raise ApiError("DependencyViolation", message)
-    scope.send("delete_vpc", VpcId=scope.id)
-
-
-def delete_subnet(scope: ResourceScope) -> None:
-    """moto lets a subnet go that still has network interfaces; EC2 does not."""
-    filters = [{"Name": "subnet-id", "Values": [scope.id]}]
-    interfaces = scope.send("describe_network_interfaces", Filters=filters)["NetworkInterfaces"]
-    if interfaces:
-        used = ", ".join(interface["NetworkInterfaceId"] for interface in interfaces)
-        message = f"The subnet '{scope.id}' has dependencies and cannot be deleted: {used}."
-        raise ApiError("DependencyViolation", message)
-    scope.send("delete_subnet", SubnetId=scope.id)
 
 
 def modify_endpoint(scope: ResourceScope) -> None:
@@ -120,7 +88,7 @@ VPC = ApiResource(
         setting(*VPC_ATTRIBUTES, put=attribute("modify_vpc_attribute", "VpcId", *VPC_ATTRIBUTES)),
         ec2_tags(),
     ),
-    delete_call=delete_vpc,
+    delete_call=call("delete_vpc", VpcId=ID),
     reads=mirrored("CidrBlock", "Tags"),
     accepts=frozenset({"Tags"}),
 )
@@ -145,14 +113,18 @@ SUBNET = ApiResource(
         setting(*SUBNET_ATTRIBUTES, put=attribute("modify_subnet_attribute", "SubnetId", *SUBNET_ATTRIBUTES)),
         ec2_tags(),
     ),
-    delete_call=delete_subnet,
+    delete_call=call("delete_subnet", SubnetId=ID),
     reads=mirrored("CidrBlock", "MapPublicIpOnLaunch", "Tags"),
     accepts=frozenset({"Tags"}),
 )
 
 ENDPOINT = ApiResource(
     service="ec2",
-    create_call=shaped("create_vpc_endpoint", TagSpecifications=tag_specifications("vpc-endpoint")),
+    create_call=shaped(
+        "create_vpc_endpoint",
+        VpcEndpointType=prop("VpcEndpointType", "Gateway"),  # moto trips over one without it
+        TagSpecifications=tag_specifications("vpc-endpoint"),
+    ),
     identity=response("VpcEndpoint.VpcEndpointId"),
     describe=find("describe_vpc_endpoints", "VpcEndpoints.0", VpcEndpointIds=[ID]),
     attributes={
