@@ -7,15 +7,8 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, pick, prop, response, text
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
 from slipway.yard.cloudformation.resources.tags import tags
-
-
-def mount_name(scope: ResourceScope) -> str:
-    """moto has none. FSx's own are eight letters and digits, or `fsx` on SCRATCH_1."""
-    deployment = scope.properties.get("LustreConfiguration", {}).get("DeploymentType", "SCRATCH_1")
-    own = "fsx" if deployment == "SCRATCH_1" else scope.id[-8:]
-    return str(pick(scope.live, "LustreConfiguration.MountName", own))
 
 
 def lifecycle(scope: ResourceScope) -> list[dict[str, str]]:
@@ -101,11 +94,15 @@ FSX_FILE_SYSTEM = ApiResource(
         "Id": ID,
         "ResourceARN": live("ResourceARN"),
         "DNSName": live("DNSName", ""),
-        "LustreMountName": mount_name,
+        "LustreMountName": live("LustreConfiguration.MountName"),
+        "RootVolumeId": live("OpenZFSConfiguration.RootVolumeId"),
     },
     settings=(
         setting(
             "LustreConfiguration",
+            "OntapConfiguration",
+            "OpenZFSConfiguration",
+            "WindowsConfiguration",
             "StorageCapacity",
             "FileSystemTypeVersion",
             put=shaped("update_file_system", FileSystemId=ID),

@@ -15,7 +15,7 @@ from tests.yard.cloudformation.resources.world import Made, World
 NOT_SHOWN = {
     "AWS::EC2::Subnet": {"BlockPublicAccessStates"},
     "AWS::EC2::NatGateway": {"AutoProvisionZones", "AutoScalingIps", "RouteTableId"},
-    "AWS::FSx::FileSystem": {"RootVolumeId"},
+    "AWS::FSx::FileSystem": {"RootVolumeId"},  # of OpenZFS alone
     "AWS::ImageBuilder::Component": {"LatestVersion"},  # its parts are shown, by dotted names
     "AWS::ImageBuilder::ImageRecipe": {"LatestVersion"},
     "AWS::ImageBuilder::ImagePipeline": {"DeploymentId"},

@@ -1,0 +1,156 @@
+"""FSx's file systems, which moto keeps and says too little of: state, mount name, root volume, limits.
+
+A file system is AVAILABLE at once, and nothing can be mounted from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+
+Parameters = Mapping[str, Any]
+
+_CONFIGURATIONS = {
+    "LUSTRE": ("LustreConfiguration", "lustre_configuration"),
+    "ONTAP": ("OntapConfiguration", "ontap_configuration"),
+    "OPENZFS": ("OpenZFSConfiguration", "open_zfs_configuration"),
+    "WINDOWS": ("WindowsConfiguration", "windows_configuration"),
+}
+# GiB: the smallest, the largest. API reference, CreateFileSystem, StorageCapacity.
+_RANGES = {"ONTAP": (1024, 1048576), "OPENZFS": (64, 524288), "WINDOWS": (32, 65536)}
+_HDD_STEPS_GIB = {12: 6000, 40: 1800}  # by throughput per TiB
+_made_at: dict[str, datetime] = {}
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    _made_at.clear()
+
+
+def _create(parameters: Parameters, region: str) -> dict[str, Any]:
+    kind = str(parameters["FileSystemType"])
+    _refuse_capacity(kind, parameters.get("StorageCapacity"), parameters.get("LustreConfiguration") or {})
+    made = _backend(region).create_file_system(
+        client_request_token=parameters.get("ClientRequestToken"),
+        file_system_type=kind,
+        storage_capacity=parameters.get("StorageCapacity"),
+        storage_type=parameters.get("StorageType", "SSD"),
+        subnet_ids=parameters["SubnetIds"],
+        security_group_ids=parameters.get("SecurityGroupIds", []),
+        tags=parameters.get("Tags"),
+        kms_key_id=parameters.get("KmsKeyId"),
+        windows_configuration=parameters.get("WindowsConfiguration"),
+        lustre_configuration=parameters.get("LustreConfiguration"),
+        ontap_configuration=parameters.get("OntapConfiguration"),
+        open_zfs_configuration=parameters.get("OpenZFSConfiguration"),
+        file_system_type_version=parameters.get("FileSystemTypeVersion"),
+    )
+    _made_at[made.file_system_id] = datetime.now(UTC)
+    return {"FileSystem": _shown(made, region)}
+
+
+def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
+    wanted = parameters.get("FileSystemIds") or []
+    known = _backend(region).file_systems
+    for identifier in wanted:
+        if identifier not in known:
+            raise _unknown(identifier)
+    found = [one for name, one in list(known.items()) if not wanted or name in wanted]
+    return {"FileSystems": [_shown(one, region) for one in found]}
+
+
+def _update(parameters: Parameters, region: str) -> dict[str, Any]:
+    known = _backend(region).file_systems.get(parameters["FileSystemId"])
+    if known is None:
+        raise _unknown(parameters["FileSystemId"])
+    word, attribute = _CONFIGURATIONS[known.file_system_type]
+    wanted = {**(getattr(known, attribute) or {}), **(parameters.get(word) or {})}
+    capacity = parameters.get("StorageCapacity", known.storage_capacity)
+    if capacity != known.storage_capacity:
+        _refuse_shrinking(known.storage_capacity, capacity)
+        _refuse_capacity(known.file_system_type, capacity, wanted)
+    known.storage_capacity = capacity
+    setattr(known, attribute, wanted or None)
+    return {"FileSystem": _shown(known, region)}
+
+
+def _shown(file_system: Any, region: str) -> dict[str, Any]:
+    identifier = file_system.file_system_id
+    shown = {
+        **file_system.to_dict(),
+        "OwnerId": ACCOUNT,
+        "CreationTime": _made_at.setdefault(identifier, datetime.now(UTC)),
+        "Lifecycle": "AVAILABLE",
+        "VpcId": _network(file_system.subnet_ids, region),
+    }
+    if file_system.file_system_type == "LUSTRE":
+        given = shown.get("LustreConfiguration") or {}
+        # FSx's own are `fsx` on SCRATCH_1, else eight letters and digits.
+        own = identifier[-8:] if given.get("DeploymentType", "SCRATCH_1") != "SCRATCH_1" else "fsx"
+        shown["LustreConfiguration"] = {**given, "MountName": own}
+    if file_system.file_system_type == "OPENZFS":
+        given = shown.get("OpenZFSConfiguration") or {}
+        volume = f"fsvol-{identifier.removeprefix('fs-'):0>17}"
+        shown["OpenZFSConfiguration"] = {**given, "RootVolumeId": volume}
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _refuse_capacity(kind: str, capacity: int | None, lustre: Parameters) -> None:
+    if capacity is None:
+        return
+    if kind in _RANGES:
+        low, high = _RANGES[kind]
+        if not low <= capacity <= high:
+            raise _bad(f"storage capacity of {capacity} GiB for {kind}: it is from {low} to {high} GiB")
+        return
+    step = _step_gib(lustre)
+    smallest = (1200, 2400) if step in (2400, 3600) else (step,)
+    if capacity not in smallest and capacity % step:
+        starts = ", ".join(map(str, smallest))
+        raise _bad(f"storage capacity of {capacity} GiB: it is {starts} or a multiple of {step} GiB")
+
+
+def _step_gib(lustre: Parameters) -> int:
+    if lustre.get("DeploymentType", "SCRATCH_1") == "SCRATCH_1":
+        return 3600
+    return _HDD_STEPS_GIB.get(int(lustre.get("PerUnitStorageThroughput", 0)), 2400)
+
+
+def _refuse_shrinking(before: int, after: int) -> None:
+    if after < before:
+        raise _bad(f"storage capacity cannot shrink from {before} to {after} GiB: make a new file system")
+
+
+def _network(subnets: list[str], region: str) -> str | None:
+    from moto.ec2.models import ec2_backends
+
+    known = {subnet.id: subnet.vpc_id for subnet in ec2_backends[ACCOUNT][region].describe_subnets()}
+    return next((str(known[subnet]) for subnet in subnets if subnet in known), None)
+
+
+def _bad(message: str) -> ApiError:
+    return ApiError("BadRequest", message)
+
+
+def _unknown(identifier: str) -> ApiError:
+    return ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
+
+
+def _backend(region: str) -> Any:
+    from moto.fsx.models import fsx_backends
+
+    return fsx_backends[ACCOUNT][region]
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "CreateFileSystem": _create,
+    "DescribeFileSystems": _describe,
+    "UpdateFileSystem": _update,
+}
