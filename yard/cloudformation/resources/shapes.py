@@ -65,8 +65,13 @@ def _map(shape: Any, value: Any, where: str) -> Any:
     return {str(key): to_request(shape.value, item, f"{where}/{key}") for key, item in value.items()}
 
 
-def _string(_shape: Any, value: Any, _where: str) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else _text(value)
+def _string(shape: Any, value: Any, _where: str) -> Any:
+    """Write the value as text; the schema has judged already whether the case of an enumeration matters."""
+    text = json.dumps(value) if isinstance(value, dict | list) else _text(value)
+    words = getattr(shape, "enum", ())
+    if not isinstance(text, str) or text in words:
+        return text
+    return next((word for word in words if word.lower() == text.lower()), text)
 
 
 def _boolean(_shape: Any, value: Any, _where: str) -> Any:

@@ -82,7 +82,16 @@ def read_retries(scope: ResourceScope) -> Any:
 def read_resources(scope: ResourceScope) -> Any:
     given = scope.properties["ComputeResources"]
     unseen = {name: value for name, value in given.items() if name in UPDATE_ONLY}
-    return {**like(given, scope.live["computeResources"]), **unseen}
+    found = {**like(given, scope.live["computeResources"]), **unseen}
+    if str(found.get("Type")).lower() == str(given.get("Type")).lower():
+        found["Type"] = given["Type"]  # `ec2` in a template is `EC2` in Batch's answers
+    return found
+
+
+def read_role(scope: ResourceScope) -> Any:
+    """A template names the service role by its name or its ARN; Batch shows the ARN."""
+    given, found = str(scope.properties["ServiceRole"]), str(scope.live.get("serviceRole"))
+    return given if found.rpartition("/")[2] == given else found
 
 
 COMPUTE_ENVIRONMENT = ApiResource(
@@ -115,7 +124,7 @@ COMPUTE_ENVIRONMENT = ApiResource(
         setting("ReplaceComputeEnvironment", "UpdatePolicy", put=lambda _scope: None),
     ),
     delete_call=delete_environment,
-    reads={**mirrored("State", "ServiceRole"), "ComputeResources": read_resources},
+    reads={**mirrored("State"), "ServiceRole": read_role, "ComputeResources": read_resources},
 )
 
 QUEUE = ApiResource(

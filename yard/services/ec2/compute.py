@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
@@ -29,6 +30,13 @@ def read_latest(scope: ResourceScope) -> object:
     return like(
         scope.properties["LaunchTemplateData"], versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]
     )
+
+
+def describe_instance(scope: ResourceScope) -> Any:
+    """Return the instance, or None once it is terminated: EC2 shows such a one for an hour more."""
+    found = find("describe_instances", "Reservations.0.Instances.0", InstanceIds=[ID])(scope)
+    is_gone = found and found["State"]["Name"] in ("shutting-down", "terminated")
+    return None if is_gone else found
 
 
 def terminate(scope: ResourceScope) -> None:
@@ -106,7 +114,7 @@ INSTANCE = ApiResource(
         ),
     ),
     identity=response("Instances.0.InstanceId"),
-    describe=find("describe_instances", "Reservations.0.Instances.0", InstanceIds=[ID]),
+    describe=describe_instance,
     attributes={
         "InstanceId": ID,
         "AvailabilityZone": live("Placement.AvailabilityZone"),

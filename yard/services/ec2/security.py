@@ -137,7 +137,12 @@ def add_rule(direction: str) -> Action:
             }
         ]
         group = scope.properties["GroupId"]
-        return scope.send(operation, GroupId=group, IpPermissions=wanted, TagSpecifications=marked)
+        try:
+            return scope.send(operation, GroupId=group, IpPermissions=wanted, TagSpecifications=marked)
+        except ApiError as error:
+            if error.code != "InvalidPermission.Duplicate" or not (own := _default_rule(scope, direction)):
+                raise
+            return own
 
     return create
 
@@ -216,6 +221,27 @@ PROVIDERS: Mapping[str, Provider] = {
         "egress", "DestinationSecurityGroupId", "DestinationPrefixListId"
     ),
 }
+
+
+def _default_rule(scope: ResourceScope, direction: str) -> dict[str, Any] | None:
+    """The rule that EC2 gave the group, where the template's says the same: the resource takes it over.
+
+    AWS's own PCS templates do this; that CloudFormation accepts it was not tried on AWS.
+    """
+    said = {name: str(scope.properties.get(name)) for name in ALLOW_ALL}
+    if direction != "egress" or said != ALLOW_ALL:
+        return None
+    filters = [{"Name": "group-id", "Values": [scope.properties["GroupId"]]}]
+    found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
+    own = [rule for rule in found if rule["IsEgress"] and not _tagged(rule) and _allows_all(rule)]
+    if own:
+        mark = [{"Key": OWNER, "Value": scope.context.logical_id}]
+        scope.send("create_tags", Resources=[own[0]["SecurityGroupRuleId"]], Tags=mark)
+    return {"SecurityGroupRules": own} if own else None
+
+
+def _allows_all(rule: Rule) -> bool:
+    return rule["IpProtocol"] == ALLOW_ALL["IpProtocol"] and rule.get("CidrIpv4") == ALLOW_ALL["CidrIp"]
 
 
 def _change(scope: ResourceScope, operation: str, rule: Rule) -> None:

@@ -26,12 +26,14 @@ from slipway.yard.services.s3.policy import write_policy
 
 
 def create_bucket(scope: ResourceScope) -> dict[str, Any]:
-    region = scope.context.region
+    region, name = scope.context.region, scope.properties["BucketName"]
+    if find("head_bucket", "ResponseMetadata", Bucket=name)(scope):  # in us-east-1 S3 would answer 200
+        raise ApiError("BucketAlreadyOwnedByYou", f"{name} already exists")
     # S3 itself: us-east-1 is the one region that must not be named.
     constraint = None if region == "us-east-1" else {"LocationConstraint": region}
     return scope.send(
         "create_bucket",
-        Bucket=scope.properties["BucketName"],
+        Bucket=name,
         CreateBucketConfiguration=constraint,
         ObjectLockEnabledForBucket=scope.properties.get("ObjectLockEnabled"),
     )

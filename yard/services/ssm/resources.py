@@ -61,7 +61,11 @@ PARAMETER = ApiResource(
 DOCUMENT = ApiResource(
     service="ssm",
     name=Name(property="Name", limit=128),
-    create_call=shaped("create_document", DocumentFormat=prop("DocumentFormat", "JSON")),
+    create_call=shaped(
+        "create_document",
+        DocumentFormat=prop("DocumentFormat", "JSON"),
+        DocumentType=prop("DocumentType", "Command"),
+    ),
     identity=prop("Name"),
     describe=find("describe_document", "Document", Name=ID),
     settings=(
@@ -74,7 +78,7 @@ DOCUMENT = ApiResource(
     ),
     delete_call=call("delete_document", Name=ID),
     reads={"Content": read_content},
-    accepts=frozenset({"DocumentFormat"}),
+    accepts=frozenset({"DocumentFormat", "DocumentType"}),
 )
 
 PROVIDERS: Mapping[str, Provider] = {"AWS::SSM::Parameter": PARAMETER, "AWS::SSM::Document": DOCUMENT}

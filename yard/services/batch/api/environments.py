@@ -42,7 +42,7 @@ def _create(parameters: Parameters, region: str) -> Any:
         _type=parameters["type"],
         state=parameters.get("state", "ENABLED"),
         compute_resources=resources or None,
-        service_role=parameters.get("serviceRole") or ROLE_ARN,
+        service_role=_role_arn(parameters.get("serviceRole"), region) or ROLE_ARN,
         tags=parameters.get("tags"),
     )
     if groups_from_template:
@@ -59,7 +59,8 @@ def _update(parameters: Parameters, region: str) -> Any:
         raise ApiError("ClientException", f"Compute environment {name} does not exist")
     given = parameters.get("computeResources") or {}
     resources = _merged(environment.compute_resources or {}, given)
-    backend.update_compute_environment(name, parameters.get("state"), None, parameters.get("serviceRole"))
+    role = _role_arn(parameters.get("serviceRole"), region)
+    backend.update_compute_environment(name, parameters.get("state"), None, role)
     if given:
         environment.compute_resources = resources
     return environment
@@ -76,6 +77,19 @@ def _merged(resources: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
             raise ApiError("ClientException", f"desiredvCpus {wanted} must be from {low} to {high}")
         merged["desiredvCpus"] = low
     return merged
+
+
+def _role_arn(role: str | None, region: str) -> str | None:
+    """Batch takes a role's ARN or its name, and shows the ARN; moto knows roles by their ARN alone."""
+    from moto.iam.models import iam_backends
+    from moto.utilities.utils import get_partition
+
+    if not role or role.startswith("arn:"):
+        return role
+    for known in iam_backends[ACCOUNT][get_partition(region)].get_roles():
+        if known.name == role:
+            return str(known.arn)
+    raise ApiError("ClientException", f"Could not find IAM role {role}: give the name or ARN of one")
 
 
 def _default_groups(subnet_ids: list[str], region: str) -> list[str]:

@@ -1,0 +1,149 @@
+"""What AWS takes, and public templates write, the yard takes as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slipway.yard.cloudformation.resources.provider import Properties
+from slipway.yard.cloudformation.template import schemas
+from tests.yard.asking import refusal
+from tests.yard.cloudformation.resources.world import TRUST, World
+from tests.yard.cloudformation.stacks import Stacks
+from tests.yard.conftest import RunningYard
+
+VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.40.0.0/16"}}
+ANYWHERE = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
+
+
+def typed(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": kind, "Properties": properties}
+
+
+@pytest.fixture
+def stacks(yard: RunningYard) -> Stacks:
+    return Stacks(yard)
+
+
+def environment(world: World, **changes: Any) -> Properties:
+    return {"Type": "MANAGED", "ComputeResources": world.compute_resources(), **changes}
+
+
+def test_a_compute_environment_may_be_written_in_small_letters_as_the_cdk_does(world: World) -> None:
+    small = {"Type": "managed", "ComputeResources": {**world.compute_resources(), "Type": "ec2"}}
+    made = world.make("AWS::Batch::ComputeEnvironment", **small)
+    found = world.client("batch").describe_compute_environments(computeEnvironments=[made.id])
+    (shown,) = found["computeEnvironments"]
+    assert (shown["type"], shown["computeResources"]["type"]) == ("MANAGED", "EC2")
+    assert made.read() == made.properties
+
+
+@pytest.mark.parametrize("named_by", ["name", "ARN"])
+def test_the_service_role_of_a_compute_environment_is_a_name_or_an_arn(world: World, named_by: str) -> None:
+    role = world.role()
+    given = role.id if named_by == "name" else role.attribute("Arn")
+    made = world.make("AWS::Batch::ComputeEnvironment", **environment(world, ServiceRole=given))
+    found = world.client("batch").describe_compute_environments(computeEnvironments=[made.id])
+    assert found["computeEnvironments"][0]["serviceRole"] == role.attribute("Arn")
+    assert made.read() == made.properties
+
+
+def test_a_gateway_endpoint_without_a_type_goes_with_its_stack(stacks: Stacks) -> None:
+    service = {"Fn::Sub": "com.amazonaws.${AWS::Region}.s3"}
+    table = typed("AWS::EC2::RouteTable", VpcId={"Ref": "Vpc"})
+    endpoint = typed(
+        "AWS::EC2::VPCEndpoint", VpcId={"Ref": "Vpc"}, ServiceName=service, RouteTableIds=[{"Ref": "Table"}]
+    )
+    made = stacks.create("net", {"Vpc": VPC, "Table": table, "Endpoint": endpoint})
+    ec2 = stacks.yard.client("ec2")
+    (shown,) = ec2.describe_vpc_endpoints(VpcEndpointIds=[made["Endpoint"]])["VpcEndpoints"]
+    assert shown["VpcEndpointType"] == "Gateway"
+    stacks.delete("net")
+    assert refusal(ec2.describe_vpcs, VpcIds=[made["Vpc"]])["Code"] == "InvalidVpcID.NotFound"
+
+
+def test_a_deleted_network_leaves_no_default_acl(stacks: Stacks) -> None:
+    made = stacks.create("net", {"Vpc": VPC})
+    stacks.delete("net")
+    mine = [{"Name": "vpc-id", "Values": [made["Vpc"]]}]
+    assert stacks.yard.client("ec2").describe_network_acls(Filters=mine)["NetworkAcls"] == []
+
+
+def test_egress_that_repeats_the_default_rule_of_its_group_takes_that_rule_over(stacks: Stacks) -> None:
+    group = typed("AWS::EC2::SecurityGroup", GroupDescription="nodes", VpcId={"Ref": "Vpc"})
+    egress = typed("AWS::EC2::SecurityGroupEgress", GroupId={"Ref": "Group"}, **ANYWHERE)
+    made = stacks.create("net", {"Vpc": VPC, "Group": group, "Egress": egress})
+    mine = [{"Name": "group-id", "Values": [made["Group"]]}]
+    rules = stacks.yard.client("ec2").describe_security_group_rules(Filters=mine)["SecurityGroupRules"]
+    assert [rule["SecurityGroupRuleId"] for rule in rules if rule["IsEgress"]] == [made["Egress"]]
+    stacks.delete("net")
+
+
+def test_inline_rules_that_repeat_each_other_are_one_rule(stacks: Stacks) -> None:
+    twice = [{**ANYWHERE, "Description": "one"}, {**ANYWHERE, "Description": "two"}]
+    group = typed(
+        "AWS::EC2::SecurityGroup", GroupDescription="n", VpcId={"Ref": "Vpc"}, SecurityGroupEgress=twice
+    )
+    made = stacks.create("net", {"Vpc": VPC, "Group": group})
+    (shown,) = stacks.yard.client("ec2").describe_security_groups(GroupIds=[made["Group"]])["SecurityGroups"]
+    assert len(shown["IpPermissionsEgress"]) == 1
+
+
+def test_a_number_written_as_text_below_one_of_is_a_number() -> None:
+    volume = {"EbsVolumeConfig": {"VolumeSizeInGB": "500"}}
+    group = {
+        "InstanceGroupName": "workers",
+        "InstanceType": "ml.t3.medium",
+        "InstanceCount": "1",
+        "ExecutionRole": "arn:aws:iam::123456789012:role/x",
+        "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-x/y", "OnCreate": "run.sh"},
+        "InstanceStorageConfigs": [volume],
+    }
+    assert schemas.check("AWS::SageMaker::Cluster", {"InstanceGroups": [group]}) == ()
+    coerced = schemas.coerce("AWS::SageMaker::Cluster", {"InstanceGroups": [group]})
+    assert coerced["InstanceGroups"][0]["InstanceStorageConfigs"] == [
+        {"EbsVolumeConfig": {"VolumeSizeInGB": 500}}
+    ]
+
+
+def test_a_policy_needs_no_version(world: World) -> None:
+    statement = [{"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}]
+    inline = [{"PolicyName": "list", "PolicyDocument": {"Statement": statement}}]
+    role = world.make("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST, Policies=inline)
+    trusting = {"Statement": TRUST["Statement"]}
+    world.make("AWS::IAM::Role", AssumeRolePolicyDocument=trusting)
+    world.make("AWS::IAM::ManagedPolicy", PolicyDocument={"Statement": statement})
+    world.make(
+        "AWS::IAM::Policy", PolicyName="more", PolicyDocument={"Statement": statement}, Roles=[role.id]
+    )
+    found = world.client("iam").get_role_policy(RoleName=role.id, PolicyName="list")["PolicyDocument"]
+    assert found == {"Version": "2012-10-17", "Statement": statement}
+
+
+def test_a_managed_policy_is_found_whatever_the_case_of_its_name(world: World) -> None:
+    arn = "arn:aws:iam::aws:policy/service-role/AmazonEC2RoleForSSM"
+    role = world.make("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST, ManagedPolicyArns=[arn])
+    attached = world.client("iam").list_attached_role_policies(RoleName=role.id)["AttachedPolicies"]
+    assert [policy["PolicyName"] for policy in attached] == ["AmazonEC2RoleforSSM"]
+    assert role.read() == role.properties
+
+
+def test_a_terminated_instance_is_drift(world: World) -> None:
+    made = world.make(
+        "AWS::EC2::Instance", ImageId="ami-12c6146b", InstanceType="c6i.large", SubnetId=world.subnet()
+    )
+    assert made.read() is not None
+    world.client("ec2").terminate_instances(InstanceIds=[made.id])
+    assert made.read() is None
+
+
+def test_an_open_zfs_file_system_has_a_root_volume(world: World) -> None:
+    made = world.make(
+        "AWS::FSx::FileSystem",
+        FileSystemType="OPENZFS",
+        SubnetIds=[world.subnet()],
+        StorageCapacity=64,
+        OpenZFSConfiguration={"DeploymentType": "SINGLE_AZ_1", "ThroughputCapacity": 64},
+    )
+    assert made.attribute("RootVolumeId").startswith("fsvol-")
