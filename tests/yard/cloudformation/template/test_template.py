@@ -291,30 +291,3 @@ def test_the_cdk_rule_on_its_bootstrap_version_is_held() -> None:
     body = {**declare(Type="String"), "Rules": BOOTSTRAP_RULE}
     assert "T" in draw(body, P="30").resources
     assert "CDK bootstrap stack version 6 required." in refusal(body, P="3")
-
-
-def test_a_dependency_written_as_text_is_one_name() -> None:
-    """Not every name that is a part of it, such as its own."""
-    pipeline = {"Type": "AWS::SNS::Topic"}
-    image = {"Type": "AWS::SNS::Topic", "DependsOn": "PCSImagePipeline"}
-    body = {"Resources": {"PCSImagePipeline": pipeline, "PCSImage": image}}
-    assert template.load(json.dumps(body)).resources["PCSImage"].depends_on == ("PCSImagePipeline",)
-
-
-def test_the_functions_of_rules_have_short_forms() -> None:
-    text = """
-Parameters: {Zones: {Type: CommaDelimitedList, Default: "a,a"}}
-Rules:
-  Same:
-    Assertions:
-      - Assert: !EachMemberEquals [!Ref Zones, a]
-      - Assert: !Contains [[a, b], a]
-      - Assert: !EachMemberIn [!Ref Zones, [a, b]]
-Resources: {Topic: {Type: AWS::SNS::Topic}}
-"""
-    rules = template.load(text).section("Rules")["Same"]["Assertions"]
-    assert [next(iter(rule["Assert"])) for rule in rules] == [
-        "Fn::EachMemberEquals",
-        "Fn::Contains",
-        "Fn::EachMemberIn",
-    ]
