@@ -1,13 +1,12 @@
-"""LAMB (our own: DeepSpeed's has no processor kernel), torch's AdamW, and how the learning rate goes.
+"""LAMB and LANS (our own: DeepSpeed's LAMB has no processor kernel, and it has no LANS), and torch's AdamW.
 
-Both keep `exp_avg`, `exp_avg_sq` and `step` per parameter: one form of checkpoint holds either. A new
-optimizer is one entry of OPTIMIZERS, and one word in the config.py of each recipe that may use it.
+All keep `exp_avg`, `exp_avg_sq` and `step` per parameter: one form of checkpoint holds any. A new optimizer
+is one entry of OPTIMIZERS, and one word in the config.py of each recipe that may use it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,24 +15,6 @@ from torch.optim import AdamW, Optimizer
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-6  # BERT's own; torch's default is 1e-8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """Compute the learning rate: up in a line, then down as a power of what is left."""
-
-    peak: float
-    steps: int
-    warmup_share: float
-    decay_power: float
-
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0; the first one already moves the weights."""
-        warmup = int(self.steps * self.warmup_share)
-        if step < warmup:
-            return self.peak * (step + 1) / (warmup + 1)
-        left = (self.steps - step) / (self.steps - warmup)
-        return self.peak * left**self.decay_power if left > 0 else 0.0
 
 
 def decay_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
@@ -46,11 +27,8 @@ def decay_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict
     return [group for group in groups if group["params"]]
 
 
-class Lamb(Optimizer):
-    """Implement LAMB (You et al. 2020, algorithm 2) with bias correction; gradients come clipped.
-
-    A group without decay keeps a trust ratio of 1, as in the published BERT recipes.
-    """
+class _LayerWise(Optimizer):
+    """Step each group of parameters as lists of tensors; gradients come clipped."""
 
     def __init__(self, groups: list[dict[str, Any]], *, fused: bool | None = None) -> None:
         del fused  # AdamW's word; all of this goes by lists of tensors anyway
@@ -58,22 +36,23 @@ class Lamb(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:
-        assert closure is None, "LAMB takes no closure"
+        assert closure is None, "these optimizers take no closure"
         for group in self.param_groups:
-            self._step_group(group)
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if parameters:
+                self._step_group(parameters, self._counted(parameters), group)
 
-    def _step_group(self, group: Mapping[str, Any]) -> None:
-        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-        if not parameters:
-            return
+    def _step_group(
+        self, parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
+    ) -> None:
+        raise NotImplementedError
+
+    def _counted(self, parameters: list[Tensor]) -> list[dict[str, Tensor]]:
+        """Return the parameters' states with this step counted."""
         states = [self._state(parameter) for parameter in parameters]
         for state in states:
             state["step"] += 1
-        updates = _adam_updates(parameters, states, group)
-        if group["weight_decay"]:
-            torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
-            torch._foreach_mul_(updates, _trust_ratios(parameters, updates))
-        torch._foreach_add_(parameters, updates, alpha=-group["lr"])
+        return states
 
     def _state(self, parameter: Tensor) -> dict[str, Tensor]:
         state: dict[str, Tensor] = self.state[parameter]
@@ -84,21 +63,68 @@ class Lamb(Optimizer):
         return state
 
 
+class Lamb(_LayerWise):
+    """Implement LAMB (You et al. 2020, algorithm 2) with bias correction.
+
+    A group without decay keeps a trust ratio of 1, as in the published BERT recipes.
+    """
+
+    def _step_group(
+        self, parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
+    ) -> None:
+        updates, _ = _adam_updates(_gradients(parameters), states, group)
+        if group["weight_decay"]:
+            torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
+            torch._foreach_mul_(updates, _trust_ratios(parameters, updates))
+        torch._foreach_add_(parameters, updates, alpha=-group["lr"])
+
+
+class Lans(_LayerWise):
+    """Implement LANS (Zheng et al. 2020, algorithm 2) with bias correction.
+
+    Every block's gradient is divided by its norm, and momentum and gradient each get a trust ratio, without
+    weight decay too. A block is what the optimizer is given: a tensor, or under ZeRO-1 this rank's flat share
+    of all tensors, as in Habana's reference (Model-References, deepspeed-bert/lans.py).
+    """
+
+    def _step_group(
+        self, parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
+    ) -> None:
+        gradients = _gradients(parameters)
+        norms = torch._foreach_norm(gradients)
+        scaled = [
+            gradient / torch.where(norm > 0, norm + group["eps"], torch.ones_like(norm))
+            for gradient, norm in zip(gradients, norms, strict=True)
+        ]
+        by_momentum, roots = _adam_updates(scaled, states, group)
+        by_gradient = list(torch._foreach_div(scaled, roots))
+        beta1 = group["betas"][0]
+        for updates, share in ((by_momentum, beta1), (by_gradient, 1 - beta1)):
+            torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
+            torch._foreach_mul_(updates, [share * ratio for ratio in _trust_ratios(parameters, updates)])
+        torch._foreach_add_(by_momentum, by_gradient)
+        torch._foreach_add_(parameters, by_momentum, alpha=-group["lr"])
+
+
+def _gradients(parameters: list[Tensor]) -> list[Tensor]:
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
 def _adam_updates(
-    parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
-) -> list[Tensor]:
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    gradients: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Move the moments on; return Adam's updates, and the roots of the second moments that they divide by."""
     means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
     (beta1, beta2), step = group["betas"], float(states[0]["step"])
     torch._foreach_lerp_(means, gradients, 1 - beta1)
     torch._foreach_mul_(squares, beta2)
     torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta2)
-    roots = torch._foreach_sqrt(squares)
+    roots = list(torch._foreach_sqrt(squares))
     torch._foreach_div_(roots, (1 - beta2**step) ** 0.5)
     torch._foreach_add_(roots, group["eps"])
     updates = torch._foreach_div(means, roots)
     torch._foreach_div_(updates, 1 - beta1**step)
-    return list(updates)
+    return list(updates), roots
 
 
 def _trust_ratios(parameters: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
@@ -113,7 +139,7 @@ def _adamw(groups: list[dict[str, Any]], *, fused: bool | None) -> Optimizer:
     return AdamW(groups, lr=0.0, betas=BETAS, eps=EPSILON, fused=fused)
 
 
-OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {"lamb": Lamb, "adamw": _adamw}
+OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {"lamb": Lamb, "lans": Lans, "adamw": _adamw}
 
 
 def build_optimizer(name: str, groups: list[dict[str, Any]], *, is_fused: bool) -> Optimizer:

@@ -44,7 +44,7 @@ def split_arguments(
 def read_values(
     texts: Mapping[str, str], kinds: Mapping[str, ValueKind], show: Show = shown
 ) -> tuple[Values, list[str]]:
-    """Return a value forevery setting (None if there is not text), and what is wrong with the texts."""
+    """Return a value for every setting (None where no text is given), and what is wrong with the texts."""
     values: Values = dict.fromkeys(kinds)
     mistakes = []
     for key, text in texts.items():

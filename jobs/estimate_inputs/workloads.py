@@ -36,12 +36,11 @@ def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
     return replace(TRANSLATIONS[name](config, settings), name=name, devices=recipe.accelerators)
 
 
-def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
-    """Count as many steps as the run takes, each of as many sequences as its ranks make a batch of."""
+def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
+    """Describe pre-training, which takes as many steps as asked for or as its sequences need."""
     model_name = f"bert-{config.size}" + ("-512" if config.phase == 2 else "")
-    short = f"bert-{config.size}"
-    model = MODELS.get(model_name) or replace(MODELS[short], sequence_length=512)
-    whose = "as asked" if "steps" in settings else f"what size={config.size} trains unless --set steps=N"
+    model = MODELS.get(model_name) or replace(MODELS[f"bert-{config.size}"], sequence_length=512)
+    length = f"{config.sequences:,} sequences" if config.steps is None else f"{config.steps:,} steps"
     return Workload(
         name=model_name,
         model_name=model_name,
@@ -53,8 +52,9 @@ def _bert(config: Any, settings: Mapping[str, str]) -> Workload:
             sharding="zero1" if config.zero else "none",
             gradient_bytes=4,  # both engines add gradients up in 32 bit
         ),
+        sequences=config.sequences,
         steps=config.steps,
-        until=f"{config.steps:,} steps of phase {config.phase}, {whose}",
+        until=f"{length} of phase {config.phase}",
     )
 
 

@@ -5,6 +5,7 @@ A new setting is one field of BertConfig, one row of SETTINGS, and one default.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -12,8 +13,10 @@ from slipway.containers.recipes.bert_pretrain.defaults import (
     ARTICLE_ACCUMULATION_STEPS,
     BY_SIZE,
     EVERY_SIZE,
+    PEAKS,
     SECOND_PHASE,
 )
+from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 from slipway.containers.training.value_kinds import (
     LEARNING_RATE,
@@ -34,10 +37,13 @@ class BertConfig:
     micro_batch: int
     accumulation_steps: int | None  # one of these two: the other follows from the number of ranks
     global_batch: int | None
-    steps: int
+    steps: int | None  # one of these two: how long the training is
+    sequences: int | None
     optimizer: str
     learning_rate: float | None  # None: PEAKS, scaled to the global batch
+    schedule: str
     warmup_share: float
+    constant_share: float
     decay_power: float
     weight_decay: float
     clip_norm: float
@@ -55,14 +61,25 @@ class BertConfig:
 
     def identity(self) -> dict[str, int | float | str | None]:
         """Return the settings that a resumed training must share with the saved one."""
-        return {name: value for name, value in asdict(self).items() if name not in _FREE_TO_CHANGE}
+        # LANS divides by the norm of what it is given, which ZeRO-1 changes.
+        free = _FREE_TO_CHANGE - {"zero"} if self.optimizer == "lans" else _FREE_TO_CHANGE
+        return {name: value for name, value in asdict(self).items() if name not in free}
+
+    def steps_of(self, global_batch: int) -> int:
+        """Return how many steps of so many sequences the training takes."""
+        if self.steps is not None:
+            return self.steps
+        assert self.sequences is not None, "the config has one of both"
+        return math.ceil(self.sequences / global_batch)
 
 
 # ZeRO and data parallelism make the same weights and the same checkpoints; the rest leaves the weights alone.
-# start.py adds batch and precision as they turn out; the cursor knows the dataset.
+# start.py adds steps, batch and precision as they turn out; the cursor knows the dataset.
 _FREE_TO_CHANGE = frozenset(
     {
         *(
+            "steps",
+            "sequences",
             "dataset",
             "start_from",
             "accumulation_steps",
@@ -78,7 +95,7 @@ _FREE_TO_CHANGE = frozenset(
 
 _NO_LAMB_WITH_ZERO = (
     "optimizer=lamb and zero=1: LAMB has a trust ratio per tensor, and ZeRO cuts tensors into flat shares; "
-    "set zero=0 or optimizer=adamw"
+    "set zero=0, or optimizer=lans, whose reference does without"
 )
 _NO_BF16_SUMS = (
     "engine=deepspeed and zero=0: DeepSpeed would sum bf16 gradients in bf16 there; "
@@ -86,6 +103,11 @@ _NO_BF16_SUMS = (
 )
 _NO_SKIP_WITH_DEEPSPEED = (
     "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=torch"
+)
+
+_NO_LEVEL_WITH_NVIDIA = (
+    "schedule=nvidia and constant_share: NVIDIA's schedule has no constant phase; "
+    "set constant_share=0 or schedule=habana"
 )
 
 _SIZE = Choice(tuple(BY_SIZE))
@@ -100,9 +122,12 @@ SETTINGS: Mapping[str, ValueKind] = {
     "accumulation_steps": Whole(1, 65_536),
     "global_batch": _BATCH,
     "steps": Whole(1, 100_000_000),
-    "optimizer": Choice(("lamb", "adamw")),
+    "sequences": Whole(1, 1_000_000_000_000),
+    "optimizer": Choice(("lamb", "lans", "adamw")),
     "learning_rate": LEARNING_RATE,
+    "schedule": Choice(tuple(DECAYS)),
     "warmup_share": Number(0.0, 1.0),
+    "constant_share": Number(0.0, 1.0),
     "decay_power": Number(0.0, 4.0),
     "weight_decay": Number(0.0, 1.0),
     "clip_norm": Number(1e-6, 1e6),
@@ -124,7 +149,7 @@ def decode_arguments(arguments: Sequence[str]) -> BertConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     given, mistakes = split_arguments(arguments, SETTINGS)
     values, more = read_values({**_defaults(given), **given}, SETTINGS)
-    mistakes += [*more, *(reason for is_so, reason in _contradictions(values) if is_so)]
+    mistakes += [*more, *(reason for is_so, reason in _contradictions(values) if is_so), *_no_rate(values)]
     if mistakes:
         raise InvalidSettings(mistakes)
     return BertConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
@@ -141,19 +166,42 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     if given.get("phase") == "2":
         defaults |= SECOND_PHASE[size]
     defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
-    if "global_batch" in given:
-        del defaults["accumulation_steps"]
+    # Where one of two is given, the default of the other gives way; both given is a contradiction.
+    for one, other in (
+        ("global_batch", "accumulation_steps"),
+        ("steps", "sequences"),
+        ("sequences", "steps"),
+    ):
+        if one in given:
+            defaults.pop(other, None)
     return defaults
+
+
+def _no_rate(values: Mapping[str, object]) -> list[str]:
+    """Refuse to train with one optimizer at the rate that was published for another."""
+    peak = PEAKS.get((str(values["size"]), values["phase"] if isinstance(values["phase"], int) else 0))
+    if peak is None or values["learning_rate"] is not None or values["optimizer"] in (None, peak.optimizer):
+        return []
+    asked = f"optimizer={values['optimizer']} and no learning_rate"
+    fix = f"set learning_rate, or optimizer={peak.optimizer}"
+    return [f"{asked}: the published one of size={values['size']} is for {peak.optimizer}; {fix}"]
 
 
 def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
     zero, engine = values["zero"], values["engine"]
     sums_in_bf16 = engine == "deepspeed" and zero == 0 and values["precision"] != "fp32"
     both_batches = values["global_batch"] is not None and values["accumulation_steps"] is not None
+    both_lengths = values["steps"] is not None and values["sequences"] is not None
+    shares = [
+        value for name in ("warmup_share", "constant_share") if isinstance(value := values[name], float)
+    ]
     return [
         (values["optimizer"] == "lamb" and zero == 1, _NO_LAMB_WITH_ZERO),
         (engine == "torch" and zero == 1, "engine=torch and zero=1: ZeRO is DeepSpeed's; set zero=0"),
         (sums_in_bf16, _NO_BF16_SUMS),
         (values["on_nan"] == "skip" and (zero == 1 or engine == "deepspeed"), _NO_SKIP_WITH_DEEPSPEED),
         (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),
+        (both_lengths, "steps and sequences: one follows from the other; set one of them"),
+        (sum(shares) > 1, "warmup_share and constant_share make more than 1: nothing is left; set less"),
+        (values["schedule"] == "nvidia" and values["constant_share"] != 0, _NO_LEVEL_WITH_NVIDIA),
     ]

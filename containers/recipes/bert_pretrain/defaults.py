@@ -9,6 +9,9 @@ from dataclasses import dataclass
 EVERY_SIZE: Mapping[str, str] = {
     "phase": "1",
     "micro_batch": "16",  # the article's
+    "schedule": "habana",
+    "constant_share": "0",
+    "decay_power": "1",
     "weight_decay": "0.01",
     "clip_norm": "1",
     "dropout": "0.1",
@@ -24,36 +27,39 @@ EVERY_SIZE: Mapping[str, str] = {
 }
 
 # large: LAMB's published phases (NVIDIA DeepLearningExamples, PyTorch/LanguageModeling/BERT).
-# 1.5b: the article trains on 64 devices for 25 h at 1,883 sequences/s, which is 6,900 steps of 24,576.
+# 1.5b: Habana's own script for this model (Model-References, deepspeed-bert/scripts/run_bert_1.5b_32x.sh:
+# LANS on ZeRO-1's shares, warm-up 0.05, constant 0.25, then in a line to zero), whose rate of 0.0015 is the
+# article's. The article trains on 64 devices for 25 h at 1,883 sequences/s: 6,900 steps of 24,576.
 BY_SIZE: Mapping[str, Mapping[str, str]] = {
     "large": {
         "optimizer": "lamb",
         "zero": "0",
-        "steps": "7038",
+        "sequences": str(7038 * 65_536),
+        "schedule": "nvidia",
         "warmup_share": "0.2843",
         "decay_power": "0.5",
     },
     "1.5b": {
-        "optimizer": "adamw",
+        "optimizer": "lans",
         "zero": "1",
-        "steps": "6900",
-        "warmup_share": "0.2843",
-        "decay_power": "1",
+        "sequences": str(6900 * 24_576),
+        "warmup_share": "0.05",
+        "constant_share": "0.25",
     },
     "tiny": {
         "optimizer": "adamw",
         "zero": "1",
         "steps": "60",
         "warmup_share": "0.1",
-        "decay_power": "1",
         "checkpoint_every": "10",
         "log_every": "1",
         "accumulation_steps": "1",
     },
 }
+_PHASE_2 = {"sequences": str(1563 * 32_768), "warmup_share": "0.128"}  # NVIDIA's second phase
 SECOND_PHASE: Mapping[str, Mapping[str, str]] = {
-    "large": {"steps": "1563", "warmup_share": "0.128"},
-    "1.5b": {"steps": "1563", "warmup_share": "0.128"},
+    "large": _PHASE_2,
+    "1.5b": {**_PHASE_2, "constant_share": "0"},
     "tiny": {},
 }
 ARTICLE_ACCUMULATION_STEPS = "24"
@@ -61,8 +67,9 @@ ARTICLE_ACCUMULATION_STEPS = "24"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """Scale a learning rate published for one global batch to another: batch ** power."""
+    """Scale a learning rate published for one optimizer and global batch to another batch: batch ** power."""
 
+    optimizer: str
     rate: float
     global_batch: int
     power: float
@@ -71,12 +78,13 @@ class Peak:
         return self.rate * math.pow(global_batch / self.global_batch, self.power)
 
 
-# 1.5b: 0.0015 on 8 nodes and 0.003 on 16 (8 devices × 16 × 24 each) is a line through zero.
+# large: NVIDIA's, for LAMB. 1.5b: the article's 0.0015 on 8 nodes and 0.003 on 16 (8 devices × 16 × 24) is
+# a line through zero; the article names no optimizer, and Habana's script has 0.0015 for LANS. tiny: ours.
 PEAKS: Mapping[tuple[str, int], Peak] = {
-    ("large", 1): Peak(rate=6e-3, global_batch=65_536, power=0.5),
-    ("large", 2): Peak(rate=4e-3, global_batch=32_768, power=0.5),
-    ("1.5b", 1): Peak(rate=1.5e-3, global_batch=24_576, power=1.0),
-    ("1.5b", 2): Peak(rate=1.5e-3, global_batch=24_576, power=1.0),
-    ("tiny", 1): Peak(rate=1e-3, global_batch=32, power=0.0),
-    ("tiny", 2): Peak(rate=1e-3, global_batch=32, power=0.0),
+    ("large", 1): Peak(optimizer="lamb", rate=6e-3, global_batch=65_536, power=0.5),
+    ("large", 2): Peak(optimizer="lamb", rate=4e-3, global_batch=32_768, power=0.5),
+    ("1.5b", 1): Peak(optimizer="lans", rate=1.5e-3, global_batch=24_576, power=1.0),
+    ("1.5b", 2): Peak(optimizer="lans", rate=1.5e-3, global_batch=24_576, power=1.0),
+    ("tiny", 1): Peak(optimizer="adamw", rate=1e-3, global_batch=32, power=0.0),
+    ("tiny", 2): Peak(optimizer="adamw", rate=1e-3, global_batch=32, power=0.0),
 }

@@ -17,9 +17,9 @@ from slipway.containers.training.agreement import summed
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
 from slipway.containers.training.numbers import NotFinite, mixed
-from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 MOST_SKIPPED = 10  # in a row: by then it is the training that is broken, not a batch
@@ -43,7 +43,7 @@ class Loop:
 
     def run(self, batches: Iterator[Batch], first: int) -> None:
         self.saving.newest = first
-        for step in range(first, self.config.steps):
+        for step in range(first, self.schedule.steps):
             self.began = time.perf_counter()
             batch = next(batches)
             sums, must_end = self._compute(batch, step)

@@ -40,7 +40,7 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
     beginning = start.begin(engine, model, checkpoints, config, contract)
     loader = stack.enter_context(Loader(dataset, _reading(config, contract, plan), beginning.cursor))
     reporter = Reporter(
-        steps=config.steps,
+        steps=config.steps_of(plan.global_batch),
         log_every=config.log_every,
         device=device,
         telemetry=telemetry,
@@ -62,13 +62,13 @@ class PretrainServices:
 
 
 def _loop(parts: EngineParts, engine: Engine, services: PretrainServices) -> Loop:
-    config = parts.config
+    config, schedule = parts.config, start.build_schedule(parts.config, parts.plan)
     saving = Saving(
         engine=engine,
         checkpoints=services.checkpoints,
         ending=services.ending,
         every=config.checkpoint_every,
-        steps=config.steps,
+        steps=schedule.steps,
         place=parts.device.place,
         say=services.words.say,
     )
@@ -78,7 +78,7 @@ def _loop(parts: EngineParts, engine: Engine, services: PretrainServices) -> Loo
         rank=parts.rank,
         device=parts.device,
         engine=engine,
-        schedule=start.build_schedule(config, parts.plan),
+        schedule=schedule,
         ending=services.ending,
         saving=saving,
         tell=services.reporter.tell,

@@ -25,7 +25,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device, join_group
 from slipway.containers.training.encoder import BertShape
-from slipway.containers.training.optimizers import Schedule
+from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.start import element_counts, local_folder, resume
 from slipway.containers.training.state import read_pieces
 
@@ -67,8 +67,10 @@ def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
     published_peak = PEAKS[config.size, config.phase].at(plan.global_batch)
     return Schedule(
         peak=published_peak if config.learning_rate is None else config.learning_rate,
-        steps=config.steps,
+        steps=config.steps_of(plan.global_batch),
         warmup_share=config.warmup_share,
+        constant_share=config.constant_share,
+        decay=config.schedule,
         decay_power=config.decay_power,
     )
 
@@ -79,6 +81,7 @@ def training_identity(
     """Return what must be equal on all ranks, and for a resumed training to be the same one."""
     return {
         **config.identity(),
+        "steps": config.steps_of(plan.global_batch),
         "global_batch": plan.global_batch,
         "vocabulary": model.shape.vocabulary,
         "precision": device.precision_name,

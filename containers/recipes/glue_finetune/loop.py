@@ -17,9 +17,9 @@ from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
 from slipway.containers.training.agreement import summed
 from slipway.containers.training.data_parallel import DataParallel
 from slipway.containers.training.numbers import NotFinite, mixed
-from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 

@@ -30,8 +30,8 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device, join_group
-from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import Say
+from slipway.containers.training.schedules import Schedule
 
 
 def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:

@@ -1,4 +1,4 @@
-"""LAMB is the published algorithm, and the learning rate goes where it should."""
+"""LAMB and LANS are the published algorithms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from slipway.containers.training.optimizers import (
     BETAS,
     EPSILON,
     Lamb,
-    Schedule,
     build_optimizer,
     decay_groups,
     set_rate,
@@ -57,22 +56,45 @@ def test_biases_and_norms_do_not_decay() -> None:
     assert len(kept["params"]) == 3
 
 
-def test_the_rate_rises_in_a_line_and_falls_to_zero() -> None:
-    schedule = Schedule(peak=1.0, steps=100, warmup_share=0.2, decay_power=0.5)
-    rates = [schedule.rate(step) for step in range(101)]
-    assert rates[0] > 0
-    assert rates[20] == max(rates) == 1.0
-    assert rates[10] == pytest.approx(11 / 21)
-    assert rates[60] == pytest.approx(0.5**0.5)
-    assert rates[100] == 0
-    assert rates[:21] == sorted(rates[:21])
-    assert rates[20:] == sorted(rates[20:], reverse=True)
+def test_lans_is_the_published_algorithm() -> None:
+    """Algorithm 2 of Zheng et al. 2020, one tensor and one operation at a time, in double precision."""
+    generator = torch.Generator().manual_seed(2)
+    weights = [torch.randn(*shape, generator=generator) for shape in ((7, 5), (3, 4), (6,))]
+    ours = [torch.nn.Parameter(weight.clone()) for weight in weights]
+    optimizer = build_optimizer("lans", decay_groups(ours, DECAY), is_fused=True)
+    expected = [weight.double() for weight in weights]
+    means, squares = [[torch.zeros_like(weight) for weight in expected] for _ in range(2)]
+    for step in range(1, 6):
+        for at, parameter in enumerate(ours):
+            parameter.grad = torch.randn(*parameter.shape, generator=generator)
+            _lans_step(expected[at], parameter.grad.double(), means[at], squares[at], step)
+        set_rate(optimizer, RATE)
+        optimizer.step()
+    for found, wanted in zip(ours, expected, strict=True):
+        torch.testing.assert_close(found.detach().double(), wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_rate_without_rise_or_without_fall_is_no_error(share: float) -> None:
-    schedule = Schedule(peak=1.0, steps=3, warmup_share=share, decay_power=1.0)
-    assert all(0 < schedule.rate(step) <= 1 for step in range(3))
+def test_lans_does_not_mind_how_large_a_gradient_is() -> None:
+    """A learning rate holds for any loss scale: what a thousandfold gradient moves is the same."""
+    moved = []
+    for scale in (1.0, 1000.0):
+        parameter = torch.nn.Parameter(torch.arange(12.0).view(3, 4))
+        optimizer = build_optimizer("lans", decay_groups([parameter], DECAY), is_fused=False)
+        parameter.grad = torch.linspace(-1, 1, 12).view(3, 4) * scale
+        set_rate(optimizer, RATE)
+        optimizer.step()
+        moved.append(parameter.detach())
+    torch.testing.assert_close(*moved, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lamb", "lans"])
+def test_a_tensor_without_a_gradient_to_speak_of_stays_finite(name: str) -> None:
+    parameter = torch.nn.Parameter(torch.ones(4, 4))
+    optimizer = build_optimizer(name, decay_groups([parameter], 0.0), is_fused=False)
+    parameter.grad = torch.zeros(4, 4)
+    set_rate(optimizer, RATE)
+    optimizer.step()
+    torch.testing.assert_close(parameter.detach(), torch.ones(4, 4))
 
 
 def _lamb_step(
@@ -86,3 +108,19 @@ def _lamb_step(
         update = update + DECAY * weight
         trust = float(weight.norm() / update.norm())
     weight -= RATE * trust * update
+
+
+def _lans_step(
+    weight: torch.Tensor, gradient: torch.Tensor, mean: torch.Tensor, square: torch.Tensor, step: int
+) -> None:
+    gradient = gradient / gradient.norm()
+    mean.copy_(BETAS[0] * mean + (1 - BETAS[0]) * gradient)
+    square.copy_(BETAS[1] * square + (1 - BETAS[1]) * gradient**2)
+    root = (square / (1 - BETAS[1] ** step)).sqrt() + EPSILON
+    decay = DECAY * weight if weight.ndim > 1 else 0.0
+    by_momentum = mean / (1 - BETAS[0] ** step) / root + decay
+    by_gradient = gradient / root + decay
+    size = weight.norm()
+    by_momentum = BETAS[0] * size / by_momentum.norm() * by_momentum
+    by_gradient = (1 - BETAS[0]) * size / by_gradient.norm() * by_gradient
+    weight -= RATE * (by_momentum + by_gradient)

@@ -22,6 +22,42 @@ def test_the_article_s_numbers_are_the_defaults_of_its_model() -> None:
     assert PEAKS["1.5b", 1].at(sixteen_nodes.global_batch) == pytest.approx(0.003)
 
 
+def test_the_article_s_model_trains_as_habana_s_own_script_does() -> None:
+    config = decode({"size": "1.5b"})
+    assert (config.optimizer, config.zero, config.schedule) == ("lans", 1, "habana")
+    assert (config.warmup_share, config.constant_share, config.decay_power) == (0.05, 0.25, 1.0)
+
+
+def test_large_trains_with_nvidia_s_schedule() -> None:
+    assert decode({"size": "large"}).schedule == "nvidia"
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb"])
+def test_a_rate_published_for_one_optimizer_is_not_taken_for_another(optimizer: str) -> None:
+    asked = {"size": "1.5b", "zero": "0", "optimizer": optimizer}
+    with pytest.raises(InvalidSettings, match=r"is for lans; set learning_rate, or optimizer=lans"):
+        decode(asked)
+    assert decode({**asked, "learning_rate": "0.0001"}).learning_rate == 0.0001
+
+
+@pytest.mark.parametrize("nodes", [1, 8, 16])
+def test_a_training_sees_as_many_sequences_on_any_number_of_nodes(nodes: int) -> None:
+    config = decode({"size": "1.5b"})
+    batch = plan_batch(config, 8 * nodes).global_batch
+    assert config.sequences == 6900 * 24_576
+    assert 0 <= config.steps_of(batch) * batch - config.sequences < batch
+
+
+def test_steps_that_were_asked_for_are_the_steps() -> None:
+    assert decode({"size": "1.5b", "steps": "12"}).steps_of(24_576) == 12
+    assert decode({"sequences": "100"}).steps_of(32) == 4
+
+
+def test_lans_under_zero_does_not_resume_without() -> None:
+    assert decode({"size": "1.5b"}).identity()["zero"] == 1
+    assert "zero" not in decode({"size": "tiny"}).identity()
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(InvalidSettings) as caught:
         decode_arguments(["mirco_batch=8", "steps=many", "zero=2", "seed=1", "seed=2", "just words"])
@@ -62,7 +98,7 @@ def test_a_dataset_stays_below_its_root(path: str) -> None:
 
 
 def test_lamb_with_zero_is_refused_with_the_reason() -> None:
-    with pytest.raises(InvalidSettings, match=r"trust ratio per tensor.*set zero=0 or optimizer=adamw"):
+    with pytest.raises(InvalidSettings, match=r"trust ratio per tensor.*set zero=0, or optimizer=lans"):
         decode({"size": "large", "zero": "1"})
 
 
@@ -73,6 +109,9 @@ def test_lamb_with_zero_is_refused_with_the_reason() -> None:
         {"engine": "deepspeed", "zero": "0", "precision": "bf16"},
         {"on_nan": "skip", "zero": "1"},
         {"global_batch": "64", "accumulation_steps": "2"},
+        {"steps": "64", "sequences": "640"},
+        {"warmup_share": "0.6", "constant_share": "0.5"},
+        {"schedule": "nvidia", "constant_share": "0.5"},
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, str]) -> None:

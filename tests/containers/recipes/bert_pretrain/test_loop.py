@@ -24,9 +24,9 @@ from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.encoder import BertShape
 from slipway.containers.training.numbers import NotFinite
-from slipway.containers.training.optimizers import Schedule
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 ALONE = read_contract({})
@@ -85,14 +85,14 @@ def _loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]
         rank=0,
         device=device,
         engine=engine,
-        schedule=Schedule(peak=0.01, steps=2, warmup_share=0.0, decay_power=1.0),
+        schedule=Schedule(peak=0.01, steps=config.steps_of(2), warmup_share=0.0, decay_power=1.0),
         ending=ending,
         saving=Saving(
             engine=engine,
             checkpoints=None,
             ending=ending,
             every=1,
-            steps=config.steps,
+            steps=config.steps_of(2),
             place=device.place,
             say=said.append,
         ),

@@ -150,3 +150,17 @@ def test_another_job_begins_with_its_weights(ranks: Ranks, alone: Run) -> None:
     run = ranks.finish("second", world=1, settings=settings)
     assert run.codes == (0,), run.errors
     assert run.losses()[1] < alone.losses()[1] - 0.2
+
+
+def test_lans_learns_on_zero_s_shares_and_resumes_on_another_number_of_ranks(ranks: Ranks) -> None:
+    """Its norms are those of the shares, so one rank and two differ a little, as in the reference."""
+    settings = {**ZERO, "optimizer": "lans", "learning_rate": "0.01", "constant_share": "0.25"}
+    pair = ranks.finish("lans", world=2, settings=settings)
+    assert pair.codes == (0, 0), pair.errors
+    assert pair.losses()[6] < pair.losses()[1] - 0.1
+    ranks.continue_from(pair, "lans-alone", without=[6])
+    alone = ranks.finish("lans-alone", world=1, settings=settings, attempt=2)
+    assert alone.codes == (0,), alone.errors
+    assert "resuming from step 4" in alone.errors
+    assert alone.losses()[5] == pytest.approx(pair.losses()[5], abs=1e-5)
+    assert alone.losses()[6] == pytest.approx(pair.losses()[6], abs=0.02)

@@ -38,18 +38,19 @@ def test_the_time_is_of_the_run_that_submit_starts_with_the_same_settings(
     (row,) = json.loads(slipway(*on, *words, "--json")[1])
     run = decode_arguments(settings)
     batch = plan_batch(run, world=nodes * 8).global_batch
-    assert (row["steps"], row["sequences_per_step"]) == (run.steps, batch)
-    seconds = run.steps * batch / float(str(row["sequences_per_second"])) + 10
+    steps = run.steps_of(batch)
+    assert (row["steps"], row["sequences_per_step"]) == (steps, batch)
+    seconds = steps * batch / float(str(row["sequences_per_second"])) + 10
     assert float(str(row["hours"])) * 3600 == pytest.approx(seconds)
     assert row["time_basis"] == (
-        f"derived: {run.steps:,} steps of {batch:,} sequences at this rate, and 10 s to start"
+        f"derived: {steps:,} steps of {batch:,} sequences at this rate, and 10 s to start"
     )
 
 
-def test_a_time_says_that_it_is_derived_and_from_which_steps(slipway: Slipway) -> None:
+def test_twice_the_nodes_take_half_the_steps_of_twice_the_sequences(slipway: Slipway) -> None:
     on = ("bert_pretrain", "--on", "dl1", "--nodes", "16", "--set", "size=1.5b")
     _, out, err = slipway("estimate", *on)
-    assert out.splitlines()[2].split()[-9:-4] == ["6,900", "×", "49,152", "25.7", "h"]
-    assert "time and cost: derived from the rate: 6,900 steps of phase 1, what size=1.5b trains" in err
+    assert out.splitlines()[2].split()[-9:-4] == ["3,450", "×", "49,152", "12.9", "h"]
+    assert "time and cost: derived from the rate: 169,574,400 sequences of phase 1" in err
     _, _, err = slipway("estimate", *on, "--set", "steps=69")
-    assert "derived from the rate: 69 steps of phase 1, as asked" in err
+    assert "derived from the rate: 69 steps of phase 1" in err
