@@ -8,12 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.clusters.standing import is_shared, standing_items, total_usd_per_month
+from slipway.jobs.clusters.templates import declared_templates
 from slipway.jobs.commands.cli import cli
 from slipway.jobs.core.images.amis import bakery_stack_name
 from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.evidence.trials import trials
-from slipway.jobs.estimate.prices import our_fees
 from slipway.jobs.estimate_inputs.own_data import rates
 from slipway.jobs.estimate_inputs.places import declared_places
 from tests.architecture.tracked import ROOT
@@ -21,7 +23,6 @@ from tests.architecture.tracked import ROOT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COSTS = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
 MOST_LINES = 130
-HOURS_A_MONTH = 730
 # The machine image that each cluster's nodes start from.
 AMIS = {"dl1": "gaudi-ecs", "c6i": "cpu-mpi"}
 
@@ -82,15 +83,23 @@ def test_a_machine_image_is_baked_after_its_bakery_and_before_its_cluster_is_dep
     assert starts == sorted(starts)
 
 
-def test_what_clusters_cost_at_most_and_while_idle_is_told() -> None:
-    (fee,) = [each.usd for each in our_fees() if each.item == "interface-endpoint"]
-    assert fee is not None
+def test_what_clusters_cost_at_most_is_told() -> None:
     for place in declared_places(rates(), region=None, term="on-demand"):
         price = instance_type(place.instance.name).price
         assert price is not None
         assert f"{price.usd_per_hour * place.most_nodes:.2f} USD an hour" in words(README)
-        idle = place.overheads.interface_endpoints * fee * HOURS_A_MONTH
-        assert re.search(rf"\b{idle:.0f}\b(?: USD a month)? \({place.name}\)", words(README))
+
+
+@pytest.mark.cdk
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: cluster.name)
+def test_what_a_cluster_costs_while_nothing_runs_is_told(cluster: Cluster) -> None:
+    items = standing_items(declared_templates(cluster.name), cluster.region)
+    own = total_usd_per_month([item for item in items if not is_shared(item.stack)])
+    bakery = total_usd_per_month([item for item in items if is_shared(item.stack)])
+    assert re.search(rf"\b{own:.0f}\b(?: USD a month)? \({cluster.name}\)", words(README))
+    assert f"{bakery:.0f} more for the bakery" in words(README)
+    if told := re.search(rf"{cluster.name}: ([0-9.]+) USD a month, and what is stored", COSTS):
+        assert float(told[1]) == pytest.approx(own, abs=1.0)  # an alarm more or less is no news
 
 
 def test_what_does_not_work_on_aws_stands_where_a_reader_looks_for_it() -> None:

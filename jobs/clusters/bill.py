@@ -1,4 +1,4 @@
-"""What a cluster costs per hour, as far as the catalogue's dated prices go, and what is billed besides."""
+"""What a cluster costs an hour, and a month while nothing runs, as far as the catalogue's dated prices go."""
 
 from __future__ import annotations
 
@@ -10,47 +10,37 @@ from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import Price, instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.deployed import DeployedStack
+from slipway.jobs.clusters.standing import StandingItem, standing_items, total_usd_per_month
+from slipway.jobs.clusters.templates import Templates
 
-# Resources that AWS bills and the catalogue has no price of; a new one is one row.
-NOT_COUNTED: Mapping[str, str] = {
-    "AWS::CloudWatch::Alarm": "alarms",
-    "AWS::CloudWatch::Dashboard": "dashboards",
-    "AWS::EC2::LaunchTemplate": "EBS volumes of running nodes",
-    "AWS::EC2::NatGateway": "NAT gateways",
-    "AWS::EC2::VPCEndpoint": "VPC endpoints",
-    "AWS::ECR::Repository": "images in ECR",
-    "AWS::EFS::FileSystem": "EFS storage",
-    "AWS::FSx::FileSystem": "FSx for Lustre",
-    "AWS::KMS::Key": "KMS keys",
-    "AWS::Logs::LogGroup": "log storage",
-    "AWS::S3::Bucket": "S3 storage",
-    "AWS::SecretsManager::Secret": "secrets",
-}
 # Paid for whether nodes run or not.
 _PAID_AHEAD = ("open-reservation", "targeted-reservation", "capacity-block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Holds on-demand prices of the nodes; None is unknown, never free."""
+    """Holds on-demand prices of the nodes, and what stands around them; None is unknown, never free."""
 
     price: Price | None
     usd_per_hour_now: float | None
     usd_per_hour_full: float | None
+    usd_per_month_idle: float | None  # of what is deployed, without what is stored
     not_counted: tuple[str, ...]
 
 
 def bill(
-    cluster: DeclaredCluster, stacks: Sequence[DeployedStack] | Unanswered, running_nodes: int | Unanswered
+    cluster: DeclaredCluster, templates: Templates | Unanswered, running_nodes: int | Unanswered
 ) -> Bill:
     price = instance_type(cluster.instance_type).price
     each = price.usd_per_hour if price else None
     running = None if isinstance(running_nodes, Unanswered) else running_nodes
+    items = None if isinstance(templates, Unanswered) else standing_items(templates, cluster.region)
     return Bill(
         price=price,
         usd_per_hour_now=_times(running, each),
         usd_per_hour_full=_times(cluster.max_nodes, each),
-        not_counted=_not_counted(cluster, count_resources(stacks)),
+        usd_per_month_idle=None if items is None else total_usd_per_month(items),
+        not_counted=_not_counted(cluster, items, running),
     )
 
 
@@ -71,9 +61,16 @@ def _times(count: int | None, usd: float | None) -> float | None:
     return None if count is None or usd is None else round(count * usd, 4)
 
 
-def _not_counted(cluster: DeclaredCluster, resources: Mapping[str, int] | None) -> tuple[str, ...]:
-    if resources is None:
+def _not_counted(
+    cluster: DeclaredCluster, items: Sequence[StandingItem] | None, running: int | None
+) -> tuple[str, ...]:
+    if items is None:
         return ("whatever else is deployed",)
-    billed = [f"{words} ({resources[type_]})" for type_, words in NOT_COUNTED.items() if type_ in resources]
+    counts: Counter[str] = Counter()
+    for item in items:
+        if item.usd_per_month is None:
+            counts[item.item] += item.count
+    billed = [f"{words} ({count})" for words, count in sorted(counts.items())]
+    volumes = ["EBS volumes of running nodes"] if running else []
     reservation = [f"the {cluster.market}, billed even when idle"] if cluster.market in _PAID_AHEAD else []
-    return (*billed, *reservation)
+    return (*billed, *volumes, *reservation)

@@ -1,7 +1,7 @@
 """What an hour costs: instances by region and term (the catalogue, rates.csv), and what stands around them.
 
 Every row is of one region and one day and keeps its source. A new rate is one row of rates.csv, a new fee one
-of fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
+of jobs/catalogue/fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
 
+from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.core.regions import checked_region
 from slipway.jobs.estimate.csv_rows import read_rows
@@ -21,7 +22,6 @@ from slipway.jobs.estimate.errors import CannotEstimate
 
 ON_DEMAND = "on-demand"
 TERMS = (ON_DEMAND, "1-year", "3-year")  # the latter two: effective per hour, all of it paid for
-_HOURS_PER_MONTH = 730.0  # as AWS's own calculator counts
 _MOST_USD_PER_HOUR = 100_000.0
 _LARGEST_FILE = 100_000
 
@@ -51,18 +51,6 @@ class Rate:
                 f"the rate of {self.instance_type} has no region or no date",
                 hint="a price is of a region and a day",
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fee:
-    """Hold the price of something that a cluster has besides its nodes."""
-
-    item: str
-    region: str
-    usd: float | None  # None: no source is known
-    per: str  # hour, gib-month
-    date: str
-    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +139,6 @@ def encode_rates(rates: Iterable[Rate]) -> str:
 
 
 @lru_cache(maxsize=1)
-def our_fees() -> tuple[Fee, ...]:
-    return tuple(
-        Fee(**{**row, "usd": float(row["usd"]) if row["usd"] else None})  # type: ignore[arg-type]  # texts all
-        for row in csv.DictReader(_packaged("fees.csv").splitlines())
-    )
-
-
-@lru_cache(maxsize=1)
 def _our_rates() -> tuple[Rate, ...]:
     on_demand = tuple(
         Rate(
@@ -180,10 +160,10 @@ def _packaged(name: str) -> str:
 
 
 def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item:
-    fee = _fee(fee_name, region)
+    fee = find_fee(fee_name, region)
     if fee is None or fee.usd is None:
         return Item(name=name, usd_per_hour=None, note=f"no price in {region} is known")
-    hours = 1.0 if fee.per == "hour" else _HOURS_PER_MONTH
+    hours = 1.0 if fee.per == "hour" else HOURS_PER_MONTH
     return Item(
         name=f"{name} ({amount})" if fee.per == "hour" else name,
         usd_per_hour=amount * fee.usd / hours,
@@ -197,15 +177,11 @@ def _file_system(overheads: Overheads, region: str) -> Item:
         return _item(
             overheads.file_system, overheads.file_system_item, region, overheads.file_system_gib, note
         )
-    fee = _fee(overheads.file_system_item, region)
+    fee = find_fee(overheads.file_system_item, region)
     price = (
         f"{fee.usd:g} USD per GiB-month, {fee.date}" if fee and fee.usd is not None else "at no known price"
     )
     return Item(name=overheads.file_system, usd_per_hour=None, note=f"as much as is stored, {price}")
-
-
-def _fee(item: str, region: str) -> Fee | None:
-    return next((fee for fee in our_fees() if (fee.item, fee.region) == (item, region)), None)
 
 
 def _decode_rate(row: Mapping[str, str | None], where: str) -> Rate:

@@ -25,6 +25,7 @@ LISTED = (
     Column(name="max_nodes", title="at most", align="right"),
     Column(name="usd_per_hour_now", title="now", unit="USD/h", align="right"),
     Column(name="usd_per_hour_full", title="all nodes", unit="USD/h", align="right"),
+    Column(name="usd_per_month_idle", title="idle", unit="USD/month", align="right"),
     Column(name="price.region", title="price region"),
     Column(name="price.date", title="price date"),
 )
@@ -56,7 +57,9 @@ NEXT_COMMANDS: Mapping[str, str] = {
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
 def command(names: tuple[str, ...], as_json: bool) -> None:
-    """List the declared clusters: whether they are deployed, how many nodes run, and the price per hour.
+    """List the declared clusters: whether they are deployed, how many nodes run, and what they cost.
+
+    "idle" is what the deployed stacks cost a month while nothing runs: slipway estimate --idle lists it.
 
     Prices are on-demand prices, each shown with its region and date. Billed items that have no price in the
     catalogue are listed as not counted; an unknown price is shown as unknown.
@@ -82,9 +85,12 @@ def _row(cluster: DeclaredCluster) -> Mapping[str, object]:
     from slipway.jobs.aws import Unanswered
     from slipway.jobs.clusters.bill import bill, count_resources
     from slipway.jobs.clusters.deployed import count_running_nodes, find_stacks
+    from slipway.jobs.clusters.templates import deployed_templates
 
     stacks = find_stacks(cluster.name, cluster.region)
     running = stacks if isinstance(stacks, Unanswered) else count_running_nodes(cluster.name, cluster.region)
+    names = [] if isinstance(stacks, Unanswered) else [stack.name for stack in stacks]
+    templates = stacks if isinstance(stacks, Unanswered) else deployed_templates(names, cluster.region)
     _tell(cluster.name, stacks, running)
     return {
         **asdict(cluster),
@@ -92,7 +98,7 @@ def _row(cluster: DeclaredCluster) -> Mapping[str, object]:
         "running_nodes": None if isinstance(running, Unanswered) else running,
         "stacks": None if isinstance(stacks, Unanswered) else {stack.name: stack.status for stack in stacks},
         "resources": count_resources(stacks),
-        **asdict(bill(cluster, stacks, running)),
+        **asdict(bill(cluster, templates, running)),
     }
 
 

@@ -104,8 +104,15 @@ def with_place_options(function: Any) -> Any:
     is_flag=True,
     help="Check each kind of estimate against published rows; fail if an article's row is missed.",
 )
+@click.option(
+    "--idle",
+    metavar="CLUSTER",
+    help="Show what CLUSTER costs a month while nothing runs, as deployed or else as declared.",
+)
 @json_option
-def command(job: str | None, place: str | None, check: bool, as_json: bool, **asked: Any) -> None:
+def command(
+    job: str | None, place: str | None, check: bool, idle: str | None, as_json: bool, **asked: Any
+) -> None:
     """Estimate a RECIPE, or a model by name, on a declared cluster or an instance type.
 
     Each row says what its rate (seq/s) is based on: measured (somebody published this configuration),
@@ -113,12 +120,14 @@ def command(job: str | None, place: str | None, check: bool, as_json: bool, **as
     the margin in which nine of ten published rows of that kind lie; with too few published rows there is no
     band. Time and cost follow from the rate and from the steps that `slipway submit` would train with the
     same settings. Each price is shown with its region and date; unknown values are shown as unknown. For a
-    declared cluster, storage and network fees are included. The command asks AWS nothing.
+    declared cluster, storage and network fees are included. The command asks AWS nothing, except with --idle
+    what is deployed.
 
     \b
     slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8 --set size=1.5b
     slipway estimate gpt-neox-20b --on trn1.32xlarge --nodes 4,16,64 --term 3-year
     slipway estimate pythia-6.9b --on p4d.24xlarge --set tensor=8 --set global_batch=256
+    slipway estimate --idle dl1
     slipway estimate --check
     """
     if check:
@@ -126,9 +135,14 @@ def command(job: str | None, place: str | None, check: bool, as_json: bool, **as
 
         check_estimates(as_json=as_json)
         return
+    if idle is not None:
+        from slipway.jobs.commands.estimates.estimate_idle import estimate_idle
+
+        estimate_idle(idle, as_json=as_json)
+        return
     if job is None or place is None:
         raise click.UsageError(
-            "a recipe or --on is missing; use slipway estimate RECIPE --on CLUSTER, or --check"
+            "a recipe or --on is missing; use slipway estimate RECIPE --on CLUSTER, --idle or --check"
         )
     workload, where, found = estimates(job, place, **asked)
     print_table(heading(workload, where), COLUMNS, [row(each, where) for each in found], as_json=as_json)

@@ -51,7 +51,7 @@ def command(context: click.Context, region: str | None, fees: bool, as_json: boo
     if context.invoked_subcommand is not None:
         return
     if fees:
-        from slipway.jobs.estimate.prices import our_fees
+        from slipway.jobs.catalogue.fees import our_fees
 
         rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
         print_table("fees for storage, network and schedulers", FEES, rows, as_json=as_json)

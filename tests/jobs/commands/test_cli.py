@@ -20,6 +20,7 @@ SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
 NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "options", "output")} | {
     "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
+    "slipway.jobs.commands.estimates.estimate_idle",  # another
     "slipway.jobs.commands.estimates.formats",
     "slipway.yard.commands.hosts",  # a part of `slipway yard`
 }

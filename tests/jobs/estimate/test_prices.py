@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from slipway.jobs.catalogue.fees import our_fees
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
 from slipway.jobs.estimate.prices import (
@@ -15,7 +16,6 @@ from slipway.jobs.estimate.prices import (
     encode_rates,
     find_rate,
     known_rates,
-    our_fees,
     require_rate,
     what_is_paid,
 )

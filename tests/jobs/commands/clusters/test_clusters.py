@@ -10,7 +10,6 @@ import pytest
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.bill import bill
 from slipway.jobs.clusters.declared import declared_cluster
-from slipway.jobs.clusters.deployed import DeployedStack
 from slipway.jobs.core.names import CLUSTER_TAG
 from tests.jobs.conftest import Slipway
 from tests.yard.conftest import RunningYard
@@ -65,7 +64,8 @@ def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard,
     assert found["resources"] == {"AWS::EC2::VPC": 1, "AWS::Logs::LogGroup": 1, "AWS::S3::Bucket": 1}
     assert found["running_nodes"] == 2
     assert found["usd_per_hour_now"] == pytest.approx(2 * 13.10904, abs=1e-4)
-    assert found["not_counted"] == ["log storage (1)", "S3 storage (1)"]
+    assert found["not_counted"] == ["S3 storage (1)", "log storage (1)", "EBS volumes of running nodes"]
+    assert found["usd_per_month_idle"] == 0
 
 
 def test_a_terminated_node_is_no_longer_billed(yard_shell: RunningYard, slipway: Slipway) -> None:
@@ -102,22 +102,27 @@ def test_an_unknown_cluster_is_refused_with_the_nearest(yard_shell: RunningYard,
 
 def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
     unpriced = replace(DL1, instance_type="p5e.48xlarge")
-    assert bill(unpriced, (), 2).usd_per_hour_now is None
-    assert bill(unpriced, (), 2).usd_per_hour_full is None
-    assert bill(unpriced, (), 0).usd_per_hour_now == 0
+    assert bill(unpriced, {}, 2).usd_per_hour_now is None
+    assert bill(unpriced, {}, 2).usd_per_hour_full is None
+    assert bill(unpriced, {}, 0).usd_per_hour_now == 0
 
 
-def test_what_is_billed_without_a_price_is_named() -> None:
-    stack = DeployedStack(
-        name="dl1", status="CREATE_COMPLETE", resources={"AWS::EC2::NatGateway": 1, "AWS::EC2::VPC": 1}
-    )
-    assert bill(DL1, (stack, stack), 0).not_counted == ("NAT gateways (2)",)
-    assert bill(replace(DL1, market="capacity-block"), (), 0).not_counted == (
+def test_what_stands_around_the_nodes_costs_the_same_as_its_estimate_says() -> None:
+    resources = {
+        "Nat": {"Type": "AWS::EC2::NatGateway"},
+        "S3": {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Gateway"}},
+        "Sts": {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Interface"}},
+        "Bucket": {"Type": "AWS::S3::Bucket"},
+    }
+    found = bill(DL1, {"dl1-network": {"Resources": resources}}, 0)
+    assert found.usd_per_month_idle == pytest.approx(730 * (0.045 + 0.01))
+    assert found.not_counted == ("S3 storage (1)",)
+    assert bill(replace(DL1, market="capacity-block"), {}, 0).not_counted == (
         "the capacity-block, billed even when idle",
     )
 
 
-def test_resources_that_are_not_known_are_not_called_none() -> None:
-    stack = DeployedStack(name="dl1", status="CREATE_COMPLETE", resources=None)
-    assert bill(DL1, (stack,), REFUSAL).not_counted == ("whatever else is deployed",)
-    assert bill(DL1, (stack,), REFUSAL).usd_per_hour_now is None
+def test_what_is_deployed_and_not_known_is_not_called_free() -> None:
+    found = bill(DL1, REFUSAL, REFUSAL)
+    assert found.not_counted == ("whatever else is deployed",)
+    assert (found.usd_per_month_idle, found.usd_per_hour_now) == (None, None)

@@ -1,0 +1,53 @@
+"""The templates of one declared cluster and of the bakery of its AMI, as JSON on standard output.
+
+`python -m slipway.infra.templates CLUSTER` is how jobs read them, which import nothing of infra.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+
+import aws_cdk as cdk
+
+from slipway.infra.app import BUILDERS, in_lines
+from slipway.infra.build.bakeries import build_bakeries
+from slipway.infra.declare.declared import load, load_machine_images
+from slipway.infra.declare.types import Cluster
+from slipway.infra.verify.gates import cdk_context
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.images.amis import ami_parameter
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        cluster = _declared(arguments[0])
+    except SlipwayError as error:
+        print(in_lines(error), file=sys.stderr)
+        return error.exit_code
+    json.dump(templates(cluster), sys.stdout)
+    return 0
+
+
+def _declared(name: str) -> Cluster:
+    for cluster in load({}):
+        if cluster.name == name:
+            return cluster
+    raise SlipwayError(f"no cluster '{name}' is declared", hint="slipway clusters lists them")
+
+
+def templates(cluster: Cluster) -> dict[str, object]:
+    """Synthesize the cluster's stacks, and those that bake its AMI where one here does."""
+    wanted = getattr(cluster, "ami_parameter", None)
+    images = [image for image in load_machine_images() if ami_parameter(image.name) == wanted]
+    with TemporaryDirectory() as folder:
+        app = cdk.App(outdir=folder, context=dict(cdk_context()))
+        BUILDERS[type(cluster)](app, cluster)
+        build_bakeries(app, images)
+        return {stack.stack_name: stack.template for stack in app.synth().stacks_recursively}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
