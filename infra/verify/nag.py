@@ -91,9 +91,9 @@ ACCEPTED = (
     Accepted(
         rule="AS3",
         path="NodeGroup/Resource",
-        reason="an EventBridge rule reports failed launches to the alarm topic (not delivered yet: the "
-        "topic's key refuses EventBridge); Auto Scaling's own notifications reach an encrypted topic only "
-        "through a key policy that names its service-linked role, which a fresh account does not have",
+        reason="an EventBridge rule mails failed launches through the alarm topic; Auto Scaling's own "
+        "notifications reach an encrypted topic only through a key policy that names its service-linked "
+        "role, which a fresh account does not have",
     ),
     _wildcard("Access/Execution/Policy/Resource", r"\*", "ecr:GetAuthorizationToken takes no resource"),
     _wildcard(

@@ -18,6 +18,7 @@ PARTS = frozenset({"network", "storage", "images", "observability"})
 # The longest name that AWS takes, from each service's API reference.
 LIMITS: Mapping[str, int] = {
     "stack": 128,
+    "alarm": 255,
     "batch": 128,  # compute environments, job queues, job definitions
     "build-project": 150,
     "dashboard": 255,
@@ -47,3 +48,8 @@ def derived_name(sort: str, cluster: str, part: str = "") -> str:
 def stack_name(cluster: str, part: str = "") -> str:
     """Name one stack of a cluster; the stack of its compute has the name of the cluster."""
     return derived_name("stack", cluster, part)
+
+
+def idle_alarm_name(cluster: str) -> str:
+    """Name the alarm that stops an MPI cluster's nodes, which submitting asks whether it is on."""
+    return derived_name("alarm", f"{cluster}-all-idle")

@@ -60,7 +60,10 @@ def _job(props: NodeAccessProps) -> ServiceRoleProps:
 
 
 def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
-    """Allow what the ECS agent calls. Batch makes up its clusters' names, so none can be named here."""
+    """Allow what the ECS agent calls, as AmazonEC2ContainerServiceforEC2Role does but for creating clusters.
+
+    Batch makes up its clusters' names, so none can be named here.
+    """
     stack = Stack.of(scope)
     clusters = stack.format_arn(service="ecs", resource="cluster", resource_name="*")
     nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
@@ -75,17 +78,35 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
         ],
         resources=[clusters],
     )
+    tag = iam.PolicyStatement(
+        sid="TagAtRegistration",
+        actions=["ecs:TagResource"],
+        resources=[nodes],
+        conditions={"StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}},
+    )
     work = iam.PolicyStatement(
         sid="TakeTasks",
-        actions=["ecs:Poll", "ecs:StartTelemetrySession", "ecs:UpdateContainerInstancesState"],
+        actions=[
+            "ecs:ListTagsForResource",
+            "ecs:Poll",
+            "ecs:StartTelemetrySession",
+            "ecs:UpdateContainerInstancesState",
+        ],
         resources=[nodes],
     )
-    find = iam.PolicyStatement(sid="FindEcs", actions=["ecs:DiscoverPollEndpoint"], resources=["*"])
-    return join, work, find
+    find = iam.PolicyStatement(
+        sid="FindEcs", actions=["ec2:DescribeTags", "ecs:DiscoverPollEndpoint"], resources=["*"]
+    )
+    return join, tag, work, find
 
 
 def session_manager() -> iam.PolicyStatement:
-    """Allow calls that take no resource (Service Authorization Reference, "AWS Systems Manager")."""
+    """Allow calls that take no resource (Service Authorization Reference, "AWS Systems Manager").
+
+    The agent also asks which associations an instance has, every half hour. Slipway makes none, so of
+    AmazonSSMManagedInstanceCore's permissions only the two questions are here, for a quiet agent's log, and
+    neither documents of associations nor inventory, patches and compliance.
+    """
     return iam.PolicyStatement(
         sid="AnswerSessionManager",
         actions=[
@@ -95,6 +116,8 @@ def session_manager() -> iam.PolicyStatement:
             "ec2messages:GetEndpoint",
             "ec2messages:GetMessages",
             "ec2messages:SendReply",
+            "ssm:ListAssociations",
+            "ssm:ListInstanceAssociations",
             "ssm:UpdateInstanceInformation",
             "ssmmessages:CreateControlChannel",
             "ssmmessages:CreateDataChannel",

@@ -175,14 +175,14 @@ def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicySt
 def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
     """Allow images of its own machines alone: another's would hold what that has on its disk.
 
-    It is encrypted with the account's own EBS key, whose policy lets in who may use EBS here.
+    They are encrypted with the EBS key of AWS's, whose policy lets in who may use EBS here.
     """
     ec2 = _ec2(props)
     images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
     return (
         iam.PolicyStatement(
             sid="MakeImages",
-            actions=["ec2:CopyImage", "ec2:CreateImage"],
+            actions=["ec2:CopyImage", "ec2:CreateImage", "ec2:RegisterImage"],
             resources=[images, snapshots],
         ),
         _made_by_image_builder(
@@ -197,6 +197,14 @@ def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
             actions=["ec2:CreateTags"],
             resources=[snapshots, *(f"{ec2}{Aws.ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
             conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+        ),
+        iam.PolicyStatement(
+            sid="TagAsItMakes",
+            actions=["ec2:CreateTags"],
+            resources=[
+                f"{ec2}{Aws.ACCOUNT_ID}:{each}/*" for each in ("instance", "network-interface", "volume")
+            ],
+            conditions={"StringEquals": {"ec2:CreateAction": ["CreateImage", "RunInstances"]}},
         ),
     )
 

@@ -124,7 +124,6 @@ def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
         "Lifecycle",
         "Image Builder: deletes old images of one pipeline",
         lifecycle_statements(scope, props.bakery),
-        for_this_account_only=True,
     )
     policy = imagebuilder.CfnLifecyclePolicy
     resource = policy(
@@ -172,21 +171,10 @@ def _machine_role(scope: Construct, props: ImagePipelineProps) -> ServiceRole:
 
 
 def _role(
-    scope: Construct,
-    id: str,
-    description: str,
-    statements: tuple[iam.PolicyStatement, ...],
-    *,
-    for_this_account_only: bool = False,
+    scope: Construct, id: str, description: str, statements: tuple[iam.PolicyStatement, ...]
 ) -> ServiceRole:
-    """Make a role; Image Builder names its account, as far as is known, for life-cycle policies only."""
     return ServiceRole(
         scope,
         id,
-        props=ServiceRoleProps(
-            service="imagebuilder",
-            description=description,
-            for_this_account_only=for_this_account_only,
-            statements=statements,
-        ),
+        props=ServiceRoleProps(service="imagebuilder", description=description, statements=statements),
     )

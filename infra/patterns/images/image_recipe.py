@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
+from aws_cdk import Aws
 from aws_cdk import aws_imagebuilder as imagebuilder
 from constructs import Construct
 
@@ -75,11 +76,15 @@ def _component(
 
 
 def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty:
-    """Encrypt with the account's own EBS key: another would have to be shared with every launcher."""
+    """Encrypt with the account's EBS key of AWS's: another would have to be shared with every launcher.
+
+    It is named, because the account's default may be another.
+    """
     return imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty(
         device_name=_ROOT_DEVICE,
         ebs=imagebuilder.CfnImageRecipe.EbsInstanceBlockDeviceSpecificationProperty(
             encrypted=True,
+            kms_key_id=f"arn:{Aws.PARTITION}:kms:{Aws.REGION}:{Aws.ACCOUNT_ID}:alias/aws/ebs",
             delete_on_termination=True,
             volume_size=gib,
             volume_type="gp3",

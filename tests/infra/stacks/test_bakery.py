@@ -260,3 +260,29 @@ def test_no_cluster_waits_for_a_bakery() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_of_ours_holds(stack: str, rule: str) -> None:
     assert list(RULES[rule](declared()[stack])) == []
+
+
+@EVERY_IMAGE
+def test_image_builder_takes_its_roles_for_this_account_alone(name: str) -> None:
+    for resource in of_type(bakery(name), "AWS::IAM::Role").values():
+        (trust,) = resource["AssumeRolePolicyDocument"]["Statement"]
+        service = trust["Principal"]["Service"]
+        if service == "imagebuilder.amazonaws.com":
+            assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+        else:
+            assert service == "ec2.amazonaws.com", "EC2 names no account"
+
+
+@EVERY_IMAGE
+def test_image_builder_may_register_what_it_makes_and_tag_it_as_it_is_made(name: str) -> None:
+    may = statements(bakery(name), "Execution")
+    assert "ec2:RegisterImage" in may["MakeImages"]["Action"]
+    assert may["TagAsItMakes"]["Condition"] == {
+        "StringEquals": {"ec2:CreateAction": ["CreateImage", "RunInstances"]}
+    }
+
+
+@EVERY_IMAGE
+def test_disks_use_the_key_of_aws_whatever_the_default_of_the_account_is(name: str) -> None:
+    (disk,) = only(bakery(name), f"{IMAGE_BUILDER}::ImageRecipe")["BlockDeviceMappings"]
+    assert as_text(disk["Ebs"]["KmsKeyId"]).endswith(":alias/aws/ebs")

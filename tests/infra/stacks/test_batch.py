@@ -163,6 +163,7 @@ def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key() -> None:
     assert disk["Ebs"] == {
         "DeleteOnTermination": True,
         "Encrypted": True,
+        "KmsKeyId": "alias/aws/ebs",
         "VolumeSize": 300,
         "VolumeType": "gp3",
     }
@@ -252,3 +253,25 @@ def test_a_container_sees_the_folders_that_its_node_mounts(sort: FileSystem) -> 
 
 def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:
     assert json.dumps(synthesize(CLUSTER).all()) == json.dumps(synthesize(CLUSTER).all())
+
+
+def test_a_disk_uses_the_key_of_aws_whatever_the_default_of_the_account_is() -> None:
+    """With a customer's key as the default, Auto Scaling lacks a grant, and nodes die at launch."""
+    (disk,) = only(templates_of().batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"][
+        "BlockDeviceMappings"
+    ]
+    assert disk["Ebs"]["KmsKeyId"] == "alias/aws/ebs"
+
+
+def test_a_node_may_do_all_that_its_ecs_agent_does_when_it_joins() -> None:
+    """It registers with the tags that Batch gives it, and looks for them on its instance."""
+    allowed = {
+        action: each
+        for policy in of_type(templates_of().batch, "AWS::IAM::ManagedPolicy").values()
+        for each in policy["PolicyDocument"]["Statement"]
+        for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
+    }
+    assert {"ecs:RegisterContainerInstance", "ecs:ListTagsForResource", "ec2:DescribeTags"} <= allowed.keys()
+    assert allowed["ecs:TagResource"]["Condition"] == {
+        "StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}
+    }

@@ -62,6 +62,26 @@ def test_alarms_reach_the_declared_address_through_an_encrypted_topic() -> None:
         assert each["AlarmActions"] == [{"Ref": topic}]
 
 
+def test_alarms_and_events_may_publish_to_the_topic_and_use_its_key() -> None:
+    """A topic with a policy of its own has no other; EventBridge tells KMS nothing of where it comes from."""
+    topic = only(templates_of().observability, "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+    key = only(templates_of().network, "AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    account = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    alarms, events = "cloudwatch.amazonaws.com", "events.amazonaws.com"
+    assert _allowed(topic, alarms) == (["sns:Publish"], account)
+    assert _allowed(topic, events) == (["sns:Publish"], None)
+    assert _allowed(key, alarms) == (["kms:Decrypt", "kms:GenerateDataKey"], account)
+    assert _allowed(key, events) == (["kms:Decrypt", "kms:GenerateDataKey"], None)
+
+
+def _allowed(statements: list[Properties], service: str) -> tuple[list[str], Properties | None]:
+    """Return the actions that the one statement for a service allows, and its condition."""
+    (found,) = [each for each in statements if each["Principal"] == {"Service": service}]
+    assert found["Effect"] == "Allow"
+    actions = found["Action"]
+    return ([actions] if isinstance(actions, str) else actions), found.get("Condition")
+
+
 def test_the_budget_counts_this_cluster_and_mails_before_it_is_spent() -> None:
     budget = only(templates_of(budget_usd_per_month=700).observability, "AWS::Budgets::Budget")
     assert budget["Budget"]["BudgetLimit"] == {"Amount": 700, "Unit": "USD"}

@@ -18,15 +18,20 @@ SCHEDULED = "AWS::AutoScaling::ScheduledAction"
 
 def test_all_nodes_run_or_none_does_in_one_subnet_and_one_cluster_placement_group() -> None:
     found = group(max_nodes=8)
-    assert (found["MinSize"], found["MaxSize"], found["DesiredCapacity"]) == ("0", "8", "8")
+    assert (found["MinSize"], found["MaxSize"]) == ("0", "8")
     assert len(found["VPCZoneIdentifier"]) == 1
     (placement,) = of_type(mpi_templates_of().mpi, "AWS::EC2::PlacementGroup")
     assert found["PlacementGroup"] == {"Ref": placement}
 
 
+def test_no_deployment_starts_a_machine_that_no_job_asked_for() -> None:
+    assert "DesiredCapacity" not in group()
+    assert "DesiredCapacity" not in group(start_at="0 8 * * *", stop_at="0 20 * * *")
+
+
 def test_a_cluster_that_never_stops_by_itself_is_of_a_fixed_size() -> None:
     found = group(idle_minutes=None)
-    assert (found["MinSize"], found["MaxSize"], found["DesiredCapacity"]) == ("4", "4", "4")
+    assert (found["MinSize"], found["MaxSize"]) == ("4", "4")
     assert not of_type(mpi_templates_of(idle_minutes=None).mpi, POLICY)
 
 
@@ -36,18 +41,29 @@ def test_nodes_that_all_idle_for_the_declared_time_stop() -> None:
     policy, alarm = only(template, POLICY), only(template, "AWS::CloudWatch::Alarm")
     assert (policy["AdjustmentType"], policy["ScalingAdjustment"]) == ("ExactCapacity", 0)
     assert alarm["AlarmActions"] == [{"Ref": policy_name}]
-    assert alarm["Period"] * alarm["EvaluationPeriods"] == 30 * 60
-    assert (alarm["Statistic"], alarm["Threshold"]) == ("Minimum", 1), "one node at work keeps all of them"
+    reports = alarm["Metrics"][0]["MetricStat"]
+    assert reports["Period"] * alarm["EvaluationPeriods"] == 30 * 60
+    assert (reports["Stat"], alarm["Threshold"]) == ("Minimum", 1), "one node at work keeps all of them"
     assert alarm["TreatMissingData"] == "notBreaching", "a cluster that is down is not stopped again"
 
 
 def test_the_alarm_reads_what_the_nodes_report() -> None:
     alarm = only(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
-    report = told()["idle_report"]
-    assert (report["namespace"], report["metric"]) == (alarm["Namespace"], alarm["MetricName"])
-    assert alarm["Dimensions"] == [{"Name": report["dimension"], "Value": "c6i"}]
-    assert report["every_minutes"] * 60 == alarm["Period"]
+    report, reports = told()["idle_report"], alarm["Metrics"][0]["MetricStat"]
+    read = reports["Metric"]
+    assert (report["namespace"], report["metric"]) == (read["Namespace"], read["MetricName"])
+    assert read["Dimensions"] == [{"Name": report["dimension"], "Value": "c6i"}]
+    assert report["every_minutes"] * 60 == reports["Period"]
     assert report["work"] == "process"
+
+
+def test_nodes_that_have_stopped_do_not_keep_the_alarm_on_and_stop_the_next_ones() -> None:
+    """A period without a report counts as work; an alarm of a bare metric would look at older ones."""
+    alarm = only(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
+    reports, idle = alarm["Metrics"]
+    assert (reports["Id"], reports["ReturnData"]) == ("reports", False)
+    assert (idle["Expression"], idle["ReturnData"]) == ("FILL(reports, 0)", True)
+    assert alarm["AlarmName"] == "c6i-all-idle"
 
 
 def test_nodes_start_and_stop_by_the_clock_where_it_is_declared() -> None:

@@ -38,11 +38,16 @@ GOOD: Mapping[str, Any] = {
     },
     "Budget": {
         "Type": "AWS::Budgets::Budget",
-        "Properties": {"NotificationsWithSubscribers": [{"Subscribers": [{"SubscriptionType": "EMAIL"}]}]},
+        "Properties": {
+            "Budget": {"CostFilters": {"TagKeyValue": ["user:slipway:cluster$dl1"]}},
+            "NotificationsWithSubscribers": [{"Subscribers": [{"SubscriptionType": "EMAIL"}]}],
+        },
     },
 }
 
 BAD: tuple[BadRow, ...] = (
+    ("budget-counts", "AWS::Budgets::Budget", ("Budget", "CostFilters"), {}),
+    ("budget-counts", "AWS::Budgets::Budget", ("Budget", "CostFilters", "TagKeyValue"), ["user:team$a"]),
     ("budget-tells", "AWS::Budgets::Budget", ("NotificationsWithSubscribers",), []),
     ("nothing-hidden", "AWS::EC2::Subnet", ("<type>",), "Custom::Emptier"),
     ("nothing-hidden", "AWS::EC2::Subnet", ("<type>",), "AWS::Lambda::Function"),

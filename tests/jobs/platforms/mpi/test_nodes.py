@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from slipway.jobs import aws
 from slipway.jobs.clusters.objects import NoAnswer
 from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
+from slipway.jobs.core.names import idle_alarm_name
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
@@ -22,6 +24,17 @@ from tests.jobs.platforms.mpi.conftest import WELL, commands, deploy, say_ready
 from tests.jobs.submit.test_submission import Clock
 from tests.yard.machines.hosts.conftest import Site, Vpc
 
+# An alarm without reports; the yard leaves it in the state that it is told.
+IDLE = {
+    "Namespace": "Test",
+    "MetricName": "Idle",
+    "Statistic": "Minimum",
+    "Period": 300,
+    "EvaluationPeriods": 6,
+    "Threshold": 1,
+    "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+    "TreatMissingData": "ignore",
+}
 JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
 
 
@@ -82,6 +95,28 @@ def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
     members = find_members(target.name, target.region)
     assert (len(members), members[0].instance_id) == (3, main)
     assert said[0] == f"{target.name} has 2 of 3 nodes; its group is told to start the others"
+
+
+def test_nodes_of_a_job_that_comes_while_idle_ones_are_stopped_start_when_those_are_gone(
+    site: Site, vpc: Vpc, target: MpiTarget
+) -> None:
+    """As long as the alarm is on it scales to none, and would take the new nodes as well."""
+    watch, scaling = (aws.client(service, target.region) for service in ("cloudwatch", "autoscaling"))
+    alarm, time, said, wanted = idle_alarm_name(target.name), Clock(), list[str](), list[int]()
+    watch.put_metric_alarm(AlarmName=alarm, **IDLE)
+    watch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="idle")
+
+    def pause(seconds: float) -> None:
+        time.pause(seconds)
+        group = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[target.node_group])
+        wanted.append(group["AutoScalingGroups"][0]["DesiredCapacity"])
+        watch.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="no reports")
+        site.settle()
+        say_ready(target, answered=True)
+
+    await_nodes(target, 4, said.append, NodeClock(pause=pause, now=lambda: time.seconds))
+    assert said[0].startswith(f"{target.name} is just being stopped, as it was idle")
+    assert wanted[0] < 4 == wanted[-1]
 
 
 def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> None:

@@ -1,0 +1,118 @@
+"""Messages arrive: who publishes to a topic may, by the topic's policy and by its key's.
+
+Nothing on AWS fails where one may not. The message is dropped, and whoever waits for it is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+
+_ALARMS = "cloudwatch.amazonaws.com"
+_EVENTS = "events.amazonaws.com"
+_BUDGETS = "budgets.amazonaws.com"
+_TOPIC = "AWS::SNS::Topic"
+_KEY = "AWS::KMS::Key"
+_ALARM_ACTIONS = ("AlarmActions", "InsufficientDataActions", "OKActions")
+# What a publisher needs of the topic's key (Amazon SNS developer guide, "Key management").
+_KEY_USE = ("kms:Decrypt", "kms:GenerateDataKey")
+_SOURCES = ("aws:sourceaccount", "aws:sourcearn", "aws:sourceowner")
+
+
+def topics_admit_publishers(template: Template) -> Iterator[Finding]:
+    """Require an Allow for each publisher; a topic without a policy takes its owner's alarms alone."""
+    policies = dict(_topic_policies(template))
+    for topic, service, source in _publishers(template):
+        statements = policies.get(topic)
+        if statements is None and service == _ALARMS:
+            continue
+        if not any(_admits(each, service, ("sns:Publish",)) for each in statements or ()):
+            yield Finding(
+                where=source, message=f"publishes to {topic}, whose policy does not allow {service}; allow it"
+            )
+
+
+def keys_admit_publishers(template: Template) -> Iterator[Finding]:
+    """Require use of the topic's key, as far as the key is of this template."""
+    keys = {name: _statements(each.get("KeyPolicy")) for name, each in resources(template, _KEY)}
+    topics = dict(resources(template, _TOPIC))
+    for topic, service, source in _publishers(template):
+        key = topics.get(topic, {}).get("KmsMasterKeyId")
+        if key == "alias/aws/sns":
+            message = (
+                f"publishes to {topic}, encrypted with AWS's own key, which admits no service; use another"
+            )
+            yield Finding(where=source, message=message)
+        statements = keys.get(logical_id(key) or "")
+        if statements is not None and not any(_admits(each, service, _KEY_USE) for each in statements):
+            message = f"publishes to {topic}, whose key does not allow {service} {' and '.join(_KEY_USE)}"
+            yield Finding(where=source, message=message)
+
+
+def keys_ask_events_for_no_source(template: Template) -> Iterator[Finding]:
+    """Refuse a condition on what EventBridge does not send to KMS: it would drop every message."""
+    for name, properties in resources(template, _KEY):
+        for statement in _statements(properties.get("KeyPolicy")):
+            asked = {key.lower() for test in statement.get("Condition", {}).values() for key in test}
+            if _EVENTS in _services(statement) and asked.intersection(_SOURCES):
+                yield Finding(
+                    where=name,
+                    message=f"asks {_EVENTS} for its source, which EventBridge does not tell KMS; "
+                    "drop the condition, and limit the topic instead",
+                )
+
+
+def _publishers(template: Template) -> Iterator[tuple[str, str, str]]:
+    """Yield a topic of this template, the service that publishes to it, and the resource that asks for it."""
+    topics = {name for name, _ in resources(template, _TOPIC)}
+    for topic, service, source in (*_alarms(template), *_rules(template), *_budgets(template)):
+        if (name := logical_id(topic)) in topics:
+            yield str(name), service, source
+
+
+def _alarms(template: Template) -> Iterator[tuple[object, str, str]]:
+    for name, properties in resources(template, "AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"):
+        for kind in _ALARM_ACTIONS:
+            yield from ((action, _ALARMS, name) for action in as_list(properties.get(kind)))
+
+
+def _rules(template: Template) -> Iterator[tuple[object, str, str]]:
+    for name, properties in resources(template, "AWS::Events::Rule"):
+        yield from ((target.get("Arn"), _EVENTS, name) for target in as_list(properties.get("Targets")))
+
+
+def _budgets(template: Template) -> Iterator[tuple[object, str, str]]:
+    for name, properties in resources(template, "AWS::Budgets::Budget"):
+        for notification in as_list(properties.get("NotificationsWithSubscribers")):
+            told = as_list(notification.get("Subscribers"))
+            yield from ((each.get("Address"), _BUDGETS, name) for each in told)
+
+
+def _topic_policies(template: Template) -> Iterator[tuple[str, list[Properties]]]:
+    for _, properties in resources(template, "AWS::SNS::TopicPolicy"):
+        for topic in as_list(properties.get("Topics")):
+            yield logical_id(topic) or str(topic), _statements(properties.get("PolicyDocument"))
+
+
+def _statements(document: object) -> list[Properties]:
+    return as_list(document.get("Statement")) if isinstance(document, Mapping) else []
+
+
+def _admits(statement: Properties, service: str, actions: tuple[str, ...]) -> bool:
+    allowed = {str(each).lower() for each in as_list(statement.get("Action"))}
+    return (
+        statement.get("Effect") == "Allow"
+        and service in _services(statement)
+        and all(_covers(allowed, action.lower()) for action in actions)
+    )
+
+
+def _covers(allowed: set[str], action: str) -> bool:
+    return any(each == action or (each.endswith("*") and action.startswith(each[:-1])) for each in allowed)
+
+
+def _services(statement: Properties) -> list[Any]:
+    principal = statement.get("Principal")
+    return as_list(principal.get("Service")) if isinstance(principal, Mapping) else as_list(principal)
