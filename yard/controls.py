@@ -24,6 +24,7 @@ from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler
 from slipway.yard.services import registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
+from slipway.yard.services.sns import delivery, mail, subscriptions
 
 LARGEST_BODY = 2**24
 LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S
@@ -79,6 +80,7 @@ def _status(_body: object) -> dict[str, Any]:
         "stand_ins": seed_data.described(),
         "batch_jobs": differences.described(),
         "hosts": host_differences.described(),
+        "undelivered": delivery.undelivered(),
         "bakes": bakes.described(),
     }
 
@@ -171,6 +173,12 @@ def _host_named(asked: object) -> str:
     return str(asked.get("host"))
 
 
+def _confirm_mail(asked: object) -> int:
+    if not isinstance(asked, Mapping):
+        raise ValueError("give the address as 'address'")
+    return subscriptions.confirm(str(asked.get("address")))
+
+
 def _await_job(asked: object) -> str:
     from slipway.yard.services.batch.job_store import wait_until_final
 
@@ -204,5 +212,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("GET", "/hosts"): _hosts,
     ("POST", "/enter-host"): _enter_host,
     ("POST", "/kill-host"): _kill_host,
+    ("GET", "/mail"): lambda _body: mail.listed(),
+    ("POST", "/confirm-mail"): _confirm_mail,
     ("POST", "/reset"): _reset,
 }

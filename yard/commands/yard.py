@@ -22,7 +22,7 @@ from slipway.jobs.commands.output import (
     say,
 )
 from slipway.jobs.core.errors import SlipwayError
-from slipway.yard.commands import faults, hosts
+from slipway.yard.commands import faults, hosts, mail
 
 if TYPE_CHECKING:
     from slipway.yard.state import YardState
@@ -44,6 +44,7 @@ STAND_INS = (Column(name="name", title="stand-ins for what a real account gets b
 JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machine)"),)
 HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
 BAKES = (Column(name="name", title="AMI bakes (run on this machine)"),)
+UNDELIVERED = (Column(name="name", title="messages that a policy kept from a topic"),)
 
 
 @click.group()
@@ -127,6 +128,7 @@ def status(as_json: bool) -> None:
     print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
     print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
     print_table("", BAKES, _named(found["bakes"]), as_json=False)
+    print_table("", UNDELIVERED, _named(found["undelivered"]), as_json=False)
     print_table("", HOSTS, _named(found["hosts"]), as_json=False)
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
     print_table("", TYPES, types, as_json=False)
@@ -184,6 +186,7 @@ def kill_node(name: str, node: int | None) -> None:
 command.add_command(hosts.hosts)
 command.add_command(hosts.ssh)
 command.add_command(faults.faults)
+command.add_command(mail.mail)
 
 
 def _yard() -> YardState:

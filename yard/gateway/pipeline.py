@@ -13,6 +13,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures, validation
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 from slipway.yard.machines.hosts import reconciler
+from slipway.yard.services.cloudwatch import alarms
 from slipway.yard.services.registry import module_of, not_emulated
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ def _serve(environ: dict[str, Any], call: Call) -> Reply:
         return respond(call, moto_adapter.crashed(call, error))
     reply = moto_adapter.answer(environ, call)
     reconciler.noticed(call.service, call.operation)
+    alarms.noticed(call.service, call.operation, call.region)
     return replace(reply, body=keys.reissued(reply.body)) if call.service == "sts" else reply
 
 

@@ -22,6 +22,14 @@ SERVICES: Mapping[str, str] = {
     "service-quotas": "slipway.yard.services.service_quotas.api",
 }
 
+SNS_SUBSCRIPTIONS = (
+    "ConfirmSubscription",
+    "DeleteTopic",
+    "ListSubscriptions",
+    "ListSubscriptionsByTopic",
+    "Subscribe",
+)
+
 SSM_COMMANDS = (
     "CancelCommand",
     "DescribeInstanceInformation",
@@ -48,6 +56,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("batch", "UpdateComputeEnvironment"): "slipway.yard.services.batch.api.environments",
     ("batch", "UpdateJobQueue"): "slipway.yard.services.batch.api.queues",
     ("cloudtrail", "LookupEvents"): "slipway.yard.services.cloudtrail.api",
+    ("cloudwatch", "DescribeAlarmHistory"): "slipway.yard.services.cloudwatch.alarms",
     ("ec2", "CancelCapacityReservation"): "slipway.yard.services.ec2.capacity_reservations",
     ("ec2", "CreateCapacityReservation"): "slipway.yard.services.ec2.capacity_reservations",
     ("ec2", "CreatePlacementGroup"): "slipway.yard.services.ec2.placement_groups",
@@ -61,6 +70,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("ec2", "GetConsoleOutput"): "slipway.yard.services.ec2.instance_status",
     ("ec2", "GetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
     ("ec2", "ResetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
+    ("events", "PutEvents"): "slipway.yard.services.events.bus",
     ("fsx", "CreateFileSystem"): "slipway.yard.services.file_systems.fsx",
     ("fsx", "DescribeFileSystems"): "slipway.yard.services.file_systems.fsx",
     ("fsx", "UpdateFileSystem"): "slipway.yard.services.file_systems.fsx",
@@ -75,6 +85,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("imagebuilder", "ListWorkflowExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "ListWorkflowStepExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.api.images",
+    **{("sns", operation): "slipway.yard.services.sns.subscriptions" for operation in SNS_SUBSCRIPTIONS},
     **{("ssm", operation): "slipway.yard.services.ssm.api" for operation in SSM_COMMANDS},
 }
 

@@ -18,7 +18,7 @@ LEFT_OUT = (
     "roles: every host has a key of its own, and no policy is checked",
     "IPv6, and security groups of all interfaces but the first",
     "the VPC's DNS, routes, NAT and network ACLs: all subnets of a VPC are one network without a way out",
-    "Auto Scaling: scheduled actions, alarms and lifecycle hooks are recorded but do nothing",
+    "Auto Scaling: scheduled actions and lifecycle hooks are recorded but do nothing",
     "Run Command: aws:runShellScript only; no output to S3, no rate controls",
 )
 

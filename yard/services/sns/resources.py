@@ -10,6 +10,7 @@ from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
 from slipway.yard.cloudformation.resources.tags import tags
 from slipway.yard.errors import ApiError
+from slipway.yard.services.sns.subscriptions import PENDING
 
 # SNS keeps these as attributes of a topic, all of them text.
 TOPIC_ATTRIBUTES = (
@@ -57,7 +58,8 @@ def subscribe(scope: ResourceScope) -> None:
     for item in scope.before.get("Subscription") or []:
         if item not in wanted:
             for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
-                if (found["Protocol"], found["Endpoint"]) == (item["Protocol"], item["Endpoint"]):
+                is_it = (found["Protocol"], found["Endpoint"]) == (item["Protocol"], item["Endpoint"])
+                if is_it and found["SubscriptionArn"] != PENDING:  # nothing can end one that is not confirmed
                     scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])
     for item in wanted:
         if item not in (scope.before.get("Subscription") or []):
@@ -101,13 +103,6 @@ def delete_topic_policy(scope: ResourceScope) -> None:
         reset_topic_policy(scope, topic)
 
 
-def delete_topic(scope: ResourceScope) -> None:
-    """moto keeps the subscriptions of a topic that is gone; SNS does not."""
-    for found in scope.send("list_subscriptions_by_topic", TopicArn=scope.id)["Subscriptions"]:
-        scope.send("unsubscribe", SubscriptionArn=found["SubscriptionArn"])
-    scope.send("delete_topic", TopicArn=scope.id)
-
-
 TOPIC = ApiResource(
     service="sns",
     name=Name(property="TopicName", limit=256),
@@ -120,7 +115,7 @@ TOPIC = ApiResource(
         setting("Subscription", put=subscribe),
         tags(ResourceArn=ID),
     ),
-    delete_call=delete_topic,
+    delete_call=call("delete_topic", TopicArn=ID),
     reads=mirrored("DisplayName", "KmsMasterKeyId"),
     accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
 )

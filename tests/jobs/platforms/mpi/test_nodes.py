@@ -100,7 +100,7 @@ def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
 def test_nodes_of_a_job_that_comes_while_idle_ones_are_stopped_start_when_those_are_gone(
     site: Site, vpc: Vpc, target: MpiTarget
 ) -> None:
-    """As long as the alarm is on it scales to none, and would take the new nodes as well."""
+    """The alarm scales to none as long as it is on, and would take the new nodes as well."""
     watch, scaling = (aws.client(service, target.region) for service in ("cloudwatch", "autoscaling"))
     alarm, time, said, wanted = idle_alarm_name(target.name), Clock(), list[str](), list[int]()
     watch.put_metric_alarm(AlarmName=alarm, **IDLE)

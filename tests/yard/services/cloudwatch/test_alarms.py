@@ -1,0 +1,157 @@
+"""Alarms of the yard change their state by their metrics, and tell whom the policies let them tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.yard.conftest import RunningYard
+from tests.yard.services.delivery_site import OF_ACCOUNT, Topic, allow, make_topic, use_key
+
+PUBLISH = allow("cloudwatch", "sns:Publish", OF_ACCOUNT)
+EVENTS_ONLY = allow("events", "sns:Publish")
+
+
+def put_alarm(yard: RunningYard, actions: Sequence[str], **changes: Any) -> None:
+    given = {
+        "AlarmName": "idle",
+        "Namespace": "Slipway",
+        "MetricName": "IdleNodes",
+        "Statistic": "Sum",
+        "Period": 300,
+        "EvaluationPeriods": 2,
+        "Threshold": 1,
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "TreatMissingData": "notBreaching",
+        **changes,
+    }
+    yard.client("cloudwatch").put_metric_alarm(AlarmActions=list(actions), **given)
+
+
+def report(yard: RunningYard, *minutes_ago: float, value: float = 1) -> None:
+    now = datetime.now(UTC)
+    for minutes in minutes_ago:
+        datum = {
+            "MetricName": "IdleNodes",
+            "Value": value,
+            "Timestamp": now - timedelta(minutes=minutes),
+        }
+        yard.client("cloudwatch").put_metric_data(Namespace="Slipway", MetricData=[datum])
+
+
+def state(yard: RunningYard) -> str:
+    (alarm,) = yard.client("cloudwatch").describe_alarms(AlarmNames=["idle"])["MetricAlarms"]
+    return str(alarm["StateValue"])
+
+
+def actions_taken(yard: RunningYard) -> list[str]:
+    found = yard.client("cloudwatch").describe_alarm_history(AlarmName="idle", HistoryItemType="Action")
+    return [item["HistorySummary"] for item in found["AlarmHistoryItems"]]
+
+
+def raised(yard: RunningYard, topic: Topic) -> None:
+    put_alarm(yard, [topic.arn])
+    yard.client("cloudwatch").set_alarm_state(AlarmName="idle", StateValue="ALARM", StateReason="test")
+
+
+def test_a_new_alarm_has_no_data_and_one_that_is_changed_keeps_its_state(yard: RunningYard) -> None:
+    put_alarm(yard, [], TreatMissingData="missing")
+    assert state(yard) == "INSUFFICIENT_DATA"
+    report(yard, 1, 6)
+    assert state(yard) == "ALARM"
+    put_alarm(yard, [], TreatMissingData="ignore", Period=60)
+    assert state(yard) == "ALARM"
+
+
+def test_an_alarm_goes_on_with_its_metric_and_off_again(yard: RunningYard) -> None:
+    put_alarm(yard, [])
+    report(yard, 1)
+    assert state(yard) == "OK", "one period of two"
+    report(yard, 6)
+    assert state(yard) == "ALARM"
+    put_alarm(yard, [], Threshold=3)
+    assert state(yard) == "OK"
+
+
+def test_an_alarm_of_a_bare_metric_looks_further_back_while_data_is_missing(yard: RunningYard) -> None:
+    """So nodes that have stopped keep it on, which a period filled with zero ends."""
+    put_alarm(yard, [])
+    report(yard, 11, 16)
+    assert state(yard) == "ALARM"
+    metric = {"Namespace": "Slipway", "MetricName": "IdleNodes"}
+    queries = [
+        {
+            "Id": "reports",
+            "MetricStat": {"Metric": metric, "Period": 300, "Stat": "Minimum"},
+            "ReturnData": False,
+        },
+        {"Id": "idle", "Expression": "FILL(reports, 0)", "ReturnData": True},
+    ]
+    yard.client("cloudwatch").put_metric_alarm(
+        AlarmName="idle",
+        Metrics=queries,
+        EvaluationPeriods=2,
+        Threshold=1,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+        TreatMissingData="notBreaching",
+    )
+    assert state(yard) == "OK"
+
+
+def test_an_alarm_mails_through_a_topic_whose_policy_and_key_allow_it(yard: RunningYard) -> None:
+    topic = make_topic(yard, policy=[PUBLISH], key=[use_key("cloudwatch", OF_ACCOUNT)])
+    raised(yard, topic)
+    (mail,) = topic.mails()
+    assert mail["subject"].startswith('ALARM: "idle" in us-east-1')
+    assert json.loads(mail["text"])["NewStateValue"] == "ALARM"
+    assert actions_taken(yard) == [f"Successfully executed action {topic.arn}"]
+    assert topic.lost() == []
+
+
+def test_a_topic_with_its_default_policy_takes_alarms_of_its_account(yard: RunningYard) -> None:
+    topic = make_topic(yard)
+    raised(yard, topic)
+    assert len(topic.mails()) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "key", "problem"),
+    [
+        ([EVENTS_ONLY], None, "because no resource-based policy allows the SNS:Publish action"),
+        (
+            [PUBLISH],
+            [use_key("events")],
+            "does not have authorization to access the SNS topic encryption key",
+        ),
+        ([PUBLISH], [allow("cloudwatch", "kms:Decrypt")], "does not have authorization to access"),
+    ],
+)
+def test_an_alarm_that_a_policy_refuses_mails_nothing_and_its_history_says_why(
+    yard: RunningYard, policy: list[dict[str, Any]], key: list[dict[str, Any]] | None, problem: str
+) -> None:
+    topic = make_topic(yard, policy=policy, key=key)
+    raised(yard, topic)
+    assert topic.mails() == []
+    (taken,) = actions_taken(yard)
+    assert taken.startswith(f"Failed to execute action {topic.arn}. Received error: ")
+    assert problem in taken
+    assert problem in topic.lost()[0]
+
+
+def test_an_alarm_is_told_of_once_and_not_at_every_look(yard: RunningYard) -> None:
+    topic = make_topic(yard)
+    put_alarm(yard, [topic.arn])
+    report(yard, 1, 6)
+    report(yard, 2, 7)
+    assert len(topic.mails()) == 1
+
+
+def test_an_alarm_without_actions_enabled_tells_nobody(yard: RunningYard) -> None:
+    topic = make_topic(yard)
+    put_alarm(yard, [topic.arn], ActionsEnabled=False)
+    report(yard, 1, 6)
+    assert (state(yard), topic.mails()) == ("ALARM", [])

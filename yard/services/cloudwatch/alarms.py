@@ -1,0 +1,197 @@
+"""Alarms that evaluate their metrics and act: after every call that changes one, and once a minute.
+
+moto keeps alarms and leaves them in the state that they are told. What an alarm did stands in its history.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.services.cloudwatch import actions, metrics
+from slipway.yard.services.cloudwatch.evaluation import (
+    ALARM,
+    NO_DATA,
+    AlarmRule,
+    Datapoint,
+    can_compare,
+    evaluate,
+)
+from slipway.yard.services.cloudwatch.expressions import UnknownExpression, compute
+from slipway.yard.services.sns import delivery
+
+log = logging.getLogger("yard.alarms")
+
+EVERY_S = 60.0
+CREATED = "Unchecked: Initial alarm creation"
+_CHANGES = ("Delete", "Disable", "Enable", "Put", "Set")
+
+
+@dataclass(slots=True, kw_only=True)
+class WatchedAlarm:
+    """What we know of an alarm of moto's, which makes a new object whenever one is put."""
+
+    alarm: Any
+    state: str = NO_DATA
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+_watched: dict[str, WatchedAlarm] = {}  # by ARN
+_lock = threading.RLock()
+_started = threading.Lock()  # the first caller takes it forever
+
+
+def noticed(service: str, operation: str, region: str) -> None:
+    """Hear of a call that was carried out."""
+    if service != "cloudwatch" or not operation.startswith(_CHANGES):
+        return
+    if _started.acquire(blocking=False):
+        threading.Thread(target=_look_forever, name="alarms", daemon=True).start()
+    look(region, told=operation == "SetAlarmState")
+
+
+def look(region: str, *, told: bool = False, again: bool = False) -> None:
+    """Act on alarms whose state was changed (`told`), or evaluate all; `again` repeats what alarms repeat."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    with _lock:
+        known = {alarm.alarm_arn: alarm for alarm in list(metrics.backend(region).alarms.values())}
+        for arn in [arn for arn in _watched if _region(arn) == region and arn not in known]:
+            del _watched[arn]
+        for arn, alarm in known.items():
+            try:
+                _look_at(_watch(arn, alarm), region, now, told=told, again=again)
+            except Exception:
+                log.exception("alarm %s could not be evaluated", arn)
+
+
+def history(name: str | None, region: str) -> list[dict[str, Any]]:
+    """List what alarms did, the newest first."""
+    with _lock:
+        found = [
+            item
+            for arn, watched in _watched.items()
+            if _region(arn) == region and name in (None, watched.alarm.name)
+            for item in watched.history
+        ]
+    return sorted(found, key=lambda item: item["Timestamp"], reverse=True)
+
+
+def reset() -> None:
+    with _lock:
+        _watched.clear()
+    actions.reset()
+
+
+def _look_forever() -> None:
+    pause = threading.Event()
+    while not pause.wait(EVERY_S):
+        with _lock:
+            regions = {_region(arn) for arn in _watched}
+        for region in regions:
+            look(region, again=True)
+
+
+def _watch(arn: str, alarm: Any) -> WatchedAlarm:
+    """Find what we know of an alarm. A new one has no data; one that is put again keeps its state."""
+    watched = _watched.get(arn)
+    if watched is None:
+        watched = _watched[arn] = WatchedAlarm(alarm=alarm)
+        alarm.state_value, alarm.state_reason = NO_DATA, CREATED
+    elif watched.alarm is not alarm:
+        watched.alarm = alarm
+        alarm.state_value = watched.state
+    return watched
+
+
+def _look_at(watched: WatchedAlarm, region: str, now: datetime, *, told: bool, again: bool) -> None:
+    alarm = watched.alarm
+    if not told and (state := _evaluated(alarm, region, now)) and state != alarm.state_value:
+        reason = f"Threshold Crossed: the alarm is {state} for the datapoints up to {now:%d/%m/%y %H:%M:%S}."
+        alarm.update_state(reason, "{}", state)
+    if alarm.state_value != watched.state:
+        before, watched.state = watched.state, alarm.state_value
+        _record(watched, "StateUpdate", f"Alarm updated from {before} to {watched.state}")
+        actions.tell_of_change(alarm, before)
+        _act(watched, before)
+    elif again and watched.state == ALARM:
+        _act(watched, watched.state, only_repeated=True)
+
+
+def _act(watched: WatchedAlarm, before: str, *, only_repeated: bool = False) -> None:
+    for arn, outcome in actions.act(watched.alarm, before, only_repeated=only_repeated):
+        if outcome is None:
+            _record(watched, "Action", f"Successfully executed action {arn}")
+        else:
+            delivery.lost(watched.alarm.alarm_arn, arn, outcome)
+            _record(watched, "Action", f'Failed to execute action {arn}. Received error: "{outcome}"')
+
+
+def _record(watched: WatchedAlarm, sort: str, summary: str) -> None:
+    watched.history.append(
+        {
+            "AlarmName": watched.alarm.name,
+            "AlarmType": "MetricAlarm",
+            "HistoryItemType": sort,
+            "HistorySummary": summary,
+            "Timestamp": datetime.now(UTC),
+        }
+    )
+
+
+def _evaluated(alarm: Any, region: str, now: datetime) -> str | None:
+    """Return the state by the alarm's data; None keeps it, as for alarms that the yard cannot evaluate."""
+    if alarm.rule or not can_compare(alarm.comparison_operator):
+        return None
+    periods = int(alarm.evaluation_periods)
+    rule = AlarmRule(
+        periods=periods,
+        datapoints=int(alarm.datapoints_to_alarm or periods),
+        threshold=float(alarm.threshold),
+        comparison=alarm.comparison_operator,
+        missing=alarm.treat_missing_data or "missing",
+    )
+    try:
+        values = _values(alarm, region, rule.evaluated, now)
+    except UnknownExpression:
+        return None
+    return None if values is None else evaluate(rule, values)
+
+
+def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoint] | None:
+    if not alarm.metric_data_queries:
+        if not alarm.statistic:
+            return None
+        seconds = int(alarm.period)
+        return metrics.periods(region, alarm, stat=alarm.statistic, seconds=seconds, count=count, now=now)
+    series: dict[str, list[Datapoint]] = {}
+    for query in sorted(alarm.metric_data_queries, key=lambda query: bool(query.expression)):
+        series[query.id] = (
+            compute(query.expression, series, count)
+            if query.expression
+            else _of_metric(query.metric_stat, region, count, now)
+        )
+    returned = [query.id for query in alarm.metric_data_queries if str(query.return_data).lower() != "false"]
+    return series[returned[0]] if returned else None
+
+
+def _of_metric(stat: Any, region: str, count: int, now: datetime) -> list[Datapoint]:
+    seconds = int(stat.period)
+    return metrics.periods(region, stat.metric, stat=stat.stat, seconds=seconds, count=count, now=now)
+
+
+def _region(arn: str) -> str:
+    return arn.split(":")[3]
+
+
+def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
+    """Answer DescribeAlarmHistory."""
+    items = history(parameters.get("AlarmName"), region)
+    if wanted := parameters.get("HistoryItemType"):
+        items = [item for item in items if item["HistoryItemType"] == wanted]
+    if parameters.get("ScanBy") == "TimestampAscending":
+        items.reverse()
+    return {"AlarmHistoryItems": items[: int(parameters.get("MaxRecords") or 100)]}

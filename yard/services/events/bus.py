@@ -1,0 +1,126 @@
+"""EventBridge's default bus: events of AWS's services, and which targets of rules they reach.
+
+moto delivers to logs, queues and buses, and stops at every other target. A target is a row of _TARGETS here.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.services.cloudwatch import metrics
+from slipway.yard.services.events import targets
+from slipway.yard.services.sns import delivery
+
+log = logging.getLogger("yard.events")
+
+_NAMESPACE = "AWS/Events"
+_NOT_YOURS = {"ErrorCode": "NotAuthorizedForSource", "ErrorMessage": "Not authorized for the source."}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceEvent:
+    source: str  # "aws.batch"
+    detail_type: str
+    region: str
+    resources: tuple[str, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def emit(event: ServiceEvent) -> None:
+    """Put an event of a service of AWS. What becomes of it is nothing to the service: nothing is raised."""
+    try:
+        _deliver_ourselves()
+        sent = _sent(event)
+        for rule in _rules(event.region):
+            rule.send_to_targets(copy.deepcopy(sent))
+    except Exception:
+        log.exception("event %s of %s was lost", event.detail_type, event.source)
+
+
+def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
+    """Answer PutEvents: nobody but AWS may put events of AWS."""
+    _deliver_ourselves()
+    entries = parameters["Entries"]
+    own = [entry for entry in entries if not str(entry.get("Source", "")).startswith("aws.")]
+    results = iter(_backend(region).put_events([dict(entry) for entry in own]) if own else [])
+    answers = [next(results) if entry in own else _NOT_YOURS for entry in entries]
+    return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in answer for answer in answers)}
+
+
+def _sent(event: ServiceEvent) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": str(uuid.uuid4()),
+        "detail-type": event.detail_type,
+        "source": event.source,
+        "account": ACCOUNT,
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "region": event.region,
+        "resources": list(event.resources),
+        "detail": dict(event.detail),
+    }
+
+
+def _rules(region: str) -> Iterator[Any]:
+    yield from list(_backend(region).describe_event_bus("default").rules.values())
+
+
+def _backend(region: str) -> Any:
+    from moto.events.models import events_backends
+
+    return events_backends[ACCOUNT][region]
+
+
+@lru_cache(maxsize=1)
+def _deliver_ourselves() -> None:
+    """Let every rule of moto's send by _send, which leaves to moto what that delivers."""
+    from moto.events.models import Rule
+
+    by_moto = Rule.send_to_targets
+
+    def send(rule: Any, event: dict[str, Any], transform_input: bool = True) -> None:
+        def one(target: Mapping[str, Any]) -> str | None:
+            return _by_moto(by_moto, rule, target, event, transform_input)
+
+        _send(rule, event, one)
+
+    Rule.send_to_targets = send
+
+
+def _send(rule: Any, event: Mapping[str, Any], by_moto: Callable[[Mapping[str, Any]], str | None]) -> None:
+    if rule.state != "ENABLED" or rule.scheduled_expression or not rule.event_pattern.matches_event(event):
+        return
+    for name in ("MatchedEvents", "TriggeredRules"):
+        metrics.report(rule.region_name, _NAMESPACE, name, {"RuleName": rule.name}, 1)
+    for target in list(rule.targets):
+        own = targets.TARGETS.get(str(target["Arn"]).split(":")[2])
+        problem = own(rule, target, event) if own else by_moto(target)
+        name = "FailedInvocations" if problem else "Invocations"
+        metrics.report(rule.region_name, _NAMESPACE, name, {"RuleName": rule.name}, 1)
+        if problem:
+            delivery.lost(rule.arn, str(target["Arn"]), problem)
+            targets.keep_dead_letter(rule, target, event, problem)
+
+
+def _by_moto(
+    send: Callable[..., None],
+    rule: Any,
+    target: Mapping[str, Any],
+    event: Mapping[str, Any],
+    transform_input: bool,
+) -> str | None:
+    alone = copy.copy(rule)
+    alone.targets = [target]
+    try:
+        send(alone, copy.deepcopy(dict(event)), transform_input)
+    except NotImplementedError:
+        return f"the yard delivers no events to {str(target['Arn']).split(':')[2]}"
+    return None

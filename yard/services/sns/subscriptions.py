@@ -1,0 +1,167 @@
+"""Subscriptions by e-mail: each waits until its address confirms it, and gets nothing before.
+
+moto takes every subscription for confirmed and drops what is published to an address.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.services.sns import delivery, mail
+
+Parameters = Mapping[str, Any]
+
+BY_MAIL = ("email", "email-json")
+PENDING = "PendingConfirmation"
+CONFIRMATION = "AWS Notification - Subscription Confirmation"
+_NO_SUBJECT = "AWS Notification Message"
+
+_tokens: dict[str, str] = {}  # of a confirmation mail -> ARN of the subscription
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    from moto.core.exceptions import ServiceException
+
+    try:
+        return _OPERATIONS[operation](parameters, region)
+    except ServiceException as error:
+        raise ApiError(str(error.code), str(error.message), status=404) from error
+
+
+def reset() -> None:
+    _tokens.clear()
+    mail.reset()
+    delivery.reset()
+
+
+def confirm(address: str) -> int:
+    """Confirm every subscription of the address, as the links in its mails do; return how many."""
+    confirmed = 0
+    for token, arn in list(_tokens.items()):
+        found = _find(arn)
+        if found and found.endpoint == address and not found.confirmed:
+            _confirm(found)
+            confirmed += 1
+            del _tokens[token]
+    return confirmed
+
+
+def _subscribe(parameters: Parameters, region: str) -> dict[str, Any]:
+    _deliver_mails()
+    backend, protocol = _backend(region), parameters["Protocol"]
+    known = set(backend.subscriptions)
+    found = backend.subscribe(parameters["TopicArn"], parameters.get("Endpoint"), protocol)
+    attributes = dict(parameters.get("Attributes") or {})
+    # FilterPolicyScope first: it tells how to read the policy.
+    for name in sorted(attributes, key=lambda name: name != "FilterPolicyScope"):
+        backend.set_subscription_attributes(found.arn, name, attributes[name])
+    if protocol in BY_MAIL:
+        if found.arn not in known:
+            found.attributes[PENDING] = "true"
+            _ask(found)
+        if not found.confirmed and not parameters.get("ReturnSubscriptionArn"):
+            return {"SubscriptionArn": "pending confirmation"}
+    return {"SubscriptionArn": found.arn}
+
+
+def _ask(subscription: Any) -> None:
+    token = secrets.token_hex(32)
+    _tokens[token] = subscription.arn
+    mail.send(
+        subscription.endpoint,
+        CONFIRMATION,
+        f"You have chosen to subscribe to the topic {subscription.topic_arn}\n"
+        "To confirm: aws sns confirm-subscription "
+        f"--topic-arn {subscription.topic_arn} --token {token}\n"
+        f"In the yard also: slipway yard mail --confirm {subscription.endpoint}",
+    )
+
+
+def _confirm_by_token(parameters: Parameters, region: str) -> dict[str, Any]:
+    _backend(region).get_topic(parameters["TopicArn"])
+    arn = _tokens.pop(parameters["Token"], "")
+    found = _find(arn)
+    if found is None or found.topic_arn != parameters["TopicArn"]:
+        raise ApiError("InvalidParameter", "Invalid token")
+    _confirm(found)
+    return {"SubscriptionArn": arn}
+
+
+def _confirm(subscription: Any) -> None:
+    subscription.confirmed = True
+    subscription.attributes[PENDING] = "false"
+
+
+def _list(parameters: Parameters, region: str) -> dict[str, Any]:
+    found, token = _backend(region).list_subscriptions(next_token=parameters.get("NextToken"))
+    return {"Subscriptions": [_shown(each) for each in found], "NextToken": token}
+
+
+def _list_by_topic(parameters: Parameters, region: str) -> dict[str, Any]:
+    found, token = _backend(region).list_subscriptions_by_topic(
+        parameters["TopicArn"], next_token=parameters.get("NextToken")
+    )
+    return {"Subscriptions": [_shown(each) for each in found], "NextToken": token}
+
+
+def _shown(subscription: Any) -> dict[str, str]:
+    is_pending = subscription.protocol in BY_MAIL and not subscription.confirmed
+    return {
+        "SubscriptionArn": PENDING if is_pending else subscription.arn,
+        "Owner": subscription.owner,
+        "Protocol": subscription.protocol,
+        "Endpoint": subscription.endpoint or "",
+        "TopicArn": subscription.topic_arn,
+    }
+
+
+def _delete_topic(parameters: Parameters, region: str) -> dict[str, Any]:
+    """moto keeps the subscriptions of a topic that is gone; SNS does not."""
+    backend = _backend(region)
+    for arn, found in list(backend.subscriptions.items()):
+        if found.topic_arn == parameters["TopicArn"]:
+            backend.unsubscribe(arn)
+    if parameters["TopicArn"] in backend.topics:  # SNS is content with one that is not there
+        backend.delete_topic(parameters["TopicArn"])
+    return {}
+
+
+@lru_cache(maxsize=1)
+def _deliver_mails() -> None:
+    """Let moto's subscriptions hand what goes to an address to us."""
+    from moto.sns.models import Subscription
+
+    by_moto = Subscription.publish
+
+    def publish(subscription: Any, message: str, *rest: Any, **named: Any) -> None:
+        if subscription.protocol not in BY_MAIL:
+            by_moto(subscription, message, *rest, **named)
+        elif subscription.confirmed:
+            mail.send(subscription.endpoint, named.get("subject") or _NO_SUBJECT, message)
+
+    Subscription.publish = publish
+
+
+def _find(arn: str) -> Any:
+    region = arn.split(":")[3] if arn else ""
+    return _backend(region).subscriptions.get(arn) if region else None
+
+
+def _backend(region: str) -> Any:
+    from moto.sns.models import sns_backends
+
+    return sns_backends[ACCOUNT][region]
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "ConfirmSubscription": _confirm_by_token,
+    "DeleteTopic": _delete_topic,
+    "ListSubscriptions": _list,
+    "ListSubscriptionsByTopic": _list_by_topic,
+    "Subscribe": _subscribe,
+}
