@@ -111,6 +111,8 @@ def test_machines_of_c6i_boot_from_it_and_are_ready(
         pytest.skip("this machine can make no namespaces, so no host can have files of its own")
     deploy = ("env", "CDK_VALIDATION=false", "cdk", "deploy", "c6i", "--require-approval", "never")
     deployed.must(*deploy, "--output", str(tmp_path), "-c", "c6i.max_nodes=2", "-c", "c6i.keep_data=false")
+    assert deployed.client("ec2").describe_instances()["Reservations"] == [], "a deployment starts no machine"
+    deployed.client("autoscaling").set_desired_capacity(AutoScalingGroupName="c6i", DesiredCapacity=2)
     machines = deployed.client("ec2").describe_instances()["Reservations"]
     assert {each["ImageId"] for found in machines for each in found["Instances"]} == {baked["ami_id"]}
     deadline = time.monotonic() + READY_SECONDS
