@@ -23,6 +23,7 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
         "clusters": "List the declared clusters: state, nodes, and price per hour",
         "empty": "Delete everything in the bucket of a throw-away cluster",
         "instances": "List the known instance types: devices, memory, network, price",
+        "leftovers": "List what destroyed clusters kept and cost, and delete it",
         "preflight": "Check everything a deployment needs, with a fix for each problem",
         "targets": "List the deployed clusters that accept jobs",
         "upload": "Copy files into a cluster's bucket, for its jobs to read",

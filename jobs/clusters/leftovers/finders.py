@@ -1,0 +1,173 @@
+"""Finds what carries a cluster's tag, one function a service. A new kind is a function and a row of FINDERS.
+
+Each yields whatever is there, of living clusters too: found.py takes away what a stack owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.clusters.leftovers.leftover import GIB, Leftover, LeftoverKind, leftover
+from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.images.baked import describe, find_images
+
+_MOST_PAGES = 20  # of a bucket's versions, 1000 a page: what is more is not counted
+
+Finder = Callable[[str], Iterator[Leftover]]
+
+
+class NoAnswer(Exception):
+    """A service did not say what is there."""
+
+    def __init__(self, refusal: Unanswered) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def find_buckets(region: str) -> Iterator[Leftover]:
+    s3 = reader("s3", region)
+    for bucket in _told(ask(s3, "ListBuckets"))["Buckets"]:
+        name = bucket["Name"]
+        tagged = ask(s3, "GetBucketTagging", Bucket=name)  # an untagged bucket is refused, as a foreign one
+        owner = None if isinstance(tagged, Unanswered) else _owner(tagged["TagSet"])
+        if owner and _is_in(s3, name, region):
+            size, count = _size(s3, name)
+            holds = f"{count} versions of objects"
+            yield leftover(owner, LeftoverKind.BUCKET, name, region=region, holds=holds, stored_bytes=size)
+
+
+def find_file_systems(region: str) -> Iterator[Leftover]:
+    for each in _told(ask_all(reader("efs", region), "DescribeFileSystems", "FileSystems")):
+        if owner := _owner(each.get("Tags", ())):
+            size = each.get("SizeInBytes", {}).get("Value")
+            yield leftover(
+                owner,
+                LeftoverKind.FILE_SYSTEM,
+                each["FileSystemId"],
+                region=region,
+                holds="checkpoints and data that jobs shared; its automatic backups stay 35 days",
+                stored_bytes=size,
+            )
+
+
+def find_lustre(region: str) -> Iterator[Leftover]:
+    for each in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
+        if owner := _owner(each.get("Tags", ())):
+            yield leftover(
+                owner,
+                LeftoverKind.LUSTRE,
+                each["FileSystemId"],
+                region=region,
+                holds="checkpoints and data that jobs shared",
+                stored_bytes=each["StorageCapacity"] * GIB,
+            )
+
+
+def find_repositories(region: str) -> Iterator[Leftover]:
+    ecr = reader("ecr", region)
+    for each in _told(ask_all(ecr, "DescribeRepositories", "repositories")):
+        tags = _told(ask(ecr, "ListTagsForResource", resourceArn=each["repositoryArn"]))["tags"]
+        if owner := _owner(tags):
+            name = each["repositoryName"]
+            images = _told(ask_all(ecr, "DescribeImages", "imageDetails", repositoryName=name))
+            yield leftover(
+                owner,
+                LeftoverKind.REPOSITORY,
+                name,
+                region=region,
+                holds=f"{len(images)} container images",
+                stored_bytes=sum(image.get("imageSizeInBytes", 0) for image in images),
+            )
+
+
+def find_log_groups(region: str) -> Iterator[Leftover]:
+    logs = reader("logs", region)
+    for each in _told(ask_all(logs, "DescribeLogGroups", "logGroups")):
+        arn = each["arn"].removesuffix(":*")
+        tags = _told(ask(logs, "ListTagsForResource", resourceArn=arn))["tags"]
+        if owner := tags.get(CLUSTER_TAG):
+            yield leftover(
+                owner,
+                LeftoverKind.LOG_GROUP,
+                each["logGroupName"],
+                region=region,
+                holds="logs of jobs or of the network",
+                stored_bytes=each.get("storedBytes"),
+            )
+
+
+def find_keys(region: str) -> Iterator[Leftover]:
+    """A key that waits for its deletion costs nothing, and is left alone."""
+    kms = reader("kms", region)
+    for each in _told(ask_all(kms, "ListKeys", "Keys")):
+        key = _told(ask(kms, "DescribeKey", KeyId=each["KeyId"]))["KeyMetadata"]
+        if key["KeyManager"] != "CUSTOMER" or key["KeyState"] not in ("Enabled", "Disabled"):
+            continue
+        tags = ask_all(kms, "ListResourceTags", "Tags", KeyId=each["KeyId"])  # another's key may refuse
+        owner = None if isinstance(tags, Unanswered) else _owner(tags, "TagKey", "TagValue")
+        if owner:
+            holds = "whatever it encrypted, copies and backups included"
+            yield leftover(
+                owner, LeftoverKind.KEY, each["KeyId"], region=region, holds=holds, stored_bytes=None
+            )
+
+
+def find_amis(region: str) -> Iterator[Leftover]:
+    """AMIs of bakeries that are gone, and that no launch template or instance uses."""
+    facts = find_images(region)
+    baking = {bakery.name for bakery in facts.bakeries}
+    sizes = {image["ImageId"]: _volumes_gib(image) for image in facts.amis}
+    for ami in describe(facts, datetime.now(UTC)):
+        if ami.image not in baking and not ami.used_by and ami.state != "missing":
+            yield leftover(
+                ami.image,
+                LeftoverKind.AMI,
+                ami.ami_id,
+                region=region,
+                holds="a machine image and its snapshots, priced as if its volumes were full",
+                stored_bytes=sizes[ami.ami_id] * GIB,
+            )
+
+
+def _told(answer: Any) -> Any:
+    if isinstance(answer, Unanswered):
+        raise NoAnswer(answer)
+    return answer
+
+
+def _owner(tags: Iterable[Mapping[str, str]], key: str = "Key", value: str = "Value") -> str | None:
+    return next((tag[value] for tag in tags if tag[key] == CLUSTER_TAG), None)
+
+
+def _is_in(s3: Any, bucket: str, region: str) -> bool:
+    place = _told(ask(s3, "GetBucketLocation", Bucket=bucket)).get("LocationConstraint")
+    return (place or "us-east-1") == region
+
+
+def _size(s3: Any, bucket: str) -> tuple[int, int]:
+    size = count = 0
+    for number, page in enumerate(s3.get_paginator("list_object_versions").paginate(Bucket=bucket)):
+        versions = page.get("Versions", [])
+        size, count = size + sum(each["Size"] for each in versions), count + len(versions)
+        if number + 1 == _MOST_PAGES:
+            break
+    return size, count
+
+
+def _volumes_gib(image: Mapping[str, Any]) -> int:
+    disks = (mapping.get("Ebs", {}) for mapping in image.get("BlockDeviceMappings", ()))
+    return sum(int(disk.get("VolumeSize", 0)) for disk in disks)
+
+
+FINDERS: Mapping[LeftoverKind, Finder] = {
+    LeftoverKind.AMI: find_amis,
+    LeftoverKind.BUCKET: find_buckets,
+    LeftoverKind.FILE_SYSTEM: find_file_systems,
+    LeftoverKind.LUSTRE: find_lustre,
+    LeftoverKind.REPOSITORY: find_repositories,
+    LeftoverKind.LOG_GROUP: find_log_groups,
+    LeftoverKind.KEY: find_keys,
+}

@@ -1,0 +1,119 @@
+"""Removes leftovers, one function a kind; each may be run again after it was interrupted half-way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slipway.jobs.aws import client, reader
+from slipway.jobs.clusters.leftovers.leftover import Leftover, LeftoverKind
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.images.amis import AMIS
+
+_WAIT_SECONDS = 300.0
+_POLL_SECONDS = 2.0
+# The shortest that KMS allows; until then the deletion can be cancelled, and nothing is billed.
+KEY_DAYS = 7
+_BATCH = 1000  # objects a request, at most
+
+Remover = Callable[[Leftover, str], None]
+
+
+def remove(leftover: Leftover, region: str) -> None:
+    REMOVERS[leftover.kind](leftover, region)
+
+
+def _bucket(leftover: Leftover, region: str) -> None:
+    s3, name = client("s3", region), leftover.id
+    for page in (
+        reader("s3", region)
+        .get_paginator("list_object_versions")
+        .paginate(Bucket=name, PaginationConfig={"PageSize": _BATCH})
+    ):
+        found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        objects = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
+        if objects:
+            answer = s3.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
+            _refuse_errors(name, answer.get("Errors", []))
+    s3.delete_bucket(Bucket=name)
+
+
+def _file_system(leftover: Leftover, region: str) -> None:
+    """Delete the mount targets first: EFS refuses to delete a file system that has any."""
+    efs, reading, name = client("efs", region), reader("efs", region), leftover.id
+    for target in reading.describe_mount_targets(FileSystemId=name)["MountTargets"]:
+        if target["LifeCycleState"] not in ("deleting", "deleted"):
+            efs.delete_mount_target(MountTargetId=target["MountTargetId"])
+    _await(
+        lambda: not reading.describe_mount_targets(FileSystemId=name)["MountTargets"],
+        f"the mount targets of {name} are still there",
+    )
+    efs.delete_file_system(FileSystemId=name)
+
+
+def _lustre(leftover: Leftover, region: str) -> None:
+    client("fsx", region).delete_file_system(FileSystemId=leftover.id)
+
+
+def _repository(leftover: Leftover, region: str) -> None:
+    client("ecr", region).delete_repository(repositoryName=leftover.id, force=True)
+
+
+def _log_group(leftover: Leftover, region: str) -> None:
+    client("logs", region).delete_log_group(logGroupName=leftover.id)
+
+
+def _key(leftover: Leftover, region: str) -> None:
+    client("kms", region).schedule_key_deletion(KeyId=leftover.id, PendingWindowInDays=KEY_DAYS)
+
+
+def _ami(leftover: Leftover, region: str) -> None:
+    """Take back the AMI, its snapshots, and the parameters that name it."""
+    ec2, reading, ssm = client("ec2", region), reader("ec2", region), client("ssm", region)
+    images = reading.describe_images(ImageIds=[leftover.id])["Images"]
+    ids = [disk["Ebs"].get("SnapshotId") for image in images for disk in image.get("BlockDeviceMappings", ())]
+    ec2.deregister_image(ImageId=leftover.id)
+    for snapshot in filter(None, ids):
+        ec2.delete_snapshot(SnapshotId=snapshot)
+    for parameter in _parameters_of(leftover, region):
+        ssm.delete_parameter(Name=parameter)
+
+
+def _parameters_of(leftover: Leftover, region: str) -> list[str]:
+    """Name the parameters of the image, if the AMI in use is the one that goes."""
+    pages = (
+        reader("ssm", region)
+        .get_paginator("get_parameters_by_path")
+        .paginate(Path=f"{AMIS}/{leftover.owner}", Recursive=True)
+    )
+    found = {each["Name"]: each["Value"] for page in pages for each in page["Parameters"]}
+    return list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []
+
+
+def _refuse_errors(bucket: str, errors: list[Mapping[str, Any]]) -> None:
+    if errors:
+        first = errors[0]
+        raise SlipwayError(
+            f"S3 did not delete {first['Key']!r} of {bucket}: {first['Code']}, {first['Message']}",
+            hint="allow s3:DeleteObjectVersion to your role, and run this again",
+        )
+
+
+def _await(is_done: Callable[[], bool], words: str) -> None:
+    end = time.monotonic() + _WAIT_SECONDS
+    while not is_done():
+        if time.monotonic() > end:
+            raise SlipwayError(f"{words} after {_WAIT_SECONDS:.0f} s", hint="run the same command again")
+        time.sleep(_POLL_SECONDS)
+
+
+REMOVERS: Mapping[LeftoverKind, Remover] = {
+    LeftoverKind.AMI: _ami,
+    LeftoverKind.BUCKET: _bucket,
+    LeftoverKind.FILE_SYSTEM: _file_system,
+    LeftoverKind.LUSTRE: _lustre,
+    LeftoverKind.REPOSITORY: _repository,
+    LeftoverKind.LOG_GROUP: _log_group,
+    LeftoverKind.KEY: _key,
+}

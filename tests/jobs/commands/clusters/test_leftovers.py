@@ -1,0 +1,128 @@
+"""`slipway leftovers`: what a destroyed cluster kept is listed with its cost, and goes only when named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
+from tests.jobs.conftest import Slipway
+from tests.yard.conftest import REGION, RunningYard
+
+TAGS = [{"Key": "slipway:cluster", "Value": "dl1"}]
+KINDS = ["bucket", "EFS", "ECR repository", "log group", "KMS key"]
+RESOURCES: dict[str, Any] = {
+    "Key": {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": {"Version": "2012-10-17", "Statement": []}}},
+    "Data": {"Type": "AWS::S3::Bucket"},
+    "Files": {"Type": "AWS::EFS::FileSystem", "Properties": {"FileSystemTags": TAGS}},
+    "Images": {"Type": "AWS::ECR::Repository"},
+    "Logs": {"Type": "AWS::Logs::LogGroup"},
+}
+
+
+@pytest.fixture
+def stack(yard_shell: RunningYard) -> RunningYard:
+    """A storage stack like a cluster's that keeps its data, with an object of two versions in its bucket."""
+    kept = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"}
+    resources = {
+        name: {**kept, "Type": each["Type"], "Properties": {"Tags": TAGS, **each.get("Properties", {})}}
+        for name, each in RESOURCES.items()
+    }
+    resources["Files"]["Properties"].pop("Tags")
+    resources["Data"]["Properties"]["VersioningConfiguration"] = {"Status": "Enabled"}
+    policy = resources["Key"]["Properties"]["KeyPolicy"]
+    root = {"AWS": "arn:aws:iam::123456789012:root"}
+    policy["Statement"].append({"Effect": "Allow", "Principal": root, "Action": "kms:*", "Resource": "*"})
+    cloudformation = yard_shell.client("cloudformation")
+    cloudformation.create_stack(StackName="dl1-storage", TemplateBody=json.dumps({"Resources": resources}))
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 400}
+    )
+    for text in (b"first", b"second"):
+        yard_shell.client("s3").put_object(Bucket=bucket_of(yard_shell), Key="runs/π", Body=text)
+    return yard_shell
+
+
+def bucket_of(yard: RunningYard) -> str:
+    (bucket,) = [each["Name"] for each in yard.client("s3").list_buckets()["Buckets"]]
+    return str(bucket)
+
+
+def destroy(yard: RunningYard) -> None:
+    cloudformation = yard.client("cloudformation")
+    cloudformation.delete_stack(StackName="dl1-storage")
+    cloudformation.get_waiter("stack_delete_complete").wait(
+        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 400}
+    )
+
+
+def listed(slipway: Slipway) -> list[dict[str, Any]]:
+    code, out, err = slipway("leftovers", "dl1", "--region", REGION, "--json")
+    assert code == 0, err
+    found: list[dict[str, Any]] = json.loads(out)
+    return found
+
+
+def test_what_a_stack_owns_is_no_leftover_and_nothing_of_it_is_deleted(
+    stack: RunningYard, slipway: Slipway
+) -> None:
+    assert listed(slipway) == []
+    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    assert code == 0, err
+    assert bucket_of(stack)
+
+
+def test_what_a_destroyed_cluster_kept_is_listed_with_its_cost(stack: RunningYard, slipway: Slipway) -> None:
+    destroy(stack)
+    found = listed(slipway)
+    assert [each["kind"] for each in found] == KINDS
+    costs = {each["kind"]: each["usd_per_month"] for each in found}
+    assert costs["KMS key"] == 1.0
+    assert costs["bucket"] == pytest.approx(0.0, abs=0.01)
+    assert found[0]["holds"] == "2 versions of objects"
+
+
+def test_nobody_is_taken_to_have_typed_a_name(stack: RunningYard, slipway: Slipway) -> None:
+    destroy(stack)
+    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "c6i")
+    assert code == 1
+    assert "without a terminal nobody can be asked" in err
+    assert "slipway leftovers dl1 --delete --confirm dl1" in err
+    assert len(listed(slipway)) == len(KINDS)
+
+
+def test_a_named_cluster_s_leftovers_go_and_its_key_last(stack: RunningYard, slipway: Slipway) -> None:
+    destroy(stack)
+    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    assert code == 0, err
+    assert listed(slipway) == []
+    (key,) = stack.client("kms").list_keys()["Keys"]
+    state = stack.client("kms").describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"]
+    assert state == "PendingDeletion"
+    assert "aws kms cancel-key-deletion" in err
+
+
+def test_an_interrupted_deletion_is_finished_by_the_next(stack: RunningYard, slipway: Slipway) -> None:
+    destroy(stack)
+    script(stack, Fault(service="ecr", operation="DeleteRepository", kind=FaultKind.THROTTLE))
+    code, _, _ = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    unscript(stack)
+    assert code != 0
+    assert [each["kind"] for each in listed(slipway)] == KINDS[2:]
+    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    assert code == 0, err
+    assert listed(slipway) == []
+
+
+def test_a_key_stays_while_what_it_encrypts_cannot_be_seen(stack: RunningYard, slipway: Slipway) -> None:
+    destroy(stack)
+    silent = Fault(service="efs", operation="DescribeFileSystems", kind=FaultKind.SERVER_ERROR, times=None)
+    script(stack, silent)
+    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    unscript(stack)
+    assert code == 0, err
+    assert "EFS: elasticfilesystem:DescribeFileSystems gave no answer" in err
+    assert "KMS keys stay" in err
+    assert [each["kind"] for each in listed(slipway)] == ["EFS", "KMS key"]
