@@ -25,6 +25,7 @@ from slipway.yard.services import registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.sns import delivery, mail, subscriptions
+from slipway.yard.services.service_quotas import quotas
 
 LARGEST_BODY = 2**24
 LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S
@@ -156,6 +157,24 @@ def _hosts(_body: object) -> list[dict[str, Any]]:
     return host_rows.hosts()
 
 
+def _stand_in(asked: object) -> str:
+    from slipway.yard.services.ec2 import stand_ins
+
+    if not isinstance(asked, Mapping):
+        raise ValueError("give the AMI's name as 'image' and its Region as 'region'")
+    return stand_ins.register(str(asked.get("image")), str(asked.get("region")))
+
+
+def _grant_quota(asked: object) -> str:
+    """Set a quota; instances that a group lacked for want of it start now."""
+    if not isinstance(asked, Mapping) or not isinstance(asked.get("vcpus"), int):
+        raise ValueError("give the quota's code as 'code' and a number as 'vcpus'")
+    code = str(asked.get("code"))
+    quotas.grant(code, asked["vcpus"], asked.get("region"))
+    reconciler.wake()
+    return quotas.QUOTAS[code].name
+
+
 def _await_hosts(asked: object) -> bool:
     """Return True once no host is starting or ending."""
     if not isinstance(asked, Mapping):
@@ -193,6 +212,7 @@ def _reset(_body: object) -> None:
     gate.reset()
     keys.reset()
     registry.reset()
+    quotas.reset()
     moto_adapter.reset()
     reconciler.reset()
     seed_data.reset()
@@ -207,6 +227,8 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("GET", "/switches"): _switches,
     ("POST", "/switches"): _switch,
     ("POST", "/kill-node"): _kill_node,
+    ("POST", "/stand-in"): _stand_in,
+    ("POST", "/grant-quota"): _grant_quota,
     ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,
     ("GET", "/hosts"): _hosts,

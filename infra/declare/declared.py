@@ -19,6 +19,7 @@ from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.core.errors import InvalidConfig, Problem
+from slipway.jobs.core.images.amis import ami_parameter
 
 
 def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
@@ -48,8 +49,15 @@ def main(arguments: Sequence[str]) -> int:
     except InvalidConfig as error:
         print(json.dumps({"problems": [asdict(problem) for problem in error.problems]}, indent=2))
         return error.exit_code
-    print(json.dumps({"clusters": [{"kind": each.kind, **asdict(each)} for each in clusters]}, indent=2))
+    print(json.dumps({"clusters": [_described(each) for each in clusters]}, indent=2))
     return 0
+
+
+def _described(cluster: Cluster) -> dict[str, Any]:
+    """Describe a cluster with the instance type that its AMI is baked on, where it is baked here."""
+    built_on = {ami_parameter(image.name): image.instance_type for image in load_machine_images()}
+    parameter = getattr(cluster, "ami_parameter", "")
+    return {"kind": cluster.kind, **asdict(cluster), "build_type": built_on.get(parameter)}
 
 
 def _declared() -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:

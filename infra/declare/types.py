@@ -114,6 +114,7 @@ class Cluster:
     log_retention_days: Annotated[int, one_of(*_RETENTION_DAYS)] = 365
     budget_usd_per_month: Annotated[int, between(1, 100_000_000, "dollars")]
     alert_email: Annotated[str, _EMAIL]
+    ami_parameter: Annotated[str, _PARAMETER]  # names the nodes' machine image
     keep_data: bool = True  # False: bucket, repositories, file system and key go with the stack
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -131,7 +132,7 @@ class BatchCluster(Cluster):
 
     max_nodes: Annotated[int, between(1, 1000, why="AWS Batch runs a job on at most 1000 nodes")]
     image: Annotated[str, _IMAGE] = "gaudi"  # a folder of containers/images
-    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/gaudi-ecs/id"  # names the machine image
+    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/gaudi-ecs/id"
     job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48
     job_attempts: Annotated[int, between(1, 10, why="1 is no retry")] = 3
     runnable_timeout_minutes: Annotated[int, between(10, 1440, "minutes")] = 60

@@ -17,6 +17,7 @@ from slipway.infra.patterns.network.endpoints import (
 )
 from slipway.infra.patterns.network.flow_logs import FlowLogs, FlowLogsProps
 from slipway.infra.patterns.network.vpc import Vpc, VpcProps
+from slipway.infra.patterns.nodes.image_parameter import require_node_image
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 
 
@@ -32,6 +33,7 @@ class NetworkStack(DeclaredStack):
     def __init__(self, scope: Construct, id: str, *, props: NetworkStackProps) -> None:
         cluster = props.cluster
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
+        require_node_image(self, cluster.ami_parameter)
         log_key = EncryptionKey(
             self,
             "LogKey",

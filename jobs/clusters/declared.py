@@ -34,6 +34,7 @@ class DeclaredCluster:
     image: str | None  # a folder of containers/images; None: jobs run on the machine itself
     machine_image: str | None  # the folder of the AMI's own lock; None: the image's lock holds it
     ami_parameter: str
+    build_type: str | None  # the instance type that its AMI is baked on; None: it is baked elsewhere
     root_volume_gib: int
     egress: str
     file_system: str
@@ -51,7 +52,7 @@ class DeclaredCluster:
 
 
 # What some kinds of cluster do not declare.
-_NOT_EVERYWHERE = {"image": None, "machine_image": None}
+_NOT_EVERYWHERE = {"image": None, "machine_image": None, "build_type": None}
 
 
 class NoCheckout(SlipwayError):

@@ -134,7 +134,11 @@ def _likely_regions() -> Iterator[str | None]:
 
 def _suggest(cluster: str, region: str | None) -> str:
     names = [target.name for target in find_targets(region)[0]]
-    deployed = f"deployed are {', '.join(names)}" if names else "deploy a cluster first: cdk deploy --all"
+    deployed = (
+        f"deployed are {', '.join(names)}"
+        if names
+        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+    )
     return did_you_mean(cluster, names, otherwise=deployed)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from slipway.jobs.aws import client_at
+from tests.yard.accounts import raise_quotas, stand_in
+from tests.yard.conftest import RunningYard
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-east-1"
@@ -70,6 +72,12 @@ class Shell:
         return client_at(url, service, REGION, key, secret)
 
 
+def make_ready(yard: RunningYard) -> None:
+    """Give the account what test_readme_session.py gets as a user does: quotas, and AMIs by name only."""
+    raise_quotas(yard)
+    stand_in(yard)
+
+
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     home = tmp_path_factory.mktemp("yard")
@@ -79,6 +87,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     try:
         exported = plain.must("bash", "-c", 'eval "$(slipway yard env)" && env -0').split("\0")
         ready = Shell(environment=dict(entry.split("=", 1) for entry in exported if "=" in entry))
+        make_ready(RunningYard(endpoint=ready.environment["AWS_ENDPOINT_URL"], home=home))
         bootstrap = ready.must("cdk", "bootstrap", "--app", "", f"aws://123456789012/{REGION}")
         yield replace(ready, printed={"slipway yard up": up, "cdk bootstrap": bootstrap})
     finally:

@@ -14,6 +14,7 @@ from slipway.yard import process
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from slipway.yard.machines.hosts.reconciler import HOSTS_VARIABLE, NO_HOSTS
 from slipway.yard.state import read_state
+from tests.yard.accounts import raise_quotas
 
 REGION = "us-east-1"
 
@@ -64,6 +65,14 @@ def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYa
 
 @pytest.fixture
 def yard(yard_process: RunningYard) -> RunningYard:
-    """The yard, with nothing in it."""
+    """The yard, with nothing in it but an account whose quotas were raised."""
+    control(yard_process, "POST", "/reset")
+    raise_quotas(yard_process)
+    return yard_process
+
+
+@pytest.fixture
+def fresh_yard(yard_process: RunningYard) -> RunningYard:
+    """The yard as it starts: the account of somebody who signed up today."""
     control(yard_process, "POST", "/reset")
     return yard_process

@@ -22,7 +22,7 @@ from slipway.jobs.commands.output import (
     say,
 )
 from slipway.jobs.core.errors import SlipwayError
-from slipway.yard.commands import faults, hosts, mail
+from slipway.yard.commands import account, faults, hosts, mail
 
 if TYPE_CHECKING:
     from slipway.yard.state import YardState
@@ -185,6 +185,8 @@ def kill_node(name: str, node: int | None) -> None:
 
 command.add_command(hosts.hosts)
 command.add_command(hosts.ssh)
+command.add_command(account.stand_in)
+command.add_command(account.grant_quota)
 command.add_command(faults.faults)
 command.add_command(mail.mail)
 

@@ -1,4 +1,4 @@
-"""What a fresh account has not, and the yard must have until it is made for real: each one is listed here.
+"""What a real account gets by other means than a call of the user: each one is listed here.
 
 To add one: a function and its line in STAND_INS, with what it stands in for and which services show it.
 """
@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.services.ec2 import launches
 
-IMAGE_PARAMETER = "/slipway/amis/{}/id"
-MANIFEST_PARAMETER = "/slipway/amis/{}/manifest"
-# The machine image of each kind of cluster, until it is baked here: name -> its manifest.
-IMAGES: Mapping[str, Mapping[str, object]] = {
-    "gaudi-ecs": {"image": "gaudi-ecs", "synapseai": "1.18.0", "driver": "1.18.0-524", "stand_in": True},
-    "cpu-mpi": {"image": "cpu-mpi", "stand_in": True},
-}
 BATCH_ROLE = "AWSServiceRoleForBatch"
 BATCH_SERVICE = "batch.amazonaws.com"
 BATCH_TRUST = {
@@ -60,6 +54,11 @@ def reset() -> None:
 
 _lock = threading.Lock()
 _made: set[tuple[str, str]] = set()
+
+
+def _know_instance_types() -> None:
+    _add_instance_types()
+    launches.guard()
 
 
 @lru_cache(maxsize=1)
@@ -126,37 +125,6 @@ def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, reg
         listed += [{"InstanceType": name, "Location": zone, "LocationType": kind} for zone in zones]
 
 
-def _register_images(region: str) -> None:
-    """Machine images by name only: nothing was baked, and hosts boot from this machine's own files."""
-    for name, manifest in IMAGES.items():
-        _register_image(region, name, manifest)
-
-
-def _register_image(region: str, image_name: str, manifest: Mapping[str, object]) -> None:
-    from moto.ec2.models import ec2_backends
-    from moto.ssm.models import ssm_backends
-
-    image = ec2_backends[ACCOUNT][region].register_image(
-        name=f"slipway-{image_name}-stand-in", description="a stand-in of the yard: nothing was baked"
-    )
-    image.root_device_name = "/dev/xvda"
-    texts = {IMAGE_PARAMETER: image.id, MANIFEST_PARAMETER: json.dumps(manifest)}
-    for name, value in {path.format(image_name): text for path, text in texts.items()}.items():
-        ssm_backends[ACCOUNT][region].put_parameter(
-            name=name,
-            description="a stand-in of the yard",
-            value=value,
-            parameter_type="String",
-            allowed_pattern="",
-            keyid="",
-            overwrite=True,
-            tags=[],
-            data_type="text",
-            tier="Standard",
-            policies=None,
-        )
-
-
 def _create_batch_role(_region: str) -> None:
     """AWS makes it when an account first uses Batch."""
     from moto.iam.models import iam_backends
@@ -178,14 +146,9 @@ def _create_batch_role(_region: str) -> None:
 STAND_INS = (
     StandIn(
         what="instance types of the catalogue that moto lacks, and where they are offered",
-        services=frozenset({"autoscaling", "ec2", "batch", "pcs", "ecs"}),
-        make=lambda _region: _add_instance_types(),
+        services=frozenset({"autoscaling", "ec2", "batch", "imagebuilder", "pcs", "ecs", "service-quotas"}),
+        make=lambda _region: _know_instance_types(),
         is_regional=False,
-    ),
-    StandIn(
-        what=f"machine images that were not baked here: {', '.join(map(IMAGE_PARAMETER.format, IMAGES))}",
-        services=frozenset({"autoscaling", "ec2", "ssm", "batch"}),
-        make=_register_images,
     ),
     StandIn(
         what=f"the role {BATCH_ROLE}",

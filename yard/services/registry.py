@@ -41,6 +41,7 @@ SSM_COMMANDS = (
 
 OPERATIONS: Mapping[tuple[str, str], str] = {
     ("autoscaling", "CreateAutoScalingGroup"): "slipway.yard.services.autoscaling.api",
+    ("autoscaling", "DescribeScalingActivities"): "slipway.yard.services.autoscaling.api",
     ("batch", "CancelJob"): "slipway.yard.services.batch.api.jobs",
     ("batch", "CreateComputeEnvironment"): "slipway.yard.services.batch.api.environments",
     ("batch", "CreateJobQueue"): "slipway.yard.services.batch.api.queues",

@@ -89,4 +89,8 @@ def _missing(names: Sequence[str]) -> str:
 
 
 def _known(names: Sequence[str]) -> str:
-    return f"deployed are {', '.join(names)}" if names else "deploy a cluster first: cdk deploy --all"
+    return (
+        f"deployed are {', '.join(names)}"
+        if names
+        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+    )

@@ -86,7 +86,7 @@ def _choose(image: str, cluster: str | None) -> BatchTarget:
     whom = f"cluster '{cluster}' is not deployed with" if cluster else "no deployed cluster uses"
     raise SlipwayError(
         f"{whom} container image '{image}', so it has no repository; deployed: {deployed}",
-        hint="deploy the cluster first: cdk deploy --all",
+        hint=f"deploy the cluster first: cdk deploy {cluster or 'NAME'}",
     )
 
 

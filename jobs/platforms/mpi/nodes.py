@@ -124,7 +124,8 @@ def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> Non
     groups = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[target.node_group])
     if not groups["AutoScalingGroups"]:
         raise NotEnoughNodes(
-            f"the group {target.node_group} of cluster '{target.name}' is gone", hint="cdk deploy --all"
+            f"the group {target.node_group} of cluster '{target.name}' is gone",
+            hint=f"cdk deploy {target.name}",
         )
     group = groups["AutoScalingGroups"][0]
     if group["MaxSize"] < nodes:

@@ -135,3 +135,13 @@ def test_a_region_whose_s3_addresses_are_unknown_is_refused_with_what_to_do() ->
     with pytest.raises(SlipwayError, match="S3 prefix list is not known") as caught:
         templates_of(region="me-central-1", zone="me-central-1a", instance_type="p5en.48xlarge")
     assert "Egress.NAT" in caught.value.hint
+
+
+def test_a_cluster_whose_ami_nobody_baked_is_refused_by_its_first_stack() -> None:
+    network = templates_of().network
+    image = network["Parameters"]["NodeImage"]
+    assert (image["Type"], image["Default"]) == (
+        "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>",
+        "/slipway/amis/gaudi-ecs/id",
+    )
+    assert network["Outputs"]["NodeImageFound"]["Value"] == {"Ref": "NodeImage"}

@@ -14,10 +14,11 @@ import pytest
 from slipway.jobs.aws import client_at
 from slipway.jobs.commands.cli import run
 from slipway.yard import environment, process
-from slipway.yard.commands import faults
+from slipway.yard.commands import account, faults
 from slipway.yard.commands import yard as commands
 from slipway.yard.endpoint import ACCESS_KEY_ID
 from slipway.yard.gateway.faults import FaultKind
+from slipway.yard.services.ec2 import stand_ins
 from tests.yard.asking import refusal
 from tests.yard.conftest import REGION, RunningYard
 
@@ -279,3 +280,16 @@ def test_a_yard_that_starts_in_chaos_says_its_seed_and_keeps_it(tmp_path: Path) 
         assert {"throttling", "launch-delay", "spot-interruptions"} <= on
     finally:
         yard("down")
+
+
+def test_the_amis_that_help_names_are_those_that_can_stand_in() -> None:
+    assert sorted(account.IMAGES) == sorted(stand_ins.IMAGES)
+
+
+def test_an_ami_stands_in_and_a_quota_is_granted_by_a_command_each(slipway: Slipway) -> None:
+    code, _, said = slipway("stand-in", "gaudi-ecs")
+    assert (code, "stands in for gaudi-ecs in us-east-1" in said) == (0, True)
+    code, _, said = slipway("grant-quota", "L-6E869C2A", "192")
+    assert (code, "'Running On-Demand DL instances' is 192 vCPUs" in said) == (0, True)
+    code, _, said = slipway("grant-quota", "L-00000000", "192")
+    assert (code, "L-1216C47A" in said) == (1, True)

@@ -231,8 +231,10 @@ def _launch_missing() -> None:
     for group in instances.groups() if host_store.hosts or instances.wanted() else ():
         lacks = len(group.active_instances()) < (group.desired_capacity or 0)
         if lacks and not is_suspended(group, "Launch"):
+            had = len(group.active_instances())
             group.set_desired_capacity(group.desired_capacity)
-            _asked.set()
+            if len(group.active_instances()) > had:  # less than it lacks where a quota ends it
+                _asked.set()
 
 
 def _has_ended(host: Host) -> None:

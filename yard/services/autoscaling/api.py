@@ -16,6 +16,8 @@ from slipway.yard.machines.hosts import reconciler
 from slipway.yard.machines.hosts.instances import is_suspended
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.services.autoscaling import activities
+from slipway.yard.services.service_quotas import quotas
 
 Parameters = Mapping[str, Any]
 
@@ -138,18 +140,28 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
 
     version = group.ec2_launch_template.get_version(group.launch_template_version)
     profile = version.data.get("IamInstanceProfile") or {}
+    market = (version.data.get("InstanceMarketOptions") or {}).get("MarketType")
+    image = image_id(version.image_id, group.region)
+    bought = market or quotas.ON_DEMAND
+    fitting = quotas.fitting(version.instance_type, count, group.region, bought)
+    activities.record(
+        group, launched=fitting, refused=count - fitting, instance_type=version.instance_type, market=bought
+    )
+    if not fitting:
+        return
     reservation = group.ec2_backend.run_instances(
-        image_id(version.image_id, group.region),
-        count,
+        image,
+        fitting,
         version.user_data,
         [],
         tags={"instance": {**version.instance_tags, **tags, GROUP_TAG: group.name}},
+        instance_market_options=market or {},
         **_instance(group, version),
     )
     for instance in reservation.instances:
         instance.placement.group_name = group.placement_group or _placement(version).get("GroupName", "")
         instance.autoscaling_group = group
-        instance.lifecycle = (version.data.get("InstanceMarketOptions") or {}).get("MarketType")
+        instance.lifecycle = market
         _give_address(instance)
         if profile:
             _give_profile(group.ec2_backend, instance, profile)
@@ -198,5 +210,10 @@ def _give_profile(ec2: Any, instance: Any, profile: Mapping[str, str]) -> None:
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "DescribeScalingActivities": activities.describe,
     "CreateAutoScalingGroup": _create,
 }
+
+
+def reset() -> None:
+    activities.reset()

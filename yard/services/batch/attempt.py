@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from slipway.yard.machines import api_proxy, log_stream, memory, storage
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.batch import capacity, job_store, plan
+from slipway.yard.services.batch import capacity, instances, job_store, plan
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.batch.records import BatchJob, JobAttempt, NodeRun
 from slipway.yard.services.batch.retries import HOST_GONE, ContainerExit, is_retried
@@ -28,7 +28,7 @@ TIMED_OUT = "Job attempt duration exceeded timeout"
 
 def start(job: BatchJob, environment: Any) -> None:
     """The lock is held. The job is STARTING when this returns."""
-    nodes = [NodeRun(index=index) for index in range(job.nodes)]
+    nodes = [NodeRun(index=index, instance=instances.instance_of(job, index)) for index in range(job.nodes)]
     attempt = JobAttempt(number=len(job.attempts) + 1, nodes=nodes, environment=environment.arn)
     job.attempts.append(attempt)
     job_store.set_status(job, "STARTING")
@@ -95,6 +95,7 @@ class Running:
     def kill(self, node: int) -> None:
         with job_store.changed:
             self.attempt.nodes[node].host_is_gone = True
+            instances.lose(self.job, node)
         if self.processes:
             self.processes.kill(node)
 
@@ -167,6 +168,7 @@ def _finish(job: BatchJob, attempt: JobAttempt, ending: ContainerExit) -> None:
     main = attempt.nodes[job.main_node]
     main.exit_code, main.reason = ending.exit_code, ending.reason
     job.running = None
+    instances.terminate(job)
     if job.stop_reason:  # a job that was terminated or timed out is not tried again
         attempt.status_reason = job.stop_reason
         job_store.set_status(job, "FAILED", job.stop_reason)

@@ -10,7 +10,7 @@ LEFT_OUT = (
     "the container image: `python` is this machine's interpreter, and the code is this checkout",
     "devices, EFA, GPUs and drivers: linuxParameters.devices are neither there nor counted",
     "limits: vCPUs and memory are counted before a job starts, but neither they nor ulimits are enforced",
-    "instances: none are started, so nodes are up within a second and always in the right zone",
+    "instances: they are records, one for each node, up at once and gone when its job ends; jobs share none",
     "roles, secrets and users: every node has a key of its own, and no policy is checked",
     "file systems: each is a shared folder on this machine; the rest of / is this machine's, writable",
     "security groups: the nodes of an attempt can reach only each other and the yard",

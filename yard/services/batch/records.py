@@ -30,15 +30,12 @@ class NodeRun:
     group: str = ""
     stream: str = ""
     task_id: str = field(default_factory=lambda: secrets.token_hex(16))
+    instance: str = ""  # EC2's id
     exit_code: int | None = None
     reason: str | None = None
     started_at: int | None = None
     stopped_at: int | None = None
     host_is_gone: bool = False
-
-    @property
-    def instance(self) -> str:
-        return f"i-{self.task_id[:17]}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,6 +67,8 @@ class BatchJob:
     stopped_at: int | None = None
     attempts: list[JobAttempt] = field(default_factory=list)
     running: Stoppable | None = None
+    instances: list[str] = field(default_factory=list)  # of its nodes, while it has them
+    has_silent_agents: bool = False  # they run, and no agent has registered with ECS
     stop_reason: str | None = None  # why it was told to end before it had
     is_cancelled: bool = False
     is_terminated: bool = False

@@ -9,10 +9,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from slipway.yard.machines import memory
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.batch import attempt, capacity, job_store
+from slipway.yard.services.batch import attempt, capacity, instances, job_store
 from slipway.yard.services.batch.records import WAITING, BatchJob
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ def stop(job: BatchJob, reason: str) -> None:
     if job.running:
         job.running.stop()
     elif job.status in WAITING and not job.children:
+        instances.terminate(job)
         job_store.set_status(job, "FAILED", job.stop_reason)
 
 
@@ -117,10 +119,10 @@ def _place(job: BatchJob) -> bool:
     """Return True if the job was started or cancelled; otherwise it waits, with the reason."""
     verdict = capacity.place(job)
     if verdict.environment is not None:
-        if memory.promises.admit(job.id, capacity.memory_need(job)):
-            attempt.start(job, verdict.environment)
+        reason = _start(job, verdict.environment)
+        if reason is None:
             return True
-        verdict = capacity.Placement(reason=memory.WAITS)
+        verdict = capacity.Placement(reason=reason)
     if verdict.reason != job.status_reason:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None
@@ -128,6 +130,18 @@ def _place(job: BatchJob) -> bool:
     if verdict.reason and _is_over_time(job, verdict.reason):
         stop(job, CANCELED.format(verdict.reason.partition(" ")[0]))
     return job.is_final
+
+
+def _start(job: BatchJob, environment: Any) -> str | None:
+    """Start the job; return the reason where it has to wait for memory here, or for its instances."""
+    if not memory.promises.admit(job.id, capacity.memory_need(job)):
+        return memory.WAITS
+    reason = instances.launch(job, environment)
+    if reason:
+        memory.promises.release(job.id)
+        return reason
+    attempt.start(job, environment)
+    return None
 
 
 def _is_over_time(job: BatchJob, reason: str) -> bool:

@@ -1,39 +1,19 @@
-"""Service Quotas of EC2, of which moto has none: as of an account whose quotas were raised for our clusters.
-
-Another quota is one line of QUOTAS. All count vCPUs; codes and names are of Service Quotas' console.
-"""
+"""Service Quotas of EC2, of which moto has none: the API of what quotas.py holds."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.recorded import page
 from slipway.yard.services.registry import not_emulated
+from slipway.yard.services.service_quotas import quotas
+from slipway.yard.services.service_quotas.quotas import QUOTAS, QuotaRequest
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceQuota:
-    name: str
-    vcpus: int
-    default_vcpus: int
-
-
-# A fresh account has 0 of the accelerated ones; the yard is an account that asked and got.
-QUOTAS: Mapping[str, ServiceQuota] = {
-    "L-1216C47A": ServiceQuota(
-        name="Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", vcpus=4096, default_vcpus=5
-    ),
-    "L-2C3B7624": ServiceQuota(name="Running On-Demand Trn instances", vcpus=4096, default_vcpus=0),
-    "L-34B43A08": ServiceQuota(
-        name="All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", vcpus=4096, default_vcpus=5
-    ),
-    "L-417A185B": ServiceQuota(name="Running On-Demand P instances", vcpus=4096, default_vcpus=0),
-    "L-6E869C2A": ServiceQuota(name="Running On-Demand DL instances", vcpus=4096, default_vcpus=0),
-}
 SERVICE = "ec2"
 
 Parameters = Mapping[str, Any]
@@ -43,21 +23,55 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation not in _OPERATIONS:
         raise not_emulated("service-quotas", operation)
     if parameters.get("ServiceCode", SERVICE) != SERVICE:
-        raise _missing(f"quotas of '{parameters['ServiceCode']}' in the yard; it has those of {SERVICE}")
+        raise _missing(f"quota of '{parameters['ServiceCode']}' in the yard; it has those of {SERVICE}")
     return _OPERATIONS[operation](parameters, region)
 
 
 def _get(parameters: Parameters, region: str, *, as_default: bool = False) -> dict[str, Any]:
-    code = parameters["QuotaCode"]
-    if code not in QUOTAS:
-        raise _missing(f"quota '{code}' in the yard; it has {', '.join(QUOTAS)}")
-    return {"Quota": _described(code, region, as_default)}
+    return {"Quota": _described(_known(parameters), region, as_default)}
 
 
 def _list(parameters: Parameters, region: str, *, as_default: bool = False) -> dict[str, Any]:
     found = [_described(code, region, as_default) for code in QUOTAS]
     shown, more = page(found, {name[0].lower() + name[1:]: value for name, value in parameters.items()})
     return {"Quotas": shown, **{name[0].upper() + name[1:]: value for name, value in more.items()}}
+
+
+def _request(parameters: Parameters, region: str) -> dict[str, Any]:
+    made = quotas.request(_known(parameters), parameters["DesiredValue"], region)
+    wake = threading.Timer(quotas.approval_s(), reconciler.wake)  # for what a group could not start
+    wake.daemon = True
+    wake.start()
+    return {"RequestedQuota": _requested(made)}
+
+
+def _history(parameters: Parameters, region: str) -> dict[str, Any]:
+    wanted = parameters.get("Status")
+    found = quotas.requests(region, parameters.get("QuotaCode"))
+    return {"RequestedQuotas": [_requested(each) for each in found if wanted in (None, each.status)]}
+
+
+def _requested(asked: QuotaRequest) -> dict[str, Any]:
+    quota = _described(asked.code, asked.region, as_default=False)
+    return {
+        **{
+            name: quota[name] for name in ("ServiceCode", "ServiceName", "QuotaCode", "QuotaName", "QuotaArn")
+        },
+        "Id": asked.id,
+        "DesiredValue": asked.vcpus,
+        "Status": asked.status,
+        "Created": asked.created,
+        "Requester": "{}",
+        "GlobalQuota": False,
+        "Unit": "None",
+    }
+
+
+def _known(parameters: Parameters) -> str:
+    code = str(parameters["QuotaCode"])
+    if code not in QUOTAS:
+        raise _missing(f"quota '{code}' in the yard; it has {', '.join(QUOTAS)}")
+    return code
 
 
 def _described(code: str, region: str, as_default: bool) -> dict[str, Any]:
@@ -68,7 +82,7 @@ def _described(code: str, region: str, as_default: bool) -> dict[str, Any]:
         "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:{SERVICE}/{code}",
         "QuotaCode": code,
         "QuotaName": quota.name,
-        "Value": float(quota.default_vcpus if as_default else quota.vcpus),
+        "Value": float(quota.vcpus if as_default else quotas.limit(code, region)),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,
@@ -83,5 +97,8 @@ _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "GetServiceQuota": _get,
     "ListServiceQuotas": _list,
     "GetAWSDefaultServiceQuota": lambda parameters, region: _get(parameters, region, as_default=True),
+    "RequestServiceQuotaIncrease": _request,
+    "ListRequestedServiceQuotaChangeHistory": _history,
+    "ListRequestedServiceQuotaChangeHistoryByQuota": _history,
     "ListAWSDefaultServiceQuotas": lambda parameters, region: _list(parameters, region, as_default=True),
 }

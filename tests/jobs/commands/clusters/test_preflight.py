@@ -16,6 +16,7 @@ from slipway.jobs.clusters.preflight import facts, settings
 from slipway.jobs.core.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET
+from tests.yard.accounts import stand_in
 from tests.yard.conftest import REGION, RunningYard
 
 MENDED = ("-c", "dl1.alert_email=team@slipway.test", "-c", "dl1.max_nodes=2")
@@ -33,6 +34,7 @@ def test_on_a_bootstrapped_yard_nothing_fails_and_the_exit_code_is_0(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     bootstrap(yard_shell)
+    stand_in(yard_shell)
     code, out, err = slipway("preflight", "dl1", *MENDED, "--json")
     assert "failed" not in outcomes(out).values(), out
     assert code == 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from slipway.yard.endpoint import SECRET_VARIABLE
+from tests.yard.accounts import raise_quotas
 from tests.yard.cloudformation.resources.world import World
 from tests.yard.conftest import RunningYard
 
@@ -17,6 +18,7 @@ def endpoint(yard_process: RunningYard) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLIPWAY_YARD_ENDPOINT", yard_process.endpoint)
         patch.setenv(SECRET_VARIABLE, yard_process.secret)
+        raise_quotas(yard_process)
         yield yard_process.endpoint
 
 

@@ -20,6 +20,7 @@ from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import enter
 from slipway.yard.machines.hosts.reconciler import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import best_tier
+from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 
 PATIENCE_S = 30.0
@@ -237,7 +238,10 @@ def new_site(folder: Path, settings: Mapping[str, str]) -> Iterator[Site]:
         for name, value in settings.items():
             patch.setenv(name, value)
         started = process.up(folder=folder / "home")
-    yield Site(yard=RunningYard(endpoint=started.state.endpoint, home=folder / "home"), key=key)
+    yard = RunningYard(endpoint=started.state.endpoint, home=folder / "home")
+    raise_quotas(yard)
+    stand_in(yard)
+    yield Site(yard=yard, key=key)
     process.down(folder=folder / "home")
 
 

@@ -14,6 +14,7 @@ from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, best_tier
 from slipway.yard.machines.settings import CLOCK_VARIABLE, STOP_VARIABLE
+from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import RunningYard
 
 # What nodes of several tests run.
@@ -141,6 +142,7 @@ def cluster(batch_yard: RunningYard) -> Cluster:
 
 
 def new_cluster(yard: RunningYard) -> Cluster:
+    raise_quotas(yard)
     batch = yard.client("batch")
     yard.client("logs").create_log_group(logGroupName=LOG_GROUP)
     resources = compute_resources(yard)

@@ -1,4 +1,4 @@
-"""What the yard adds to EC2: placement groups, reservations, the catalogue, stand-ins, quotas, prices."""
+"""What the yard adds to EC2: placement groups, reservations, the catalogue, stand-ins, prices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.catalogue.instances import instance_type, instance_types
+from tests.yard.accounts import ENOUGH_VCPUS, IMAGES, stand_in
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
 
@@ -108,10 +109,16 @@ def test_a_type_is_offered_where_the_catalogue_says_and_nowhere_else(yard: Runni
     assert offered("eu-north-1") == []
 
 
+def test_no_ami_is_there_before_somebody_made_it(fresh_yard: RunningYard) -> None:
+    for image in IMAGES:
+        name = f"/slipway/amis/{image}/id"
+        assert refusal(fresh_yard.client("ssm").get_parameter, Name=name)["Code"] == "ParameterNotFound"
+    assert fresh_yard.client("ec2").describe_images(Owners=["self"])["Images"] == []
+
+
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
-def test_the_image_of_gaudi_clusters_is_there_and_says_that_it_stands_in(
-    yard: RunningYard, region: str
-) -> None:
+def test_an_ami_that_was_asked_for_says_that_it_stands_in(yard: RunningYard, region: str) -> None:
+    stand_in(yard, "gaudi-ecs", region=region)
     ssm = yard.client("ssm", region)
     identifier = ssm.get_parameter(Name="/slipway/amis/gaudi-ecs/id")["Parameter"]["Value"]
     (image,) = yard.client("ec2", region).describe_images(ImageIds=[identifier])["Images"]
@@ -126,10 +133,10 @@ def test_the_image_of_gaudi_clusters_is_there_and_says_that_it_stands_in(
 
 
 @pytest.mark.parametrize("code", QUOTA_OF_CLUSTERS)
-def test_quotas_suffice_for_eight_nodes_of_our_largest_clusters(yard: RunningYard, code: str) -> None:
+def test_quotas_that_were_granted_are_listed_beside_a_fresh_accounts(yard: RunningYard, code: str) -> None:
     quotas = yard.client("service-quotas")
     quota = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
-    assert quota["Value"] >= 8 * instance_type(QUOTA_OF_CLUSTERS[code]).vcpus
+    assert quota["Value"] == ENOUGH_VCPUS >= 8 * instance_type(QUOTA_OF_CLUSTERS[code]).vcpus
     fresh = quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
     assert fresh["Value"] == 0
     listed = quotas.list_service_quotas(ServiceCode="ec2", MaxResults=100)["Quotas"]

@@ -14,6 +14,7 @@ from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, Tier, best_tier
 from slipway.yard.services.imagebuilder.machine.base import BASE_VARIABLE
+from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import REGION, RunningYard
 from tests.yard.services.imagebuilder.tiny import write_root
 
@@ -153,5 +154,6 @@ def bakery_yard(bakery_tier: Tier, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def bakery(bakery_yard: RunningYard) -> Bakery:
     control(bakery_yard, "POST", "/reset")
+    raise_quotas(bakery_yard)
     bakery_yard.client("iam").create_instance_profile(InstanceProfileName=PROFILE)
     return Bakery(yard=bakery_yard)

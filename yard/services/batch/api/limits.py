@@ -39,6 +39,8 @@ _QUEUE = (
     Limit(path="jobStateTimeLimitActions[].maxTimeSeconds", low=600, high=86_400),
     Limit(path="jobStateTimeLimitActions[].action", one_of=("CANCEL",)),
     Limit(path="jobStateTimeLimitActions[].state", one_of=("RUNNABLE",)),
+    # "Jobs stuck in RUNNABLE with undetermined root cause": no action can be configured for it.
+    Limit(path="jobStateTimeLimitActions[].reason", pattern=r"(?!UNDETERMINED).+"),
 )
 LIMITS: Mapping[str, tuple[Limit, ...]] = {
     "CreateComputeEnvironment": (

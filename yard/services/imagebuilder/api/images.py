@@ -20,6 +20,7 @@ from slipway.yard.services.recorded import StoredRecord, page
 
 Parameters = Mapping[str, Any]
 STOP_SECONDS = 10
+DEFAULT_TYPE = "m5.large"  # where an infrastructure configuration names none
 
 bakes: dict[str, Bake] = {}
 _starting = threading.Lock()
@@ -114,6 +115,7 @@ def _plan(record: StoredRecord, recipe: StoredRecord, log_group: str | None) -> 
         version=record.facts["version"],
         parent=recipe.given["parentImage"],
         instance_profile=record.facts["infrastructureConfiguration"]["instanceProfileName"],
+        instance_type=(record.facts["infrastructureConfiguration"].get("instanceTypes") or [DEFAULT_TYPE])[0],
         working_directory=recipe.given.get("workingDirectory", "/tmp"),  # noqa: S108 - of the machine
         ingredients=tuple(_ingredient(each) for each in recipe.given.get("components", ())),
         distributions=tuple(distribution.get("distributions", ())),

@@ -30,6 +30,7 @@ class BakePlan:
     version: str  # 1.0.0/1
     parent: str
     instance_profile: str
+    instance_type: str  # of the machine that it is built and tested on
     working_directory: str  # of every step
     ingredients: tuple[Ingredient, ...]
     distributions: tuple[Mapping[str, Any], ...]

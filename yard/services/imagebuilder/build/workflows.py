@@ -20,6 +20,7 @@ from slipway.yard.services.imagebuilder.components.errors import BadDocument
 from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
+from slipway.yard.services.service_quotas import quotas
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +47,7 @@ def _launch(context: BakeContext, _step: StepRun) -> None:
     if refused := unknown(plan.distributions):
         raise BadDocument(f"the distribution has {refused[0]}, which the yard does not do")
     own_client("iam", plan.region).get_instance_profile(InstanceProfileName=plan.instance_profile)
+    quotas.refuse_above(plan.instance_type, 1, plan.region)
     context.components += [found for each in plan.ingredients if (found := _component(each, context))]
     context.machine.boot(context.log.say)
     if plan.cancelled.is_set():

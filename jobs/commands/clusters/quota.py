@@ -1,0 +1,53 @@
+"""`slipway quota`: shows the vCPU quotas that a cluster needs, and requests what the account lacks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from slipway.jobs.commands.output import Column, json_option, print_table
+
+COLUMNS = (
+    Column(name="purpose"),
+    Column(name="name", title="quota"),
+    Column(name="region"),
+    Column(name="needed_vcpus", title="needed [vCPUs]", align="right"),
+    Column(name="allowed_vcpus", title="allowed [vCPUs]", align="right"),
+    Column(name="requested_vcpus", title="requested [vCPUs]", align="right", absent="-"),
+)
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--request", "asks", is_flag=True, help="Request what the account lacks, once.")
+@click.option("--wait", is_flag=True, help="Wait until the quotas suffice; on AWS that can take days.")
+@click.option(
+    "-c",
+    "--context",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting to override, as for `cdk deploy -c`. Repeatable.",
+)
+@json_option
+def command(cluster: str, asks: bool, wait: bool, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Show the vCPU quotas that CLUSTER needs: for all of its nodes, and for baking its AMI.
+
+    A fresh account may run 5 vCPUs of standard instances and no accelerated ones. AWS answers a request in
+    minutes to days, and may ask what for.
+
+    \b
+    slipway quota dl1
+    slipway quota dl1 -c dl1.max_nodes=2 --request
+    """
+    from slipway.jobs.clusters.declared import declared_cluster
+    from slipway.jobs.clusters.quotas import find_quotas, request_increase, wait_for_quotas
+
+    declared = declared_cluster(cluster, overrides)
+    found = find_quotas(declared)
+    if asks:
+        found = [request_increase(quota) for quota in found]
+    if wait:
+        found = list(wait_for_quotas(declared))
+    print_table(f"quotas of {cluster}", COLUMNS, [asdict(each) for each in found], as_json=as_json)

@@ -1,0 +1,20 @@
+"""An account that asked and got: what most tests begin with, and a fresh one has not."""
+
+from __future__ import annotations
+
+from slipway.yard.endpoint import Yard, control
+from slipway.yard.services.service_quotas.quotas import QUOTAS
+
+ENOUGH_VCPUS = 4096
+IMAGES = ("cpu-mpi", "gaudi-ecs")
+
+
+def raise_quotas(yard: Yard) -> None:
+    for code in QUOTAS:
+        control(yard, "POST", "/grant-quota", {"code": code, "vcpus": ENOUGH_VCPUS})
+
+
+def stand_in(yard: Yard, *images: str, region: str = "us-east-1") -> None:
+    """Register AMIs that nothing was baked into."""
+    for image in images or IMAGES:
+        control(yard, "POST", "/stand-in", {"image": image, "region": region})

@@ -1,0 +1,110 @@
+"""The EC2 instances of a job's nodes: Batch launches them before a job can start, and they are billed.
+
+An instance counts as a node once its agent has registered with ECS. One that never does stays, and so does
+its job: Batch takes such instances away only when nothing waits for them. `slipway yard faults add ecs
+RegisterContainerInstance server-error` makes it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.gateway import faults
+from slipway.yard.services.batch.records import BatchJob
+
+REGISTERS = ("ecs", "RegisterContainerInstance")
+# User guide, "Jobs stuck in RUNNABLE with undetermined root cause": no action can be configured for it.
+UNDETERMINED = "UNDETERMINED - Batch job is blocked, root cause is undetermined."
+DEFAULT_TYPE = "m5.large"  # of "optimal", among the types that Batch chooses from
+
+
+def launch(job: BatchJob, environment: Any) -> str | None:
+    """Launch an instance for each node; the reason in Batch's words where the job has to go on waiting."""
+    from moto.ec2.exceptions import EC2ClientError
+
+    resources: Mapping[str, Any] = environment.compute_resources or {}
+    if str(resources.get("type", "FARGATE")).startswith("FARGATE"):
+        return None  # a container without an instance of ours
+    if not job.instances:
+        try:
+            job.instances = _run(job.nodes, environment, job.region)
+        except EC2ClientError:  # above the quota: Batch does not say so
+            return UNDETERMINED
+        job.has_silent_agents = faults.next_for(*REGISTERS) is not None
+    return UNDETERMINED if job.has_silent_agents else None
+
+
+def terminate(job: BatchJob) -> None:
+    """Give the instances back, as Batch does when nothing waits for them any more."""
+    gone, job.instances, job.has_silent_agents = job.instances, [], False
+    if gone:
+        _terminate(gone, job.region)
+
+
+def instance_of(job: BatchJob, node: int) -> str:
+    return job.instances[node] if job.instances else ""
+
+
+def lose(job: BatchJob, node: int) -> None:
+    """Record that the instance of one node is gone."""
+    if node < len(job.instances):
+        _terminate([job.instances[node]], job.region)
+
+
+def _terminate(identifiers: list[str], region: str) -> None:
+    """Terminate those that are left: moto fails where AWS says nothing of a second time."""
+    backend = _ec2(region)
+    left = [each.id for each in backend.all_instances() if each.id in identifiers and each.state == "running"]
+    if left:
+        backend.terminate_instances(left)
+
+
+def _run(count: int, environment: Any, region: str) -> list[str]:
+    resources: Mapping[str, Any] = environment.compute_resources or {}
+    backend = _ec2(region)
+    data = _template(backend, resources.get("launchTemplate"))
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    named = resources.get("instanceTypes") or ["optimal"]
+    subnets = resources.get("subnets") or [None]
+    reservation = backend.run_instances(
+        _image(resources, data),
+        count,
+        None,
+        [],
+        instance_type=DEFAULT_TYPE if named[0] == "optimal" else named[0],
+        is_instance_type_default=False,
+        region_name=region,
+        subnet_id=subnets[0],
+        nics=[{"DeviceIndex": 0, "DeleteOnTermination": True}] if subnets[0] else [],
+        security_group_ids=resources.get("securityGroupIds") or interfaces[0].get("Groups") or [],
+        tags={"instance": {**_tags(data), **resources.get("tags", {})}},
+        instance_market_options="spot" if resources.get("type") == "SPOT" else {},
+    )
+    return [instance.id for instance in reservation.instances]
+
+
+def _template(backend: Any, named: Mapping[str, str] | None) -> Mapping[str, Any]:
+    if not named:
+        return {}
+    by_id = {"LaunchTemplateId": named.get("launchTemplateId"), "Version": named.get("version")}
+    by_name = {"LaunchTemplateName": named.get("launchTemplateName"), "Version": named.get("version")}
+    asked = {key: value for key, value in (by_id if by_id["LaunchTemplateId"] else by_name).items() if value}
+    return dict(backend._get_template_from_args(asked).data)
+
+
+def _image(resources: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    configured = [each.get("imageIdOverride") for each in resources.get("ec2Configuration") or ()]
+    return str(next(filter(None, [*configured, resources.get("imageId"), data.get("ImageId")]), "ami-ecs"))
+
+
+def _tags(data: Mapping[str, Any]) -> dict[str, str]:
+    given = [each for each in data.get("TagSpecifications") or () if each["ResourceType"] == "instance"]
+    return {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}
+
+
+def _ec2(region: str) -> Any:
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[ACCOUNT][region]

@@ -1,0 +1,39 @@
+"""Holds every launch of an instance against the account's quotas: moto starts as many as it is told."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.services.service_quotas import quotas
+
+
+@lru_cache(maxsize=1)
+def guard() -> None:
+    """Hold every launch against the account's quotas; for good, since moto's classes outlive a reset."""
+    from moto.ec2.exceptions import EC2ClientError
+    from moto.ec2.models.instances import InstanceBackend
+
+    launch = InstanceBackend.run_instances
+
+    def run_instances(backend: Any, image_id: str, count: int, *rest: Any, **more: Any) -> Any:
+        try:
+            quotas.refuse_above(_type(backend, more), count, backend.region_name, _market(more))
+        except ApiError as refused:
+            raise EC2ClientError(refused.code, refused.message) from refused
+        return launch(backend, image_id, count, *rest, **more)
+
+    InstanceBackend.run_instances = run_instances
+
+
+def _type(backend: Any, asked: dict[str, Any]) -> str:
+    """Return the type that is asked for, which may stand in the launch template alone."""
+    if asked.get("is_instance_type_default") and asked.get("launch_template"):
+        template = backend._get_template_from_args(asked["launch_template"])
+        return str(template.data.get("InstanceType") or asked["instance_type"])
+    return str(asked["instance_type"])
+
+
+def _market(asked: dict[str, Any]) -> str:
+    return str(asked.get("instance_market_options") or quotas.ON_DEMAND)

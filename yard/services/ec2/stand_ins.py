@@ -1,0 +1,54 @@
+"""AMIs that nothing was baked into, registered where somebody asks: hosts boot from this machine's files.
+
+A cluster can then be deployed without minutes of baking; nothing of its AMI is tried. Another is one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from slipway.jobs.core.images.amis import ami_parameter
+from slipway.jobs.core.images.container_locks import manifest_parameter
+from slipway.yard.endpoint import ACCOUNT
+
+# What the manifest says of versions that a container's lock is held against.
+IMAGES: Mapping[str, Mapping[str, object]] = {
+    "cpu-mpi": {},
+    "gaudi-ecs": {"synapseai": "1.18.0", "driver": "1.18.0-524"},
+}
+
+
+def register(image: str, region: str) -> str:
+    """Register the AMI, and write the parameters that a bake writes; return its id."""
+    from moto.ec2.models import ec2_backends
+
+    if image not in IMAGES:
+        raise ValueError(f"there is no AMI '{image}' to stand in for; there are {', '.join(IMAGES)}")
+    made = ec2_backends[ACCOUNT][region].register_image(
+        name=f"slipway-{image}-stand-in", description="a stand-in of the yard: nothing was baked"
+    )
+    made.root_device_name = "/dev/xvda"
+    manifest = json.dumps({"image": image, **IMAGES[image], "stand_in": True})
+    name = ami_parameter(image)
+    for parameter, value in ((name, made.id), (manifest_parameter(name), manifest)):
+        _write(parameter, value, region)
+    return str(made.id)
+
+
+def _write(parameter: str, value: str, region: str) -> None:
+    from moto.ssm.models import ssm_backends
+
+    ssm_backends[ACCOUNT][region].put_parameter(
+        name=parameter,
+        description="a stand-in of the yard",
+        value=value,
+        parameter_type="String",
+        allowed_pattern="",
+        keyid="",
+        overwrite=True,
+        tags=[],
+        data_type="text",
+        tier="Standard",
+        policies=None,
+    )

@@ -1,0 +1,194 @@
+"""EC2's vCPU quotas of this account: what each allows, what runs, and what was asked for.
+
+They start at a fresh account's values, in every Region for itself. Another quota is one line of QUOTAS; all
+count vCPUs. Codes and names are of Service Quotas' console, values of EC2's user guide, "Amazon EC2 instance
+quotas".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+
+APPROVAL_VARIABLE = "SLIPWAY_YARD_QUOTA_SECONDS"
+APPROVAL_S = 1.0  # until a request is approved; AWS takes minutes to days, and may refuse
+SPOT, ON_DEMAND = "spot", "on-demand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceQuota:
+    name: str
+    families: tuple[str, ...]  # the letters that the names of its instance types begin with
+    vcpus: int  # in a fresh account
+    market: str = ON_DEMAND
+
+
+_STANDARD = ("a", "c", "d", "h", "i", "m", "r", "t", "z")
+QUOTAS: Mapping[str, ServiceQuota] = {
+    "L-1216C47A": ServiceQuota(
+        name="Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", families=_STANDARD, vcpus=5
+    ),
+    "L-2C3B7624": ServiceQuota(name="Running On-Demand Trn instances", families=("trn",), vcpus=0),
+    "L-34B43A08": ServiceQuota(
+        name="All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
+        families=_STANDARD,
+        vcpus=5,
+        market=SPOT,
+    ),
+    "L-417A185B": ServiceQuota(name="Running On-Demand P instances", families=("p",), vcpus=0),
+    "L-6E869C2A": ServiceQuota(name="Running On-Demand DL instances", families=("dl",), vcpus=0),
+    "L-7212CCBC": ServiceQuota(
+        name="All P4, P3 and P2 Spot Instance Requests", families=("p",), vcpus=0, market=SPOT
+    ),
+    "L-DB2E81BA": ServiceQuota(name="Running On-Demand G and VT instances", families=("g", "vt"), vcpus=0),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class QuotaRequest:
+    """Holds one RequestServiceQuotaIncrease, and when it is approved."""
+
+    code: str
+    region: str
+    vcpus: float
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+    approved_at: float = field(default_factory=lambda: time.monotonic() + approval_s())
+
+    @property
+    def status(self) -> str:
+        return "APPROVED" if time.monotonic() >= self.approved_at else "PENDING"
+
+
+_lock = threading.Lock()
+_granted: dict[tuple[str, str], float] = {}  # (code, region) -> vCPUs
+_everywhere: dict[str, float] = {}  # code -> vCPUs, of every region
+_requests: list[QuotaRequest] = []
+
+
+def reset() -> None:
+    """Make the account a fresh one again."""
+    with _lock:
+        _granted.clear()
+        _everywhere.clear()
+        _requests.clear()
+
+
+def grant(code: str, vcpus: float, region: str | None = None) -> None:
+    """Set a quota at once, in one Region or in all of them."""
+    if code not in QUOTAS:
+        raise ApiError(
+            "NoSuchResourceException", f"the yard has no quota '{code}'; it has {', '.join(QUOTAS)}"
+        )
+    with _lock:
+        if region is None:
+            _everywhere[code] = vcpus
+        else:
+            _granted[code, region] = vcpus
+
+
+def request(code: str, vcpus: float, region: str) -> QuotaRequest:
+    """Ask for more; refused where it is not more, or where an earlier request is still open."""
+    if vcpus <= limit(code, region):
+        raise ApiError(
+            "IllegalArgumentException",
+            f"You must provide a quota value greater than the current value of {limit(code, region):.0f}.",
+        )
+    if any(each.status == "PENDING" for each in requests(region, code)):
+        raise ApiError(
+            "ResourceAlreadyExistsException",
+            "Only one open service quota increase request is allowed per quota.",
+        )
+    made = QuotaRequest(code=code, region=region, vcpus=vcpus)
+    with _lock:
+        _requests.append(made)
+    return made
+
+
+def requests(region: str, code: str | None = None) -> list[QuotaRequest]:
+    with _lock:
+        return [each for each in _requests if each.region == region and code in (None, each.code)]
+
+
+def limit(code: str, region: str) -> float:
+    """Return what the quota allows now: the fresh account's, or the most that was granted."""
+    approved = [each.vcpus for each in requests(region, code) if each.status == "APPROVED"]
+    with _lock:
+        granted = _granted.get((code, region), _everywhere.get(code, QUOTAS[code].vcpus))
+    return max(granted, *approved) if approved else granted
+
+
+def refuse_above(instance_type: str, count: int, region: str, market: str = ON_DEMAND) -> None:
+    """Raise EC2's VcpuLimitExceeded if so many more instances would be above the quota of their family."""
+    if fitting(instance_type, count, region, market) < count:
+        raise ApiError(*_REFUSALS[market](limit(str(code_of(instance_type, market)), region)))
+
+
+def refusal(instance_type: str, region: str, market: str) -> str:
+    """Return what EC2 says of a launch that is above the quota."""
+    return _REFUSALS[market](limit(str(code_of(instance_type, market)), region))[1]
+
+
+def fitting(instance_type: str, count: int, region: str, market: str = ON_DEMAND) -> int:
+    """Return how many of so many more instances the quota of their family leaves room for."""
+    code, each = code_of(instance_type, market), vcpus_of(instance_type)
+    if code is None or each == 0:
+        return count
+    return max(0, min(count, int(limit(code, region) - in_use(code, region)) // each))
+
+
+_REFUSALS: Mapping[str, Callable[[float], tuple[str, str]]] = {
+    ON_DEMAND: lambda allowed: (
+        "VcpuLimitExceeded",
+        (
+            f"You have requested more vCPU capacity than your current vCPU limit of {allowed:.0f} allows for "
+            "the instance bucket that the specified instance type belongs to. Please visit "
+            "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit."
+        ),
+    ),
+    SPOT: lambda _allowed: ("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
+}
+
+
+def in_use(code: str, region: str) -> int:
+    """Return the vCPUs of the instances that run or start, as EC2 counts them."""
+    return sum(vcpus_of(name) for name, market in _running(region) if code_of(name, market) == code)
+
+
+def code_of(instance_type: str, market: str) -> str | None:
+    """Return the quota that counts this type; None for those that the yard has not."""
+    found = re.match(r"[a-z]+", instance_type)
+    family = found[0] if found else ""
+    for code, quota in QUOTAS.items():
+        if quota.market == market and family in quota.families:
+            return code
+    return None
+
+
+def vcpus_of(instance_type: str) -> int:
+    """Return a type's vCPUs as moto and the catalogue know them; an unknown one counts nothing."""
+    from moto.ec2.models import instance_types
+
+    described = instance_types.INSTANCE_TYPES.get(instance_type, {})
+    return int(described.get("VCpuInfo", {}).get("DefaultVCpus", 0))
+
+
+def _running(region: str) -> Iterator[tuple[str, str]]:
+    from moto.ec2.models import ec2_backends
+
+    for instance in ec2_backends[ACCOUNT][region].all_instances():
+        if instance.state in ("pending", "running"):
+            yield instance.instance_type, instance.lifecycle or ON_DEMAND
+
+
+def approval_s() -> float:
+    return float(os.environ.get(APPROVAL_VARIABLE) or APPROVAL_S)
