@@ -22,7 +22,8 @@ NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "
     "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
     "slipway.jobs.commands.estimates.estimate_idle",  # another
     "slipway.jobs.commands.estimates.formats",
-    "slipway.yard.commands.hosts",  # a part of `slipway yard`
+    "slipway.yard.commands.account",  # parts of `slipway yard`
+    "slipway.yard.commands.hosts",
 }
 
 
