@@ -5,7 +5,7 @@ Only recipe.py of a recipe is read here, which needs the standard library alone:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -32,6 +32,7 @@ class Recipe:
     name: str
     module: str  # what every process runs; it takes --set key=value
     accelerators: tuple[str, ...]
+    uses_accelerators: bool  # False: the processors do all of the work, on any machine
     config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
 
 
@@ -42,7 +43,29 @@ def find_recipe(name: str) -> Recipe:
             hint=did_you_mean(name, RECIPES, otherwise=f"there are {', '.join(RECIPES)}"),
         )
     module = import_module(RECIPES[name])
-    return Recipe(name=name, module=module.MODULE, accelerators=tuple(module.ACCELERATORS), config=module)
+    return Recipe(
+        name=name,
+        module=module.MODULE,
+        accelerators=tuple(module.ACCELERATORS),
+        uses_accelerators=getattr(module, "USES_ACCELERATORS", True),
+        config=module,
+    )
+
+
+def idle_accelerators(recipe: Recipe, instance_type: InstanceType, nodes: int) -> Iterator[str]:
+    """Warn where accelerators are paid for that the recipe has no use for."""
+    accelerator, price = instance_type.accelerator, instance_type.price
+    if recipe.uses_accelerators or accelerator is None:
+        return
+    cost = (
+        f"cost {price.usd_per_hour * nodes:.2f} USD an hour ({price.region}, {price.date})"
+        if price
+        else "have no known price"
+    )
+    yield (
+        f"{recipe.name} uses processors only: the {accelerator.count * nodes} accelerators of {nodes} "
+        f"{instance_type.name} idle, and the nodes {cost}; use --nodes 1, or a cluster without accelerators"
+    )
 
 
 def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:

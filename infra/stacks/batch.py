@@ -8,7 +8,7 @@ from datetime import timedelta
 from constructs import Construct
 
 from slipway.infra.declare.checkout import CONTAINERS
-from slipway.infra.declare.types import BatchCluster
+from slipway.infra.declare.types import BatchCluster, Egress
 from slipway.infra.patterns.access.node_access import NodeAccess, NodeAccessProps
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.batch.compute_environment import JobQueue, JobQueueProps, NodePool, NodePoolProps
@@ -117,4 +117,5 @@ def _target(stack: BatchStack, props: BatchStackProps, *, queue: JobQueue, job: 
         efa_interfaces=efa_interface_count(cluster),
         file_system_id=storage.files.file_system_id,
         file_system_mount=storage.files.mount_point,
+        has_internet=cluster.egress is Egress.NAT,
     )

@@ -9,7 +9,7 @@ from datetime import timedelta
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.declare.types import MpiCluster
+from slipway.infra.declare.types import Egress, MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret, ClusterSecretProps
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
@@ -136,4 +136,5 @@ def _target(stack: MpiStack, props: MpiStackProps) -> MpiTarget:
         efa_interfaces=efa_interface_count(cluster),
         file_system_id=storage.files.file_system_id,
         file_system_mount=storage.files.mount_point,
+        has_internet=cluster.egress is Egress.NAT,
     )

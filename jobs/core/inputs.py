@@ -8,12 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from slipway.jobs.core.job import Job
+from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.targets import Target
 from slipway.jobs.core.text import printable
 
 JOB_PREFIXES = ("datasets/", "jobs/")
 _S3 = "s3://"
+_WEB = ("http://", "https://")
+
+
+def refuse_unreachable_inputs(job: Job, target: Target) -> None:
+    """Refuse a URL where the nodes reach AWS alone: the job would fail after all of them were paid for."""
+    if target.has_internet:
+        return
+    for name, value in job.settings.items():
+        if value.lower().startswith(_WEB):
+            place = printable(value)
+            raise DoesNotFit(
+                f"{name} is {place}, and the nodes of {target.name} reach no internet; allowed are a path in "
+                f"its files and s3://{target.bucket}/{JOB_PREFIXES[0]}…",
+                hint=f"download it here, then: slipway upload FILE --on {target.name}; or deploy with a way "
+                f"out: cdk deploy {target.name} -c {target.name}.egress=nat",
+            )
 
 
 def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:

@@ -48,6 +48,7 @@ class BatchTarget:
     efa_interfaces: int  # of a node
     file_system_id: str | None  # None: the cluster shares no files
     file_system_mount: str | None  # where containers find it
+    has_internet: bool = False  # its nodes reach more than AWS's endpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ class MpiTarget:
     efa_interfaces: int  # of a node
     file_system_id: str | None  # None: the cluster shares no files
     file_system_mount: str | None
+    has_internet: bool = False
 
 
 Target = BatchTarget | MpiTarget

@@ -15,6 +15,7 @@ from slipway.jobs import aws
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.deployed import find_target_by_name
 from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.core.inputs import refuse_unreachable_inputs
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import Target
@@ -44,6 +45,7 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     refuse_settings(recipe, job.settings)
     target = find_target_by_name(on, region)
     refuse_hardware(recipe, instance_type(target.instance_type))
+    refuse_unreachable_inputs(job, target)
     waits_for = find_dependencies(job.depends_on, target) if job.depends_on else ()
     return platform_of(target).prepare(job, recipe, target, waits_for)
 

@@ -13,7 +13,13 @@ from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
 from slipway.jobs.catalogue.accelerators import FAMILIES, device_of
 from slipway.jobs.catalogue.instances import instance_type, instance_types
 from slipway.jobs.core.job import DoesNotFit, InvalidJob
-from slipway.jobs.recipes import RECIPES, find_recipe, refuse_hardware, refuse_settings
+from slipway.jobs.recipes import (
+    RECIPES,
+    find_recipe,
+    idle_accelerators,
+    refuse_hardware,
+    refuse_settings,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / "containers" / "recipes"
 
@@ -63,3 +69,13 @@ def test_all_settings_that_the_recipe_would_refuse_are_refused_here() -> None:
     with pytest.raises(InvalidJob) as refusal:
         refuse_settings(recipe, {"size": "huge", "phase": "three"})
     assert len(refusal.value.problems) == 2
+
+
+def test_accelerators_that_a_recipe_has_no_use_for_are_told_with_their_price() -> None:
+    recipe = find_recipe("prepare_bert")
+    (line,) = idle_accelerators(recipe, instance_type("dl1.24xlarge"), 16)
+    assert "the 128 accelerators of 16 dl1.24xlarge idle" in line
+    assert "209.74 USD an hour" in line
+    assert "--nodes 1" in line
+    assert list(idle_accelerators(recipe, instance_type("c6i.16xlarge"), 4)) == []
+    assert list(idle_accelerators(find_recipe("bert_pretrain"), instance_type("dl1.24xlarge"), 16)) == []

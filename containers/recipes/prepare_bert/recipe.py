@@ -7,6 +7,15 @@ from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode
 NAME = "prepare_bert"
 MODULE = "slipway.containers.recipes.prepare_bert.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
+USES_ACCELERATORS = False
 PARALLELISMS = ("data",)
 
-__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "PrepareConfig", "decode_arguments"]
+__all__ = [
+    "ACCELERATORS",
+    "MODULE",
+    "NAME",
+    "PARALLELISMS",
+    "USES_ACCELERATORS",
+    "PrepareConfig",
+    "decode_arguments",
+]

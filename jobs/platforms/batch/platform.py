@@ -8,6 +8,7 @@ from typing import Any
 
 from slipway.jobs import aws
 from slipway.jobs.aws import Unanswered
+from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.deployed import find_digest
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.explanation import Explanation
@@ -33,7 +34,7 @@ from slipway.jobs.platforms.batch.runs import (
 from slipway.jobs.platforms.batch.twins import find_jobs, keep_first
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.service_models import refuse_malformed
-from slipway.jobs.recipes import Recipe
+from slipway.jobs.recipes import Recipe, idle_accelerators
 
 __all__ = [
     "find_dependencies_of",
@@ -70,7 +71,11 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str,
         image_digest=known_digest,
         waits_for=waits_for,
         attempts=attempts(job, target),
-        warnings=(*_warnings(target, digest), *unreadable_inputs(job, target)),
+        warnings=(
+            *_warnings(target, digest),
+            *unreadable_inputs(job, target),
+            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
+        ),
     )
 
 

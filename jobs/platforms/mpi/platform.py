@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from slipway.jobs import aws
+from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.explanation import Explanation
 from slipway.jobs.core.inputs import unreadable_inputs
@@ -31,7 +32,7 @@ from slipway.jobs.platforms.mpi.runs import (
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 from slipway.jobs.platforms.service_models import refuse_malformed
-from slipway.jobs.recipes import Recipe
+from slipway.jobs.recipes import Recipe, idle_accelerators
 
 __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 
@@ -71,7 +72,11 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
         attempts=attempts(job, target),
-        warnings=(*missing, *unreadable_inputs(job, target)),
+        warnings=(
+            *missing,
+            *unreadable_inputs(job, target),
+            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
+        ),
     )
 
 

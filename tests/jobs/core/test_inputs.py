@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from slipway.jobs.core.inputs import JOB_PREFIXES, unreadable_inputs
-from slipway.jobs.core.job import Job
+from slipway.jobs.core.inputs import JOB_PREFIXES, refuse_unreachable_inputs, unreadable_inputs
+from slipway.jobs.core.job import DoesNotFit, Job
 from tests.jobs.core.test_targets import TARGET
 
 
@@ -18,7 +20,7 @@ def warned(value: str) -> list[str]:
 def test_what_the_role_may_read_needs_no_word(prefix: str) -> None:
     assert warned(f"s3://{TARGET.bucket}/{prefix}wiki") == []
     assert warned(f"s3://{TARGET.bucket}/{prefix.rstrip('/')}") == []
-    assert warned("wikicorpus") == warned("https://example.com/wiki.txt") == []
+    assert warned("wikicorpus") == []
 
 
 @pytest.mark.parametrize("place", ["s3://elsewhere/datasets/wiki", f"s3://{TARGET.bucket}/wiki"])
@@ -27,3 +29,13 @@ def test_what_it_may_not_read_is_said_with_a_way_out(place: str) -> None:
     assert line.startswith(f"input is {place}, and the role of jobs on {TARGET.name} may read only ")
     assert f"aws s3 sync {place} s3://{TARGET.bucket}/datasets/input" in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("place", ["https://example.com/wiki.txt", "HTTP://example.com/wiki.txt"])
+def test_a_url_is_refused_where_the_nodes_reach_no_internet(place: str) -> None:
+    job = Job(name="p", recipe="prepare_bert", nodes=1, settings={"input": place})
+    with pytest.raises(DoesNotFit, match="reach no internet") as refused:
+        refuse_unreachable_inputs(job, TARGET)
+    assert f"slipway upload FILE --on {TARGET.name}" in refused.value.hint
+    assert f"-c {TARGET.name}.egress=nat" in refused.value.hint
+    refuse_unreachable_inputs(job, replace(TARGET, has_internet=True))
