@@ -24,8 +24,8 @@ from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler
 from slipway.yard.services import registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
-from slipway.yard.services.sns import delivery, mail, subscriptions
 from slipway.yard.services.service_quotas import quotas
+from slipway.yard.services.sns import delivery, mail, subscriptions
 
 LARGEST_BODY = 2**24
 LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S
