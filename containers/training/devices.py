@@ -37,6 +37,7 @@ class DeviceKind:
     is_present: Callable[[], bool]
     has_bf16: Callable[[], bool]
     has_fused_adam: bool
+    lost_peer: tuple[str, ...] = ()  # what its plain RuntimeErrors say when another rank is gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +115,14 @@ def join_group(device: Device, contract: LaunchContract) -> None:
 
 
 def is_lost_peer(error: RuntimeError) -> bool:
-    """Return True if the error means a lost rank; gloo raises a plain RuntimeError that names its own
-    source file."""
-    return isinstance(error, distributed.DistError) or "/gloo/" in str(error)
+    """Return True if the error means a lost rank, which some backends say in a plain RuntimeError."""
+    marks = (mark for kind in KINDS.values() for mark in kind.lost_peer)
+    return isinstance(error, distributed.DistError) or any(mark in str(error) for mark in marks)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return True if the device had too little memory; old torch has the error below torch.cuda alone."""
+    return isinstance(error, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError))
 
 
 def _has_hpu() -> bool:
@@ -139,7 +145,13 @@ def _processor_has_bf16() -> bool:
 
 # In order of preference.
 KINDS: Mapping[str, DeviceKind] = {
-    "hpu": DeviceKind(backend="hccl", is_present=_has_hpu, has_bf16=lambda: True, has_fused_adam=False),
+    "hpu": DeviceKind(
+        backend="hccl",
+        is_present=_has_hpu,
+        has_bf16=lambda: True,
+        has_fused_adam=False,
+        lost_peer=("Collective call returned error",),  # hccl_kernels.cpp of Habana's bridge; not tried
+    ),
     "cuda": DeviceKind(
         backend="nccl",
         is_present=torch.cuda.is_available,
@@ -147,6 +159,10 @@ KINDS: Mapping[str, DeviceKind] = {
         has_fused_adam=True,
     ),
     "cpu": DeviceKind(
-        backend="gloo", is_present=lambda: True, has_bf16=_processor_has_bf16, has_fused_adam=True
+        backend="gloo",
+        is_present=lambda: True,
+        has_bf16=_processor_has_bf16,
+        has_fused_adam=True,
+        lost_peer=("/gloo/",),  # it names its own source file
     ),
 }

@@ -50,12 +50,10 @@ def run_rank(
 def _end(error: RuntimeError) -> int:
     """Return the exit code for the two torch errors that occur without a mistake in the code; raise all
     others."""
-    import torch
-
-    from slipway.containers.training.devices import is_lost_peer
+    from slipway.containers.training.devices import is_lost_peer, is_out_of_memory
 
     what = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if isinstance(error, torch.OutOfMemoryError):
+    if is_out_of_memory(error):
         return _fail(f"{what}; set a smaller micro_batch: the same again ends the same", MISTAKE_EXIT_CODE)
     if is_lost_peer(error):
         return _fail(f"lost another rank: {what}", RESUMABLE_EXIT_CODE)

@@ -22,6 +22,9 @@ class Saved(Protocol):
         """Return what this rank saves."""
 
 
+MOST_FAILED = 3  # saves in a row: by then what trains on is lost when it ends
+
+
 @dataclass(slots=True, kw_only=True)
 class Saving:
     engine: Saved
@@ -32,6 +35,7 @@ class Saving:
     place: torch.device
     say: Callable[[str], None]
     newest: int = 0  # the step that was saved last, or begun with
+    failed: int = 0  # saves in a row
 
     def after(self, step: int, *, must_end: bool, cursor: Json = None) -> None:
         """Save if it is time; raise Interruption if a rank was told to end and steps are left."""
@@ -41,22 +45,30 @@ class Saving:
             self._save(step, cursor)
 
     def _save(self, step: int, cursor: Json) -> None:
-        """Save one checkpoint. A failure costs this checkpoint, not the training: the older ones are
-        intact."""
+        """Save one checkpoint. A failure costs this checkpoint and not the training, unless they go on."""
         if self.checkpoints is None:
             return
         began = time.perf_counter()
         try:
             self.checkpoints.save(step, encode(self.engine.pieces()), cursor=cursor)
         except SaveFailed as error:
-            if step == self.steps:
-                raise
-            self.say(f"warning: {error}")
+            self._failed(step, error)
             return
         seconds = time.perf_counter() - began
         self.ending.longest_save_seconds = max(self.ending.longest_save_seconds, seconds)
-        self.newest = step
+        self.newest, self.failed = step, 0
         self.say(f"saved step {step} in {seconds:.1f} s")
+
+    def _failed(self, step: int, error: SaveFailed) -> None:
+        """Say so; end resumably where no later save would keep what was trained."""
+        self.failed += 1
+        if step < self.steps and self.failed < MOST_FAILED:
+            self.say(f"warning: {error}")
+            return
+        raise Interruption(
+            f"{error}; that was save {self.failed} in a row to fail, and the newest is of step {self.newest}",
+            hint="make room there: the next attempt continues from it",
+        ) from error
 
     def _leave(self, step: int, cursor: Json) -> None:
         without = torch.tensor([float(not self.ending.has_time_to_save())], device=self.place)

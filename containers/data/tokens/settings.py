@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.tokens.vocabulary import Vocabulary
+from slipway.containers.data.tokens.vocabulary import PAD, Vocabulary
 
 # Devlin et al., "BERT" (2019), appendix A.1 and A.2, and its published create_pretraining_data.py.
 SHORT_SHARE = 0.1
@@ -46,6 +46,12 @@ class TokenSettings:
         _check("--phase", self.phase, min(PHASES), max(PHASES))
         _check("--duplicates", self.duplicates, 1, MOST_DUPLICATES)
         _check("--seed", self.seed, 0, 2**63 - 1)
+        # Training takes the word 0 for a place without one, so it would never be learned.
+        if number := self.vocabulary.numbers[PAD]:
+            raise DataError(
+                f"{self.vocabulary.name}:{number + 1} is {PAD}, and pre-training needs it in line 1",
+                hint="give BERT's vocab.txt, or move that line to the top",
+            )
 
     @property
     def row_tokens(self) -> int:

@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.runtime.checkpoint.saved_batch import saved_batch
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
+
+
+def keep_saved_batch(config: BertConfig, contract: LaunchContract) -> BertConfig:
+    """Return the config with the global batch of the checkpoints that it continues, on any number of ranks.
+
+    With as many micro-batches on fewer or more ranks, the batch would be another one, and so the training.
+    """
+    if contract.checkpoints is None or config.global_batch is not None or config.resume == "never":
+        return config
+    batch = saved_batch(Path(contract.checkpoints))
+    each = config.micro_batch * contract.world
+    if batch is None or batch == plan_batch(config, contract.world).global_batch:
+        return config
+    if batch % each:
+        raise Refusal(
+            f"the checkpoints in {contract.checkpoints} have a global batch of {batch}, which is no "
+            f"multiple of {each} (micro_batch {config.micro_batch} × {contract.world} ranks)",
+            hint="resume on a number of nodes that divides it, or set a smaller micro_batch",
+        )
+    return replace(config, global_batch=batch, accumulation_steps=None)
 
 
 def plan_batch(config: BertConfig, world: int) -> BatchPlan:

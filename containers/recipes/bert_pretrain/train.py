@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
+from slipway.containers.recipes.bert_pretrain.batch import keep_saved_batch, plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
 from slipway.containers.recipes.bert_pretrain.recipe import MODULE
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> None:
+    config = keep_saved_batch(config, contract)
     plan = plan_batch(config, contract.world)
     from slipway.containers.recipes.bert_pretrain.session import train
 

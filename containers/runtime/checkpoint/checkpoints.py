@@ -7,6 +7,7 @@ all ranks, and takes the newest on which they agree. The folder must be on stora
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -121,9 +122,9 @@ class Checkpoints:
             raise Refusal(f"step is {step!r}, and must be a whole number from 0 to {LARGEST_STEP}")
         target = step_folder(self.folder, step)
         temporary = target.with_name(f"{target.name}.tmp-{self._training.attempt}-{self._token}")
-        report = self._write(temporary, tensors, state)
-        self._beat.at(f"{WAITING}step {step}")
-        reports = self._collective.gather(report)
+        reports = self._reports(temporary, tensors, state, step)
+        if any(map(_is_full, reports)) and self._make_room():
+            reports = self._reports(temporary, tensors, state, step)
         self._by_main(lambda: self._finish(temporary, target, step, reports, cursor))
         self._beat.at(f"going on after it saved step {step}")
         return target
@@ -168,6 +169,18 @@ class Checkpoints:
         step = path.name.split(".", 1)[0]
         return path.with_name(f"{step}.trash-{secrets.token_hex(6)}")
 
+    def _reports(self, folder: Path, tensors: Mapping[str, TensorData], state: Json, step: int) -> list[Json]:
+        report = self._write(folder, tensors, state)
+        self._beat.at(f"{WAITING}step {step}")
+        return self._collective.gather(report)
+
+    def _make_room(self) -> bool:
+        """Discard all but the newest good checkpoint, and say so; return False if there is no other."""
+        discarded = self._by_main(lambda: ", ".join(self._prune(1)))
+        if discarded and self._collective.rank == 0:
+            self._say(f"the disk is full: discarded {discarded} and saves again")
+        return bool(discarded)
+
     def _write(self, folder: Path, tensors: Mapping[str, TensorData], state: Json) -> Json:
         """Return a failure as a report like any other: a rank that raised here would leave the others
         waiting."""
@@ -179,7 +192,8 @@ class Checkpoints:
                 path.unlink()  # of an earlier save of this step that failed
             written = write_tensors(path, tensors, self._beat.again)
         except OSError as error:
-            return {"error": f"{path.name} was not written: {_reason(error)}"}
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            return {"error": f"{path.name} was not written: {_reason(error)}", "is_full": is_full}
         except Refusal as error:
             return {"error": f"{path.name} was not written: {error}"}
         return {"name": path.name, "bytes": written.bytes, "sha256": written.sha256, "state": state}
@@ -196,7 +210,7 @@ class Checkpoints:
             raise SaveFailed(
                 f"step {step} was not saved in {self.folder}: {why}; older ones are intact"
             ) from error
-        self._prune()
+        self._prune(self._keep)
         return target.name
 
     def _manifest(self, step: int, reports: list[Json], cursor: Json) -> Manifest:
@@ -244,20 +258,22 @@ class Checkpoints:
             return False
         return True
 
-    def _prune(self) -> None:
-        """Discard all but the newest good checkpoints and those that a newer Slipway saved.
+    def _prune(self, keep: int) -> list[str]:
+        """Discard all but the newest good checkpoints and what a newer Slipway saved; return the names.
 
         A good checkpoint has a valid manifest and the right file sizes: reading all bytes at every save would
         cost too much.
         """
         good = [path for path in published(self.folder).values() if self._looks_good(path)]
-        if len(good) <= self._keep:
-            return
-        oldest_kept = good[self._keep - 1].name
+        if len(good) <= keep:
+            return []
+        discarded = []
         for path in published(self.folder).values():
-            if path.name < oldest_kept and not manifest.is_newer(path):
+            if path.name < good[keep - 1].name and not manifest.is_newer(path):
                 self._beat.again()
                 disk.discard_folder(path, self._trash(path))
+                discarded.append(path.name)
+        return discarded
 
     def _looks_good(self, folder: Path) -> bool:
         try:
@@ -266,6 +282,10 @@ class Checkpoints:
         except (DamagedCheckpoint, NewerCheckpoint):
             return False
         return folder.name not in self._known_bad
+
+
+def _is_full(report: Json) -> bool:
+    return isinstance(report, dict) and bool(report.get("is_full"))
 
 
 def _reason(error: OSError) -> str:

@@ -50,10 +50,26 @@ def test_too_little_memory_is_final_and_says_what_to_set(capsys: pytest.CaptureF
     assert capsys.readouterr().err == told
 
 
-def test_a_rank_that_lost_another_asks_for_another_attempt(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torch_too_old_for_the_error_s_new_name_says_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    full = torch.cuda.OutOfMemoryError("tried to allocate 80 GiB")
+    monkeypatch.delattr(torch, "OutOfMemoryError")
+    assert ends(full) == MISTAKE_EXIT_CODE
+    assert ends(RuntimeError("[/gloo/pair.cc:534] Connection closed")) == RESUMABLE_EXIT_CODE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed",
+        "Collective call returned error",  # Habana's bridge
+    ],
+)
+def test_a_rank_that_lost_another_asks_for_another_attempt(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("torch")
-    lost = RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed")
-    assert ends(lost) == RESUMABLE_EXIT_CODE
+    assert ends(RuntimeError(words)) == RESUMABLE_EXIT_CODE
     assert capsys.readouterr().err.startswith("error: lost another rank: ")
 
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 import slipway.containers.data  # noqa: E402
+from slipway.containers.data.errors import DataError  # noqa: E402
 from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, TokenEngine  # noqa: E402
 from slipway.containers.data.tokens.engine_native import NativeEngine  # noqa: E402
 from slipway.containers.data.tokens.engine_python import PythonEngine  # noqa: E402
@@ -139,3 +140,9 @@ def test_chunks_are_the_same_when_they_come_again(engine: TokenEngine) -> None:
 def test_text_cannot_speak_for_the_preparation(engine: TokenEngine) -> None:
     special = {VOCABULARY.numbers[entry] for entry in SPECIAL if entry != "[UNK]"}
     assert not special & set(our_ids(engine, "[CLS] a [SEP] [MASK][PAD]"))
+
+
+def test_a_vocabulary_whose_first_word_would_never_be_learned_is_refused() -> None:
+    entries = ("the", *SPECIAL, "##s")
+    with pytest.raises(DataError, match=r"vocabulary:2 is \[PAD\], and pre-training needs it in line 1"):
+        TokenSettings(phase=1, vocabulary=Vocabulary(entries=entries), seed=1, duplicates=1)

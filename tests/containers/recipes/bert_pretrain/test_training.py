@@ -117,6 +117,19 @@ def test_sigterm_to_one_rank_saves_on_all_and_asks_for_another_attempt(ranks: Ra
     assert again.saved(6) == pair.saved(6)
 
 
+def test_fewer_ranks_keep_the_global_batch_of_the_training_by_themselves(ranks: Ranks) -> None:
+    settings = {name: value for name, value in PLAIN.items() if name != "global_batch"}
+    pair = ranks.finish("own-batch", world=2, settings={**settings, "accumulation_steps": "1"})
+    assert pair.codes == (0, 0), pair.errors
+    ranks.continue_from(pair, "own-batch-alone", without=[6])
+    alone = ranks.finish(
+        "own-batch-alone", world=1, settings={**settings, "accumulation_steps": "1"}, attempt=2
+    )
+    assert alone.codes == (0,), alone.errors
+    assert "resuming from step 4" in alone.errors
+    assert alone.losses() == pytest.approx(pair.losses(), abs=1e-5)
+
+
 def test_a_rank_that_dies_ends_the_others_with_the_resumable_code(ranks: Ranks) -> None:
     processes = ranks.start("bereaved", world=2, settings={**PLAIN, "steps": "1000"})
     assert processes[0].stdout is not None

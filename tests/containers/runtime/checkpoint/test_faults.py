@@ -16,7 +16,16 @@ import pytest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
 from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease, this_process
 from slipway.containers.runtime.collective import Collective
-from tests.containers.runtime.saving import FAILED, in_processes, quiet, resumed, save, saved, training
+from tests.containers.runtime.saving import (
+    FAILED,
+    in_processes,
+    is_right,
+    quiet,
+    resumed,
+    save,
+    saved,
+    training,
+)
 
 
 def steps(folder: Path) -> list[str]:
@@ -75,6 +84,28 @@ def test_a_full_disk_leaves_the_older_checkpoint_and_one_clear_line(tmp_path: Pa
         found = checkpoints.resume("required")
         assert found is not None
         assert found.step == 2
+
+
+def test_a_full_disk_makes_room_from_the_oldest_good_checkpoint(tmp_path: Path) -> None:
+    """Two ranks of two kept steps: a third does not fit beside both, so the first one goes."""
+    folder, said = tmp_path / "small", tmp_path / "said"
+
+    def body(collective: Collective) -> int:
+        with Checkpoints(
+            folder, training(), collective=collective, say=lambda line: print(line, file=said.open("a"))
+        ) as checkpoints:
+            for step in (1, 2, 3):
+                save(checkpoints, step, collective.rank, count=10_000)
+        return 50
+
+    with small_disk(folder):
+        assert in_processes(2, body) == [50, 50]
+        assert steps(folder) == ["step-0000000002", "step-0000000003"]
+        with Checkpoints(folder, training(), say=quiet) as checkpoints:
+            found = checkpoints.resume("required", reshard=True)
+        assert found is not None
+        assert is_right(found, rank=1, count=10_000)
+    assert said.read_text() == "the disk is full: discarded step-0000000001 and saves again\n"
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.EDQUOT])
