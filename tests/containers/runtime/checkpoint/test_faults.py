@@ -95,7 +95,7 @@ def test_a_full_disk_makes_room_from_the_oldest_good_checkpoint(tmp_path: Path) 
             folder, training(), collective=collective, say=lambda line: print(line, file=said.open("a"))
         ) as checkpoints:
             for step in (1, 2, 3):
-                save(checkpoints, step, collective.rank, count=10_000)
+                save(checkpoints, step, collective.rank, count=12_000)
         return 50
 
     with small_disk(folder):
@@ -104,7 +104,7 @@ def test_a_full_disk_makes_room_from_the_oldest_good_checkpoint(tmp_path: Path) 
         with Checkpoints(folder, training(), say=quiet) as checkpoints:
             found = checkpoints.resume("required", reshard=True)
         assert found is not None
-        assert is_right(found, rank=1, count=10_000)
+        assert is_right(found, rank=1, count=12_000)
     assert said.read_text() == "the disk is full: discarded step-0000000001 and saves again\n"
 
 
