@@ -220,7 +220,7 @@ def _named(kind: str, member: str) -> Made:
 
 
 def _answered(prefix: str) -> Made:
-    """What EC2 made is the only thing of its kind in the answer."""
+    """Take what EC2 made: it is the only thing of its kind in the answer."""
     pattern = re.compile(rf"\b{prefix}-[0-9a-f]{{8,17}}\b".encode())
     return lambda _parameters, body: ((prefix, found.decode()) for found in set(pattern.findall(body)))
 

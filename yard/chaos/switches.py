@@ -118,7 +118,7 @@ SWITCHES: Mapping[str, Switch] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenFaults:
-    """What a yard is started with."""
+    """Hold what a yard is started with."""
 
     seed: int
     values: Mapping[str, float]

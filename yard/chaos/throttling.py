@@ -19,28 +19,28 @@ READS = ("Describe", "Get", "List", "BatchGet", "Head", "Lookup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class RequestRate:
     burst: float  # tokens in a full bucket
     per_second: float
 
 
 # A row of a single operation is a bucket of its own; all other reads, and all other changes, share one each.
-RATES: Mapping[tuple[str, str], Rate] = {
-    ("batch", "SubmitJob"): Rate(burst=50, per_second=50),
-    ("ec2", "read"): Rate(burst=100, per_second=20),
-    ("ec2", "change"): Rate(burst=50, per_second=5),
-    ("ec2", "RunInstances"): Rate(burst=5, per_second=2),
-    ("logs", "DescribeLogStreams"): Rate(burst=25, per_second=25),
-    ("logs", "FilterLogEvents"): Rate(burst=5, per_second=5),
-    ("logs", "GetLogEvents"): Rate(burst=25, per_second=25),
-    ("s3", "read"): Rate(burst=5500, per_second=5500),
-    ("s3", "change"): Rate(burst=3500, per_second=3500),
-    ("ssm", "GetParameter"): Rate(burst=40, per_second=40),
-    ("sts", "read"): Rate(burst=600, per_second=600),
+RATES: Mapping[tuple[str, str], RequestRate] = {
+    ("batch", "SubmitJob"): RequestRate(burst=50, per_second=50),
+    ("ec2", "read"): RequestRate(burst=100, per_second=20),
+    ("ec2", "change"): RequestRate(burst=50, per_second=5),
+    ("ec2", "RunInstances"): RequestRate(burst=5, per_second=2),
+    ("logs", "DescribeLogStreams"): RequestRate(burst=25, per_second=25),
+    ("logs", "FilterLogEvents"): RequestRate(burst=5, per_second=5),
+    ("logs", "GetLogEvents"): RequestRate(burst=25, per_second=25),
+    ("s3", "read"): RequestRate(burst=5500, per_second=5500),
+    ("s3", "change"): RequestRate(burst=3500, per_second=3500),
+    ("ssm", "GetParameter"): RequestRate(burst=40, per_second=40),
+    ("sts", "read"): RequestRate(burst=600, per_second=600),
 }
-_OTHERS = Rate(burst=40, per_second=10)
+_OTHERS = RequestRate(burst=40, per_second=10)
 
-RATE_EXCEEDED = "Rate exceeded"
+RATE_EXCEEDED = "RequestRate exceeded"
 # Of a service: code, status, message. The others answer as their generation does.
 _WORDS: Mapping[str, tuple[str, int, str]] = {
     "batch": ("TooManyRequestsException", 429, "Too Many Requests"),
@@ -109,7 +109,7 @@ def reset() -> None:
     _buckets.refill()
 
 
-def _bucket(service: str, operation: str) -> tuple[tuple[str, str], Rate]:
+def _bucket(service: str, operation: str) -> tuple[tuple[str, str], RequestRate]:
     if (service, operation) in RATES:
         return (service, operation), RATES[service, operation]
     kind = "read" if operation.startswith(READS) else "change"

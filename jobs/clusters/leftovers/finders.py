@@ -19,7 +19,7 @@ _MOST_PAGES = 20  # of a bucket's versions, 1000 a page: what is more is not cou
 Finder = Callable[[str], Iterator[Leftover]]
 
 
-class NoAnswer(Exception):
+class SilentService(Exception):
     """A service did not say what is there."""
 
     def __init__(self, refusal: Unanswered) -> None:
@@ -134,7 +134,7 @@ def find_amis(region: str) -> Iterator[Leftover]:
 
 def _told(answer: Any) -> Any:
     if isinstance(answer, Unanswered):
-        raise NoAnswer(answer)
+        raise SilentService(answer)
     return answer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from slipway.jobs.aws import Unanswered, ask_all, reader
-from slipway.jobs.clusters.leftovers.finders import FINDERS, NoAnswer
+from slipway.jobs.clusters.leftovers.finders import FINDERS, SilentService
 from slipway.jobs.clusters.leftovers.leftover import Leftover, LeftoverKind
 from slipway.jobs.core.errors import SlipwayError
 
@@ -28,7 +28,7 @@ def find_leftovers(region: str, kinds: Collection[LeftoverKind] = tuple(Leftover
     for kind in kinds:
         try:
             found += FINDERS[kind](region)
-        except NoAnswer as silence:
+        except SilentService as silence:
             unanswered.append((kind, silence.refusal))
     owned = _owned({each.owner for each in found}, region) if found else frozenset()
     return FoundLeftovers(

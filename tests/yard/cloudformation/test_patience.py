@@ -62,7 +62,7 @@ def test_a_stack_of_new_roles_and_groups_is_made_while_aws_is_slow_to_know_them(
 
 
 def client_of_a_user(yard: RunningYard) -> Any:
-    """As the CDK's own: it asks again where AWS throttles it or fails."""
+    """Do as the CDK's own client: ask again where AWS throttles it or fails."""
     return get_session().create_client(
         "cloudformation",
         region_name=REGION,

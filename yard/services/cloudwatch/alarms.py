@@ -33,7 +33,7 @@ _CHANGES = ("Delete", "Disable", "Enable", "Put", "Set")
 
 @dataclass(slots=True, kw_only=True)
 class WatchedAlarm:
-    """What we know of an alarm of moto's, which makes a new object whenever one is put."""
+    """Hold what we know of an alarm of moto's, which makes a new object whenever one is put."""
 
     alarm: Any
     state: str = NO_DATA
