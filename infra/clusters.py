@@ -35,6 +35,7 @@ CLUSTERS = (
 # AMI that a bake has shown to work, and take the reason out.
 _NO_DAY_KNOWN = "no release of Canonical's has been tried yet"
 _EVERY_NODE = ("base-apt", "ssh-hardening", "efa", "efs-utils")
+_BOOT = ("payload", "node-boot")
 
 MACHINE_IMAGES = (
     # For clusters over MPI. Built small: EFA itself answers only on nodes that have it.
@@ -46,7 +47,7 @@ MACHINE_IMAGES = (
         zone="us-east-1a",
         parent="ssm:/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id",
         parent_moves_because=_NO_DAY_KNOWN,
-        components=(*_EVERY_NODE, "open-mpi", "python-venv", "slipway-node"),
+        components=(*_EVERY_NODE, *_BOOT, "open-mpi", "python-venv", "slipway-node"),
     ),
     # For Slurm on Trn1, where a driver newer than the SDK's breaks training: built where a device can answer.
     MachineImage(
@@ -69,7 +70,7 @@ MACHINE_IMAGES = (
         zone="us-east-1a",
         parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
         parent_moves_because=_NO_DAY_KNOWN,
-        components=(*_EVERY_NODE, "habanalabs", "container-runtime", "ecs-agent"),
+        components=(*_EVERY_NODE, *_BOOT, "habanalabs", "container-runtime", "ecs-agent"),
         root_volume_gib=60,
     ),
 )

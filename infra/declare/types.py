@@ -111,6 +111,7 @@ class Cluster:
     fsx_capacity_gib: Annotated[int, fsx_capacity] = 1200
     fsx_mbps_per_tib: Annotated[int, one_of(125, 250, 500, 1000)] = 125
     root_volume_gib: Annotated[int, between(50, 16384, "GiB")] = 200
+    join_minutes: Annotated[int, between(15, 240, "minutes")] = 30  # a node that takes longer ends itself
     log_retention_days: Annotated[int, one_of(*_RETENTION_DAYS)] = 365
     budget_usd_per_month: Annotated[int, between(1, 100_000_000, "dollars")]
     alert_email: Annotated[str, _EMAIL]

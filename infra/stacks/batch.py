@@ -17,7 +17,7 @@ from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.images.image_project import build_project_name
 from slipway.infra.patterns.images.repositories import ImageRepository
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.infra.patterns.nodes.boot import boot_parameters
+from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
 from slipway.infra.patterns.nodes.image_parameter import node_image_id
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate, NodeTemplateProps
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
@@ -65,7 +65,7 @@ def _node_pool(
         props=NodeTemplateProps(
             cluster=cluster,
             security_group_id=security_group_id,
-            boot_parameters=boot_parameters(cluster.name, cluster.region, props.storage.files),
+            boot_parameters=boot_parameters(cluster, props.storage.files, ECS_MEMBERSHIP),
         ),
     )
     return NodePool(

@@ -18,7 +18,7 @@ from slipway.infra.patterns.mpi.mpi_access import MpiAccess, MpiAccessProps
 from slipway.infra.patterns.mpi.node_group import NodeGroup, NodeGroupProps, node_group_name
 from slipway.infra.patterns.mpi.run_documents import RunDocuments, RunDocumentsProps, document_name
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.infra.patterns.nodes.boot import IdleProbe, boot_parameters
+from slipway.infra.patterns.nodes.boot import MPI_MEMBERSHIP, boot_parameters
 from slipway.infra.patterns.nodes.image_parameter import node_image_id
 from slipway.infra.patterns.nodes.launch_template import LaunchedMachine, NodeTemplate, NodeTemplateProps
 from slipway.infra.patterns.nodes.markets import purchase
@@ -78,7 +78,6 @@ def _template(
             cluster=cluster,
             security_group_id=security_group_id,
             boot_parameters=_boot_parameters(props, secret),
-            boot_script="boot_mpi_node.sh",
             machine=LaunchedMachine(image_id=image_id, instance_profile_arn=profile.attr_arn),
         ),
     )
@@ -88,7 +87,7 @@ def _boot_parameters(props: MpiStackProps, secret: ClusterSecret) -> Mapping[str
     """Return what a first boot reads, without secrets: anybody on a node can read its user data."""
     cluster, storage = props.cluster, props.storage
     return {
-        **boot_parameters(cluster.name, cluster.region, storage.files, IdleProbe.PROCESS),
+        **boot_parameters(cluster, storage.files, MPI_MEMBERSHIP, group=node_group_name(cluster.name)),
         "secret_arn": secret.arn,
         "bucket": storage.bucket.bucket_name,
         "file_system_mount": storage.files.mount_point,

@@ -9,7 +9,7 @@ from tests.architecture import tracked
 
 EXECUTABLE = "100755"
 RUN_ELSEWHERE = (
-    "infra/userdata/",
+    "infra/boot/",
     "infra/components/",
 )  # read here as text, and run on a machine of the cluster
 

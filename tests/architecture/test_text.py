@@ -13,7 +13,7 @@ TEXTS = [path for path in tracked.paths() if not path.endswith(IMAGES)]
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 # A place of its own: a first-boot script and an image have a /tmp that is theirs.
-OWN_TMP = ("tests/", "infra/userdata/", "infra/components/", "containers/")
+OWN_TMP = ("tests/", "infra/boot/", "infra/components/", "containers/")
 MACHINE_PATHS = re.compile(r"(?<![\w.\-}])/(?:work|home|root|Users)/\w|(?<![\w.\-}])/work\b(?!/)")
 TMP = re.compile(r"(?<![\w.\-}$])/tmp/")
 REGISTRIES = re.compile(

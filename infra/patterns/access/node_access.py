@@ -10,11 +10,11 @@ from constructs import Construct
 
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.repositories import pull_statements
-from slipway.infra.patterns.observability.idle_metric import METRIC_NAMESPACE
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key, write_logs
 from slipway.jobs.core.inputs import JOB_PREFIXES
+from slipway.jobs.core.node_metrics import METRIC_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

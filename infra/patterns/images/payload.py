@@ -1,4 +1,5 @@
-"""What a bake needs of this checkout: one zip with the image's Python lock, uv's, and a wheel of the project.
+"""What a bake needs of this checkout, as one zip: what nodes run at each boot, and for an image with a Python
+lock that, uv's, and a wheel of the project.
 
 The same files give the same zip, byte for byte: its digest names it in S3, and the build machine checks it.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
+from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from slipway.infra.declare.checkout import CHECKOUT as ROOT
@@ -20,6 +22,7 @@ from slipway.jobs.core.images.container_images import JUNK_FOLDERS
 PACKAGES = ("containers", "jobs")
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
+_BOOT_SUFFIXES = frozenset({".service", ".sh", ".timer"})
 _SUFFIXES = frozenset({".c", ".csv", ".h", ".py", ".sh", ".toml"})
 
 
@@ -31,14 +34,8 @@ class Payload:
 
 def payload_of(image: str) -> Payload:
     folder = ROOT / "containers" / "images" / image
-    name, wheel = project_wheel()
-    content = _zipped(
-        {
-            "requirements.txt": (folder / "requirements.txt").read_bytes(),
-            "uv.txt": (ROOT / "scripts" / "locks" / "uv.txt").read_bytes(),
-            name: wheel,
-        }
-    )
+    requirements = folder / "requirements.txt"
+    content = _zipped({**_boot_files(), **(_python(requirements) if requirements.is_file() else {})})
     return Payload(content=content, digest=sha256(content).hexdigest())
 
 
@@ -61,6 +58,18 @@ def project_wheel() -> tuple[str, bytes]:
     }
     files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
     return f"{name}-{version}-py3-none-any.whl", _zipped(files)
+
+
+def _boot_files() -> dict[str, bytes]:
+    folder = ROOT / "infra" / "boot"
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _BOOT_SUFFIXES)
+    return {f"boot/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in files}
+
+
+def _python(requirements: Path) -> dict[str, bytes]:
+    name, wheel = project_wheel()
+    uv = ROOT / "scripts" / "locks" / "uv.txt"
+    return {"requirements.txt": requirements.read_bytes(), "uv.txt": uv.read_bytes(), name: wheel}
 
 
 def _sources() -> dict[str, bytes]:

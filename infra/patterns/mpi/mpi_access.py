@@ -43,7 +43,7 @@ class MpiAccess(Construct):
                     session_manager(),
                     report_metrics(),
                     _find_each_other(),
-                    _protect_from_scaling_in(self, props.node_group),
+                    _change_own_group(self, props.node_group),
                     *_run_command_output(self, props.log_group_arn),
                     *bucket_statements(use_bucket),
                     use_key(props.storage.key),
@@ -59,8 +59,11 @@ def _find_each_other() -> iam.PolicyStatement:
     return iam.PolicyStatement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
 
 
-def _protect_from_scaling_in(scope: Construct, node_group: str) -> iam.PolicyStatement:
-    """Allow protection during a job. Auto Scaling makes up the id in the middle of the ARN."""
+def _change_own_group(scope: Construct, node_group: str) -> iam.PolicyStatement:
+    """Allow protection during a job, and to leave the group, as a node does that cannot join its cluster.
+
+    Auto Scaling makes up the id in the middle of the ARN.
+    """
     group = Stack.of(scope).format_arn(
         service="autoscaling",
         resource="autoScalingGroup",
@@ -68,7 +71,9 @@ def _protect_from_scaling_in(scope: Construct, node_group: str) -> iam.PolicySta
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
     return iam.PolicyStatement(
-        sid="ProtectJobs", actions=["autoscaling:SetInstanceProtection"], resources=[group]
+        sid="ChangeOwnGroup",
+        actions=["autoscaling:SetInstanceProtection", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+        resources=[group],
     )
 
 

@@ -23,13 +23,9 @@ from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.nodes.markets import purchase
-from slipway.infra.patterns.observability.idle_metric import (
-    CLUSTER_DIMENSION,
-    IDLE_METRIC,
-    METRIC_NAMESPACE,
-    REPORT_EVERY_MINUTES,
-)
+from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
 from slipway.jobs.core.names import derived_name, idle_alarm_name
+from slipway.jobs.core.node_metrics import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE
 
 _COOLDOWN_SECONDS = 300
 _NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty

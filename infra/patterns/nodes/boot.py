@@ -1,40 +1,54 @@
-"""What a node is told at its first boot: the parameters that the scripts of infra/userdata/ read."""
+"""What a node is told of its cluster: the parameters that the scripts of infra/boot read at each boot."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from dataclasses import dataclass
 
-from slipway.infra.patterns.observability.idle_metric import (
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.jobs.core.node_metrics import (
     CLUSTER_DIMENSION,
     IDLE_METRIC,
     METRIC_NAMESPACE,
-    REPORT_EVERY_MINUTES,
+    NOT_JOINED_METRIC,
 )
-from slipway.infra.patterns.storage.file_systems import SharedFiles
 
-SCRATCH = "/scratch"  # the local disks, gone with the node
+SCRATCH = "/scratch"  # the local disks, gone with the node; infra/boot/scratch.sh makes it
+# While a node starts its job is on its way to it: so long it does not count as idle.
+_NOT_IDLE_MINUTES = 15
 
 
-class IdleProbe(StrEnum):
-    """Says how report_idle.sh sees that a node has a job; has_<value> is its function for that."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Says what gives a node its jobs, and how report_idle.sh sees that it has one: by has_<work>."""
 
-    TASK = "task"
-    PROCESS = "process"
+    by: str
+    work: str
+
+
+ECS_MEMBERSHIP = Membership(by="ecs-agent", work="task")
+MPI_MEMBERSHIP = Membership(by="slipway-node", work="process")
 
 
 def boot_parameters(
-    cluster: str, region: str, files: SharedFiles, work: IdleProbe = IdleProbe.TASK
+    cluster: Cluster, files: SharedFiles, membership: Membership, group: str | None = None
 ) -> dict[str, object]:
+    """Return what node.json says; `group` is the Auto Scaling group that the node may take itself out of."""
     parameters: dict[str, object] = {
-        "cluster": cluster,
-        "region": region,
-        "scratch": SCRATCH,
+        "cluster": cluster.name,
+        "region": cluster.region,
         "idle_report": {
             "namespace": METRIC_NAMESPACE,
             "metric": IDLE_METRIC,
             "dimension": CLUSTER_DIMENSION,
-            "every_minutes": REPORT_EVERY_MINUTES,
-            "work": work,
+            "after_minutes": _NOT_IDLE_MINUTES,
+            "work": membership.work,
+        },
+        "join": {
+            "by": membership.by,
+            "within_minutes": cluster.join_minutes,
+            "metric": NOT_JOINED_METRIC,
+            "group": group,
         },
     }
     if files.mount_point is not None:

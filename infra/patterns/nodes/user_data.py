@@ -1,8 +1,8 @@
-"""A node's first boot: a MIME message with what its script reads and calls, and that script.
+"""A node's user data: a MIME message with the one file that tells it of its cluster.
 
-Batch merges its own part into ours, and takes user data of a launch template only as MIME multipart (AWS
-Batch user guide, "Use Amazon EC2 launch templates"). Values travel as JSON and never as shell, whatever is in
-them.
+What a node does at each boot is in its machine image (infra/boot). Batch merges its own part into ours, and
+takes user data of a launch template only as MIME multipart (AWS Batch user guide, "Use Amazon EC2 launch
+templates"). Values travel as JSON and never as shell, whatever is in them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from aws_cdk import Fn
 
 MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a kilobyte
 
-_SCRIPTS = Path(__file__).parents[2] / "userdata"
 # No part contains it; always the same, so that unchanged nodes keep their launch template.
 _BOUNDARY = "==SLIPWAY=="
 
@@ -28,28 +26,22 @@ class BootFile:
     content: str
 
 
-def node_user_data(parameters: Mapping[str, object], script: str = "boot_node.sh") -> str:
+def node_user_data(parameters: Mapping[str, object]) -> str:
     """Return base64, as a launch template takes it. Values may be tokens of ids, safe in JSON."""
     document = json.dumps(parameters)  # ASCII only: cloud-init reads the message as text and spoils the rest
-    return Fn.base64(mime_document(files=boot_files(document), script=_script(script)))
+    return Fn.base64(mime_document(boot_files(document)))
 
 
 def boot_files(parameters_json: str) -> tuple[BootFile, ...]:
-    """Return the files that the boot scripts read, with their paths."""
+    """Return the files that the scripts of infra/boot read, with their paths."""
     assert "\n" not in parameters_json, "the parameters are one line"
-    return (
-        BootFile(path="/etc/slipway/node.json", mode="0444", content=parameters_json),
-        BootFile(path="/usr/local/lib/slipway/boot_steps.sh", mode="0644", content=_script("boot_steps.sh")),
-        BootFile(path="/usr/local/sbin/slipway-report-idle", mode="0755", content=_script("report_idle.sh")),
-    )
+    return (BootFile(path="/etc/slipway/node.json", mode="0444", content=parameters_json),)
 
 
-def mime_document(*, files: tuple[BootFile, ...], script: str) -> str:
-    assert _BOUNDARY not in script, "the boundary does not occur in the script"
+def mime_document(files: tuple[BootFile, ...]) -> str:
     cloud_config = "#cloud-config\nwrite_files:\n" + "".join(map(_cloud_config_entry, files))
-    parts = [_part("text/cloud-config", cloud_config), _part("text/x-shellscript", script)]
     head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
-    return f"{head}{''.join(parts)}--{_BOUNDARY}--\n"
+    return f"{head}{_part('text/cloud-config', cloud_config)}--{_BOUNDARY}--\n"
 
 
 def _cloud_config_entry(file: BootFile) -> str:
@@ -60,7 +52,3 @@ def _cloud_config_entry(file: BootFile) -> str:
 
 def _part(content_type: str, content: str) -> str:
     return f'--{_BOUNDARY}\nContent-Type: {content_type}; charset="utf-8"\n\n{content}\n'
-
-
-def _script(name: str) -> str:
-    return (_SCRIPTS / name).read_text(encoding="utf-8")

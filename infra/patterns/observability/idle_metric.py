@@ -5,10 +5,9 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-METRIC_NAMESPACE = "Slipway"
-IDLE_METRIC = "IdleNodes"
-CLUSTER_DIMENSION = "Cluster"
-REPORT_EVERY_MINUTES = 5
+from slipway.jobs.core.node_metrics import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE
+
+REPORT_EVERY_MINUTES = 5  # as infra/boot/units/slipway-idle.timer says
 
 
 def idle_metric(cluster: str) -> cloudwatch.Metric:

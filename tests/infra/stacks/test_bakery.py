@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 import aws_cdk as cdk
 import pytest
@@ -203,12 +205,22 @@ def test_the_record_tells_where_the_image_is_baked(name: str) -> None:
     )
 
 
-def test_only_an_image_that_installs_this_project_gets_it() -> None:
+def test_only_an_image_of_a_cluster_gets_files_of_this_project() -> None:
     used = only(bakery("cpu-mpi"), f"{IMAGE_BUILDER}::ImageRecipe")["Components"]
     told = {each["Name"]: each["Value"] for entry in used for each in entry.get("Parameters", [])}
     assert told["PayloadSha256"] == [payload_of("cpu-mpi").digest]
     assert "ReadPayload" in statements(bakery("cpu-mpi"), "Machine")
-    assert "ReadPayload" not in statements(bakery("gaudi-ecs"), "Machine")
+    assert "ReadPayload" in statements(bakery("gaudi-ecs"), "Machine")
+    assert "ReadPayload" not in statements(bakery("neuron-slurm"), "Machine")
+
+
+def test_the_code_of_jobs_goes_only_into_an_image_that_runs_it() -> None:
+    held = {
+        name: set(ZipFile(BytesIO(payload_of(name).content)).namelist()) for name in ("cpu-mpi", "gaudi-ecs")
+    }
+    assert any(each.endswith(".whl") for each in held["cpu-mpi"])
+    assert {each.partition("/")[0] for each in held["gaudi-ecs"]} == {"boot"}
+    assert "boot/units/slipway-watchdog.timer" in held["gaudi-ecs"] & held["cpu-mpi"]
 
 
 def versions(template: Template) -> dict[str, str]:

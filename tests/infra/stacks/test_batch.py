@@ -163,11 +163,17 @@ def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key() -> None:
     assert disk["Ebs"] == {
         "DeleteOnTermination": True,
         "Encrypted": True,
+        "Iops": 3000,
         "KmsKeyId": "alias/aws/ebs",
+        "Throughput": 500,
         "VolumeSize": 300,
         "VolumeType": "gp3",
     }
     assert not {"KeyName", "SecurityGroupIds"} & set(data)
+
+
+def test_a_node_that_shuts_itself_down_is_gone_and_not_stopped() -> None:
+    assert launch()["InstanceInitiatedShutdownBehavior"] == "terminate"
 
 
 def test_on_demand_leaves_reservations_of_others_alone() -> None:

@@ -54,9 +54,16 @@ def test_a_node_is_told_what_its_services_need_and_nothing_that_is_secret() -> N
     assert {"cluster": "c6i", "region": "us-east-1", "nodes": 4, "mpi": "intel-mpi"}.items() <= found.items()
     assert found["file_system_mount"] == found["files"]["path"] == "/mnt/shared"
     assert set(found) == {
-        *("cluster", "region", "scratch", "idle_report", "files", "secret_arn", "bucket", "smt"),
+        *("cluster", "region", "join", "idle_report", "files", "secret_arn", "bucket", "smt"),
         *("file_system_mount", "nodes", "mpi", "log_group"),
     }
+
+
+def test_a_node_that_does_not_join_may_leave_its_own_group_and_no_other() -> None:
+    assert told()["join"]["group"] == group()["AutoScalingGroupName"]
+    allowed = statements()["ChangeOwnGroup"]
+    assert "autoscaling:TerminateInstanceInAutoScalingGroup" in allowed["Action"]
+    assert as_text(allowed["Resource"]).endswith(f":autoScalingGroupName/{group()['AutoScalingGroupName']}")
 
 
 def test_a_node_without_shared_files_is_told_of_none() -> None:

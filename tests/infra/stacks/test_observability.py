@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
 from tests.infra.synthesis import Properties, as_text, of_type, only, templates_of
 
 
@@ -49,7 +50,7 @@ def test_nodes_report_to_the_metric_that_the_alarm_reads() -> None:
     report = _parameters(as_text(data["UserData"]))["idle_report"]
     assert (report["namespace"], report["metric"]) == (found["Namespace"], found["MetricName"])
     assert report["dimension"] == found["Dimensions"][0]["Name"]
-    assert report["every_minutes"] * 60 == found["Period"]
+    assert found["Period"] == REPORT_EVERY_MINUTES * 60
 
 
 def test_alarms_reach_the_declared_address_through_an_encrypted_topic() -> None:

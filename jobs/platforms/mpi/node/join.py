@@ -10,28 +10,47 @@ from contextlib import suppress
 from pathlib import Path
 
 from slipway.jobs.aws import reader
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.mpi.mpi_nodes import host_name
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
 
 _SHARED = ("slipway", "data", "checkpoints", "logs")
+_MACHINE = Path("/")  # any other root is a machine that is only imitated, without mounts of its own
 _SYSTEMD_SECONDS = 60.0  # joining is tried again
 _UNITS = ("ssh.service", "sshd.service")  # Debian's and Amazon Linux's name
 
 
+class NotWhole(SlipwayError):
+    """The machine lacks what a job would rely on."""
+
+
 def join(where: NodePaths, setup: Setup) -> None:
+    refuse_unshared_files(where, setup.file_system_mount)
     own = read_instance()
     answer = reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
     user = cluster_user()
     establish(where, answer["SecretString"], [host_name(own.address), own.address], user)
     _make_folders(where, setup, user)
     reload_sshd(where)
+    where.joined.parent.mkdir(parents=True, exist_ok=True)
+    where.joined.touch()
+
+
+def refuse_unshared_files(where: NodePaths, mount: str | None) -> None:
+    """Refuse to join where the shared files are a folder of this machine: jobs would lose what they wrote."""
+    if mount is None or where.root != _MACHINE or os.path.ismount(mount):
+        return
+    raise NotWhole(
+        f"the shared files of this cluster are not mounted at {mount}, so this node does not join",
+        hint="systemctl status slipway-boot says why; the node ends itself if it does not join in time",
+    )
 
 
 def reload_sshd(where: NodePaths) -> None:
     """Make sshd read keys and certificates again."""
-    if where.root == Path("/") and Path("/run/systemd/system").is_dir():
+    if where.root == _MACHINE and Path("/run/systemd/system").is_dir():
         known = [unit for unit in _UNITS if _systemctl("cat", unit) == 0]
         if known:
             _systemctl("reload-or-restart", known[0])

@@ -79,6 +79,11 @@ class NodePaths:
     def lock(self) -> Path:
         return self.run / "job.lock"
 
+    @property
+    def joined(self) -> Path:
+        """Tells the watchdog of the machine image (infra/boot/watch_join.sh) that this node has joined."""
+        return self.root / "run/slipway-node/joined"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:

@@ -11,8 +11,9 @@ import aws_cdk as cdk
 import pytest
 import yaml
 
+from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.types import FileSystem
-from slipway.infra.patterns.nodes.boot import boot_parameters
+from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
 from slipway.infra.patterns.nodes.user_data import MOST_BYTES, boot_files, mime_document, node_user_data
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from tests.infra.synthesis import as_text, only, templates_of
@@ -50,33 +51,19 @@ def written_files(document: str) -> dict[str, dict[str, str]]:
     return {entry["path"]: entry for entry in entries}
 
 
-def test_it_is_one_mime_message_of_a_cloud_config_and_a_script() -> None:
-    assert [part.get_content_type() for part in parts(user_data())] == [
-        "text/cloud-config",
-        "text/x-shellscript",
-    ]
+def test_it_is_one_mime_message_of_one_cloud_config() -> None:
+    """Whatever a node does is in its machine image: a script here would run at the first boot only."""
+    assert [part.get_content_type() for part in parts(user_data())] == ["text/cloud-config"]
 
 
-def test_the_script_arrives_as_it_was_checked() -> None:
-    script = parts(user_data())[1].get_payload()
-    assert isinstance(script, str)
-    assert script.startswith("#!/usr/bin/env bash\n")
-    assert script.rstrip().endswith("main")
-
-
-def test_the_files_that_the_script_calls_are_written_with_their_modes() -> None:
+def test_it_writes_the_one_file_that_the_machine_image_reads() -> None:
     files = written_files(user_data())
-    assert {path: entry["permissions"] for path, entry in files.items()} == {
-        "/etc/slipway/node.json": "0444",
-        "/usr/local/lib/slipway/boot_steps.sh": "0644",
-        "/usr/local/sbin/slipway-report-idle": "0755",
-    }
-    assert files["/usr/local/sbin/slipway-report-idle"]["content"].startswith("#!/usr/bin/env bash\n")
+    assert {path: entry["permissions"] for path, entry in files.items()} == {"/etc/slipway/node.json": "0444"}
 
 
 def test_a_node_is_told_its_cluster_and_its_files() -> None:
     told = json.loads(written_files(user_data())["/etc/slipway/node.json"]["content"])
-    assert (told["cluster"], told["region"], told["scratch"]) == ("dl1", "us-east-1", "/scratch")
+    assert (told["cluster"], told["region"], told["join"]["within_minutes"]) == ("dl1", "us-east-1", 30)
     assert told["files"] == {"kind": "efs", "id": "<…>", "mount_name": "", "path": "/mnt/shared"}
 
 
@@ -103,9 +90,8 @@ def test_a_value_never_leaves_the_parameters_file(value: str) -> None:
     document = as_text(encoded)
     files = written_files(document)
     assert json.loads(files["/etc/slipway/node.json"]["content"]) == {"cluster": value}
-    harmless = mime_document(files=boot_files('{"cluster":"x"}'), script="x")
-    assert len(parts(document)) == len(parts(harmless)) == 2
-    assert value not in str(parts(document)[1].get_payload())
+    harmless = mime_document(boot_files('{"cluster":"x"}'))
+    assert len(parts(document)) == len(parts(harmless)) == 1
 
 
 def test_the_parameters_name_what_lustre_is_mounted_by() -> None:
@@ -117,7 +103,7 @@ def test_the_parameters_name_what_lustre_is_mounted_by() -> None:
         security_group_id="sg-1",
         ports=(),
     )
-    assert boot_parameters("dl1", "us-east-1", files)["files"] == {
+    assert boot_parameters(CLUSTERS[0], files, ECS_MEMBERSHIP)["files"] == {
         "kind": "fsx-lustre",
         "id": "fs-1",
         "mount_name": "abcd",

@@ -91,7 +91,7 @@ def environment() -> dict[str, str]:
         "HOME": "/root",
         "LANG": "C.UTF-8",
         "AWS_ENDPOINT_URL": os.environ["SLIPWAY_YARD_ENDPOINT"],
-        "SLIPWAY_SMT_CONTROL": "/run/yard/smt-control",  # infra/userdata: this machine's is not the host's
+        "SLIPWAY_SMT_CONTROL": "/run/yard/smt-control",  # infra/boot: this machine's is not the host's
     }
 
 

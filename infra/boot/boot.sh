@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# slipway-boot.service, at every boot after the user data: one thread a core where that is asked, and the shared
+# files. What brings a node its jobs, ecs or slipway-node, needs this unit and waits for it.
+set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
+shopt -s inherit_errexit
+
+# shellcheck source=infra/boot/steps.sh
+. "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
+
+readonly SMT_CONTROL="${SLIPWAY_SMT_CONTROL:-/sys/devices/system/cpu/smt/control}"
+readonly MOUNT_ATTEMPTS=6 # a name of a mount target may be unknown for a while after it was made
+
+main() {
+  trap refuse_jobs ERR
+  during processor-threads one_thread_per_core "$(parameter smt)"
+  during shared-files mount_shared_files "$(parameter files.kind)" "$(parameter files.path)"
+}
+
+# Bare metal has no CPU options that EC2 could set, so Linux takes the second threads away (kernel
+# documentation, "CPU hotplug in the Kernel").
+one_thread_per_core() {
+  if [[ "$1" == "off" ]]; then
+    echo off >"$SMT_CONTROL"
+  fi
+}
+
+mount_shared_files() {
+  local kind="$1" path="$2" attempt
+  if [[ -z "$kind" ]] || mountpoint --quiet "$path"; then
+    return 0
+  fi
+  mkdir -p "$path"
+  for ((attempt = 1; attempt < MOUNT_ATTEMPTS; attempt++)); do
+    if mount_once "$kind" "$path"; then
+      return 0
+    fi
+    echo "slipway: attempt $attempt of $MOUNT_ATTEMPTS to mount $path failed" >&2
+    sleep 10
+  done
+  mount_once "$kind" "$path"
+}
+
+mount_once() {
+  local kind="$1" path="$2"
+  case "$kind" in
+    efs) mount -t efs -o tls,iam "$(parameter files.id):/" "$path" ;;
+    fsx-lustre) mount -t lustre -o relatime,flock "$(lustre_address)" "$path" ;;
+    *)
+      echo "slipway: files.kind is '$kind'; allowed are efs and fsx-lustre" >&2
+      return 1
+      ;;
+  esac
+}
+
+lustre_address() {
+  echo "$(parameter files.id).fsx.$(parameter region).amazonaws.com@tcp:/$(parameter files.mount_name)"
+}
+
+main

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# slipway-watchdog.timer: ends a node that does not join. Nobody else does: AWS Batch keeps the nodes of a job that
+# waits for one of them, calls the reason UNDETERMINED, and attaches no time limit to that. A node that has joined
+# once is left alone until its next boot.
+set -euo pipefail
+
+# shellcheck source=infra/boot/steps.sh
+. "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
+
+readonly AGENT=http://localhost:51678/v1/metadata
+readonly INSTANCE="${SLIPWAY_INSTANCE_ID:-/var/lib/cloud/data/instance-id}" # cloud-init writes it
+
+main() {
+  local minutes limit reason
+  if [[ -e "$JOINED" ]]; then
+    return 0
+  fi
+  if has_joined_ecs; then
+    mkdir -p "$STATE"
+    touch "$JOINED"
+    return 0
+  fi
+  minutes="$(minutes_since_boot)"
+  limit="$(parameter join.within_minutes)"
+  reason="$(cat "$REASON" 2>/dev/null || parameter join.by)"
+  echo "slipway: this node has not joined $(parameter cluster) in $minutes minutes, for want of $reason;" \
+    "it ends itself after $limit"
+  report "$reason" || echo 'slipway: CloudWatch was not told' >&2
+  if ((minutes >= limit)); then
+    end
+  fi
+}
+
+# The agent tells an ARN as soon as the cluster knows it. slipway-node writes the file itself.
+has_joined_ecs() {
+  [[ "$(curl --silent --max-time 5 "$AGENT" || true)" =~ \"ContainerInstanceArn\":[[:space:]]*\"arn: ]]
+}
+
+# Once for the alarm, and once with the reason, for people and for `slipway explain`.
+report() {
+  local name cluster
+  name="$(parameter join.metric)"
+  cluster="{\"Name\": \"$(parameter idle_report.dimension)\", \"Value\": \"$(parameter cluster)\"}"
+  aws cloudwatch put-metric-data --region "$(parameter region)" \
+    --namespace "$(parameter idle_report.namespace)" --metric-data "[
+      {\"MetricName\": \"$name\", \"Unit\": \"Count\", \"Value\": 1, \"Dimensions\": [$cluster]},
+      {\"MetricName\": \"$name\", \"Unit\": \"Count\", \"Value\": 1,
+       \"Dimensions\": [$cluster, {\"Name\": \"Reason\", \"Value\": \"$1\"}]}]"
+}
+
+# Where the group is known it becomes smaller by this node, or it would start one that fails likewise, again and
+# again. AWS Batch keeps its groups to itself: there the node ends, and its job has to be cancelled.
+end() {
+  local group
+  group="$(parameter join.group)"
+  echo "slipway: this node ends itself"
+  if [[ -n "$group" ]] && aws autoscaling terminate-instance-in-auto-scaling-group \
+    --region "$(parameter region)" --instance-id "$(<"$INSTANCE")" --should-decrement-desired-capacity; then
+    return 0
+  fi
+  systemctl poweroff # the launch template makes that a termination
+}
+
+main

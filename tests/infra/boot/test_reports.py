@@ -1,0 +1,145 @@
+"""What a node tells of itself, and how it ends itself if it does not join its cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipway.infra.declare.types import FileSystem
+from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, MPI_MEMBERSHIP
+from slipway.jobs.core.node_metrics import NOT_JOINED_METRIC, REASONS
+from tests.infra.boot.node import SCRIPTS, Node, mpi_parameters, parameters
+
+REGISTERED = '{"Cluster":"c","ContainerInstanceArn":"arn:aws:ecs:us-east-1:1:container-instance/c/1"}'
+
+
+@pytest.mark.parametrize(
+    ("tasks", "idle"),
+    [
+        ('{"Tasks":[]}', "1"),
+        ("", "1"),
+        ('{"Tasks":[{"DesiredStatus":"RUNNING","KnownStatus":"RUNNING"}]}', "0"),
+        ('{"Tasks":[{"DesiredStatus":"RUNNING","KnownStatus":"PENDING"}]}', "0"),
+        ('{"Tasks":[{"DesiredStatus":"STOPPED","KnownStatus":"STOPPED"}]}', "1"),
+    ],
+)
+def test_a_node_is_idle_when_it_has_no_task_to_run(tmp_path: Path, tasks: str, idle: str) -> None:
+    node = Node(tmp_path, parameters(), curl=tasks)
+    assert node.run("report_idle.sh").returncode == 0
+    (report,) = node.calls("aws")
+    assert report.endswith(f"--value {idle}")
+    assert "--namespace Slipway --metric-name IdleNodes --dimensions Cluster=dl1" in report
+
+
+def test_a_node_whose_agent_does_not_answer_is_idle(tmp_path: Path) -> None:
+    node = Node(tmp_path, parameters())
+    node.program("curl", code=7)
+    assert node.run("report_idle.sh").returncode == 0
+    assert node.calls("aws")[0].endswith("--value 1")
+
+
+@pytest.mark.parametrize(("minutes", "idle"), [(1, "0"), (14, "0"), (15, "1")])
+def test_a_node_that_has_just_booted_does_not_count_as_idle(tmp_path: Path, minutes: int, idle: str) -> None:
+    node = Node(tmp_path, parameters())
+    node.up(minutes)
+    assert node.run("report_idle.sh").returncode == 0
+    assert node.calls("aws")[0].endswith(f"--value {idle}")
+
+
+@pytest.mark.parametrize(
+    ("environment", "idle"),
+    [("HOME=/root\0SLIPWAY_JOB=glue-1\0", "0"), ("NOT_SLIPWAY_JOB=glue-1\0", "1"), ("", "1")],
+)
+def test_a_machine_is_at_work_while_a_process_of_a_job_is_there(
+    tmp_path: Path, environment: str, idle: str
+) -> None:
+    node = Node(tmp_path, mpi_parameters())
+    for process, text in {"1": "HOME=/\0", "4711": environment}.items():
+        (tmp_path / "proc" / process).mkdir(parents=True)
+        (tmp_path / "proc" / process / "environ").write_text(text)
+    assert node.run("report_idle.sh").returncode == 0
+    assert node.calls("aws")[0].endswith(f"--value {idle}")
+    assert not node.calls("curl")
+
+
+def test_a_node_whose_agent_has_registered_is_left_alone_until_its_next_boot(tmp_path: Path) -> None:
+    node = Node(tmp_path, parameters(), curl=REGISTERED)
+    node.up(31)
+    assert node.run("watch_join.sh").returncode == 0
+    node.program("curl", code=7)  # the agent starts again, as it does for an update, while a job runs
+    assert node.run("watch_join.sh").returncode == 0
+    assert (node.calls("aws"), node.calls("systemctl")) == ([], [])
+
+
+def test_a_node_that_slipway_node_has_joined_is_left_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path, mpi_parameters())
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "joined").touch()
+    assert node.run("watch_join.sh").returncode == 0
+    assert (node.calls("aws"), node.calls("systemctl")) == ([], [])
+
+
+@pytest.mark.parametrize("answer", ['{"ContainerInstanceArn":null}', ""])
+def test_a_node_that_is_late_to_join_says_so_and_is_not_ended_before_its_time(
+    tmp_path: Path, answer: str
+) -> None:
+    node = Node(tmp_path, parameters(), curl=answer)
+    node.up(29)
+    done = node.run("watch_join.sh")
+    assert done.returncode == 0
+    assert "has not joined dl1 in 29 minutes, for want of ecs-agent; it ends itself after 30" in done.stdout
+    (told,) = node.calls("aws")
+    assert told.startswith("cloudwatch put-metric-data --region us-east-1 --namespace Slipway")
+    assert node.calls("systemctl") == []
+
+
+def test_a_node_of_batch_that_never_joins_ends_itself(tmp_path: Path) -> None:
+    node = Node(tmp_path, parameters())
+    node.up(30)
+    assert node.run("watch_join.sh").returncode == 0
+    assert node.calls("systemctl") == ["poweroff"]
+
+
+def test_a_node_of_a_group_takes_itself_out_so_that_no_other_fails_in_its_place(tmp_path: Path) -> None:
+    node = Node(tmp_path, mpi_parameters())
+    node.up(30)
+    assert node.run("watch_join.sh").returncode == 0
+    assert node.calls("aws")[-1] == (
+        "autoscaling terminate-instance-in-auto-scaling-group --region us-east-1 "
+        "--instance-id i-0123456789abcdef0 --should-decrement-desired-capacity"
+    )
+    assert node.calls("systemctl") == []
+
+
+def test_a_node_that_aws_does_not_answer_ends_itself_all_the_same(tmp_path: Path) -> None:
+    node = Node(tmp_path, mpi_parameters())
+    node.program("aws", code=254)
+    node.up(30)
+    assert node.run("watch_join.sh").returncode == 0
+    assert node.calls("systemctl") == ["poweroff"]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_reason_is_one_that_people_are_told_in_words(reason: str) -> None:
+    known = "".join(path.read_text(encoding="utf-8") for path in SCRIPTS.glob("*.sh"))
+    assert f"during {reason} " in known or reason in (ECS_MEMBERSHIP.by, MPI_MEMBERSHIP.by)
+
+
+def test_what_is_told_to_cloudwatch_is_one_value_for_the_alarm_and_one_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    node = Node(tmp_path, parameters(FileSystem.EFS))
+    node.program("mount", code=32)
+    node.run("boot.sh")
+    node.program("aws", answer="")
+    (tmp_path / "aws").write_text(f'#!/bin/bash\necho "${{@: -1}}" > {tmp_path}/told\n', encoding="utf-8")
+    node.run("watch_join.sh")
+    told = json.loads((tmp_path / "told").read_text(encoding="utf-8"))
+    cluster = {"Name": "Cluster", "Value": "dl1"}
+    assert [each["Dimensions"] for each in told] == [
+        [cluster],
+        [cluster, {"Name": "Reason", "Value": "shared-files"}],
+    ]
+    assert {(each["MetricName"], each["Value"]) for each in told} == {(NOT_JOINED_METRIC, 1)}

@@ -1,0 +1,124 @@
+"""systemd itself judges the units of a machine image, beside cloud-init's, Docker's and the ECS agent's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slipway.infra.clusters import MACHINE_IMAGES
+from slipway.infra.declare.checks.components import commands_of, steps_of
+from slipway.infra.declare.component_files import read_component
+from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
+from tests.infra.boot.vendor_units import ECS, Units
+
+BOOT = Path(__file__).parents[3] / "infra" / "boot"
+VERIFY = BOOT / "verify_units.sh"
+OURS = ("slipway-scratch.service", "slipway-boot.service", "slipway-idle.timer", "slipway-watchdog.timer")
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+
+
+def verify(units: Units, *names: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "SYSTEMD_UNIT_PATH": units.path}
+    command = ["bash", str(VERIFY), *names]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> Units:
+    """A machine with the vendors' units alone."""
+    return Units(tmp_path)
+
+
+@pytest.fixture
+def image(units: Units) -> Units:
+    """The same with ours, put in their places and enabled as the components do it."""
+    for path in (BOOT / "units").iterdir():
+        units.write(path.name, path.read_text(encoding="utf-8"))
+        units.enable(path.name)
+    units.install(ECS)
+    for name in ("ecs-agent", "slipway-node"):
+        for _, step in steps_of(yaml.safe_load(read_component(name))):
+            for file in step["inputs"] if step["action"] == "CreateFile" else ():
+                units.place(file["path"], file["content"])
+    units.enable("slipway-node.service")
+    units.want("cloud-init.target", "ecs.service")
+    return units
+
+
+@pytest.mark.parametrize(
+    "unit", [*OURS, "ecs.service", "slipway-node.service", "docker.service", "ssh.service"]
+)
+def test_the_next_boot_of_a_machine_image_starts_every_unit(image: Units, unit: str) -> None:
+    done = verify(image, unit)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_agent_that_multi_user_wants_and_that_waits_for_the_user_data_is_never_started(
+    units: Units,
+) -> None:
+    """What the vendor's unit and a drop-in with After=cloud-final come to; `is-enabled` says enabled."""
+    units.install(ECS)
+    units.want("multi-user.target", "ecs.service")
+    units.place("/etc/systemd/system/ecs.service.d/10.conf", "[Unit]\nAfter=cloud-final.service\n")
+    done = verify(units, "ecs.service")
+    assert done.returncode == 1
+    assert "Job ecs.service/start deleted to break ordering cycle" in done.stderr
+
+
+def test_a_unit_that_nothing_wants_is_told_of(units: Units) -> None:
+    units.install(ECS)
+    done = verify(units, "ecs.service")
+    assert (done.returncode, done.stderr) == (1, "slipway: the next boot would not start ecs.service\n")
+
+
+@pytest.mark.parametrize("component", ["node-boot", "ecs-agent", "slipway-node"])
+def test_a_bake_asks_systemd_and_not_whether_a_unit_is_enabled(component: str) -> None:
+    tests = [
+        command
+        for phase, step in steps_of(yaml.safe_load(read_component(component)))
+        for command in commands_of(step)
+        if phase == "test"
+    ]
+    assert any("/usr/lib/slipway/verify_units.sh" in command for command in tests)
+    assert not any("is-enabled" in command for command in tests)
+
+
+@pytest.mark.parametrize("unit", ["ecs.service", "slipway-node.service"])
+def test_what_brings_a_node_its_jobs_needs_the_boot_to_have_gone_well(image: Units, unit: str) -> None:
+    text = "".join(path.read_text() for path in image.files_of(unit))
+    assert re.search(r"(?m)^Requires=slipway-boot\.service$", text)
+    assert re.search(r"(?m)^After=(.* )?slipway-boot\.service( .*)?$", text)
+
+
+@pytest.mark.parametrize("unit", ["slipway-node.service", *OURS])
+def test_a_person_can_mask_every_unit_of_ours(image: Units, unit: str) -> None:
+    """A unit that lies in /etc/systemd/system cannot be masked."""
+    done = subprocess.run(
+        ["systemctl", f"--root={image.root}", "mask", unit], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, (image.own / unit).readlink()) == (0, Path("/dev/null"))
+
+
+def test_docker_waits_for_the_local_disks_that_it_keeps_its_images_on(image: Units) -> None:
+    assert (image.own / "docker.service.requires" / "slipway-scratch.service").is_symlink()
+    assert (
+        "Before=containerd.service docker.service" in (image.vendor / "slipway-scratch.service").read_text()
+    )
+
+
+def test_the_idle_report_comes_as_often_as_its_alarm_looks(image: Units) -> None:
+    timer = (image.vendor / "slipway-idle.timer").read_text()
+    assert f"OnUnitActiveSec={REPORT_EVERY_MINUTES}min" in timer
+
+
+@pytest.mark.parametrize("image_name", ["cpu-mpi", "gaudi-ecs"])
+def test_a_cluster_s_image_has_the_units_before_what_needs_them(image_name: str) -> None:
+    (found,) = [each.components for each in MACHINE_IMAGES if each.name == image_name]
+    needing = next(each for each in found if each in ("ecs-agent", "slipway-node"))
+    assert found.index("payload") < found.index("node-boot") < found.index(needing)
