@@ -31,8 +31,7 @@ CLUSTERS = (
     ),
 )
 
-# Canonical's parameters of one release are named after a day, and none has been tried: set `parent` to the
-# AMI that a bake has shown to work, and take the reason out.
+# Ubuntu's newest release, until `slipway pin NAME` writes one into the image's lock with packages that fit it.
 _NO_DAY_KNOWN = "no release of Canonical's has been tried yet"
 _EVERY_NODE = ("base-apt", "ssh-hardening", "efa", "efs-utils")
 _BOOT = ("payload", "node-boot")

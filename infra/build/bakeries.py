@@ -6,6 +6,7 @@ No cluster's stack depends on them: a cluster needs an image that was baked, not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,7 @@ import aws_cdk as cdk
 from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters
 from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.parents import pinned_parent
 from slipway.infra.patterns.images.payload import payload_of
 from slipway.infra.patterns.images.payload_asset import PayloadFile
 from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps
@@ -26,7 +28,8 @@ from slipway.jobs.core.images.container_locks import read_lock
 def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
     networks: dict[str, BakeryNetworkStack] = {}
     with TemporaryDirectory() as folder:
-        for image in images:
+        for declared in images:
+            image = replace(declared, parent=pinned_parent(declared))
             if image.region not in networks:
                 networks[image.region] = _network(app, image)
             props = BakeryStackProps(

@@ -1,6 +1,7 @@
-"""The declared clusters as JSON, for those who may not import infra: `python -m slipway.infra.declare`.
+"""The declared clusters and machine images as JSON, for those who may not import infra.
 
-Exit code 2 and the problems in place of the clusters where the declarations are wrong.
+`python -m slipway.infra.declare` prints them; exit code 2 and the problems in place of
+them where the declarations are wrong.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def main(arguments: Sequence[str]) -> int:
     except InvalidConfig as error:
         print(json.dumps({"problems": [asdict(problem) for problem in error.problems]}, indent=2))
         return error.exit_code
-    print(json.dumps({"clusters": [_described(each) for each in clusters]}, indent=2))
+    found = {
+        "clusters": [_described(each) for each in clusters],
+        "machine_images": [asdict(each) for each in load_machine_images()],
+    }
+    print(json.dumps(found, indent=2))
     return 0
 
 

@@ -123,4 +123,5 @@ def _bakery(
         recipe_version=recipe.version,
         log_group=logs.name,
         parent=image.parent,
+        snapshot=props.lock.values["AptSnapshot"],
     )

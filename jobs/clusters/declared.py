@@ -1,4 +1,4 @@
-"""The declared clusters, for commands: infra prints them in a process of its own; jobs import none of it."""
+"""What is declared, for commands: infra prints it in a process of its own; jobs import none of it."""
 
 from __future__ import annotations
 
@@ -51,6 +51,13 @@ class DeclaredCluster:
         return folder
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredMachineImage:
+    name: str
+    region: str
+    parent: str  # as it is declared: an AMI id, or ssm: and a parameter
+
+
 # What some kinds of cluster do not declare.
 _NOT_EVERYWHERE = {"image": None, "machine_image": None, "build_type": None}
 
@@ -73,11 +80,7 @@ def find_checkout() -> Path:
 
 def declared_clusters(overrides: Sequence[str] = ()) -> tuple[DeclaredCluster, ...]:
     """Ask infra for the clusters; `overrides` are written as for the CDK: dl1.max_nodes=4."""
-    answer = _ask_infra(find_checkout(), overrides)
-    problems = answer.get("problems")
-    if problems:
-        raise InvalidConfig([Problem(**problem) for problem in problems])
-    return tuple(map(_decode, answer["clusters"]))
+    return tuple(map(_decode, _answer(overrides)["clusters"]))
 
 
 def declared_cluster(name: str, overrides: Sequence[str] = ()) -> DeclaredCluster:
@@ -90,6 +93,26 @@ def declared_cluster(name: str, overrides: Sequence[str] = ()) -> DeclaredCluste
         f"no cluster '{name}' is declared",
         hint=did_you_mean(name, names, otherwise=f"declared are {', '.join(names) or 'none'}"),
     )
+
+
+def declared_machine_image(name: str) -> DeclaredMachineImage:
+    images = _answer(()).get("machine_images", [])
+    for image in images:
+        if image["name"] == name:
+            return DeclaredMachineImage(name=name, region=image["region"], parent=image["parent"])
+    names = [image["name"] for image in images]
+    raise SlipwayError(
+        f"no machine image '{name}' is declared",
+        hint=did_you_mean(name, names, otherwise=f"declared are {', '.join(names) or 'none'}"),
+    )
+
+
+def _answer(overrides: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    answer = _ask_infra(find_checkout(), overrides)
+    problems = answer.get("problems")
+    if problems:
+        raise InvalidConfig([Problem(**problem) for problem in problems])
+    return answer
 
 
 def _ask_infra(checkout: Path, overrides: Sequence[str]) -> dict[str, list[dict[str, str]]]:

@@ -43,6 +43,7 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
         "amis": "List the AMIs: what each holds, its age, and what uses it",
         "bake": "Bake an AMI in the cloud, or roll back to an earlier one",
         "build": "Build a container image in the cloud, and push it",
+        "pin": "Pin a machine image's parent to one release of Ubuntu",
     },
     "slipway.jobs.commands.estimates": {
         "calibrate": "Correct the estimates with a run of your own",

@@ -11,6 +11,7 @@ from tests.yard.services.imagebuilder.conftest import Bakery as YardBakery
 
 IMAGE = "cpu-mpi"
 VERSIONS = {"pytorch": "2.13.0"}
+SNAPSHOT = "20261120T000000Z"
 HARDWARE = bash("exit 1", name="LoadOnHardware")
 
 
@@ -18,7 +19,13 @@ HARDWARE = bash("exit 1", name="LoadOnHardware")
 class Deployed:
     yard: YardBakery
 
-    def deploy(self, *commands: str, lock_digest: str = "a" * 16, recipe_version: str = "1.0.1") -> Bakery:
+    def deploy(
+        self,
+        *commands: str,
+        lock_digest: str = "a" * 16,
+        recipe_version: str = "1.0.1",
+        parent: str = "ami-12345678",
+    ) -> Bakery:
         """A pipeline whose only component runs these commands, and its record."""
         tags = ami_tags(IMAGE, lock_digest=lock_digest, recipe_version=recipe_version, versions=VERSIONS)
         distribution = {
@@ -40,7 +47,8 @@ class Deployed:
             lock_digest=lock_digest,
             recipe_version=recipe_version,
             log_group="/aws/imagebuilder/cpu-mpi",
-            parent="ami-12345678",
+            parent=parent,
+            snapshot=SNAPSHOT,
         )
         self.yard.yard.client("ssm").put_parameter(
             Name=bakery_parameter(IMAGE), Value=encode_bakery(bakery), Type="String", Overwrite=True

@@ -18,13 +18,12 @@ from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters, component_names
 from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.parents import pinned_parent
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.images.ami_locks import lock_parameters, lock_problems, machine_image_names
 from slipway.jobs.core.images.container_locks import apart, read_lock, unsupported
-
-# Words of AWS's and Canonical's parameters whose value is replaced with every release.
-_MOVING = frozenset({"latest", "current", "recommended"})
+from slipway.jobs.core.images.parents import moves
 
 Rule = Callable[[MachineImage], Iterator[Problem]]
 
@@ -115,14 +114,14 @@ def one_architecture(image: MachineImage) -> Iterator[Problem]:
 
 def parent_that_stays(image: MachineImage) -> Iterator[Problem]:
     """Check that the parent does not move: two bakes of one lock must begin with the same AMI."""
-    moving = _MOVING & set(image.parent.split("/"))
+    moving = moves(pinned_parent(image))
     if moving and not (image.parent_moves_because or "").strip():
         yield Problem(
             where="parent",
             message=f"is {image.parent}, whose value changes with every release",
-            hint="name an AMI id or a parameter of one release, or say why in parent_moves_because",
+            hint=f"slipway pin {image.name}, or name an AMI id, or say why in parent_moves_because",
         )
-    if not moving and image.parent_moves_because is not None:
+    if not moves(image.parent) and image.parent_moves_because is not None:
         message = "says why the parent may move, but this parent does not move"
         yield Problem(where="parent_moves_because", message=message, hint="leave it out")
 

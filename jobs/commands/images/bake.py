@@ -88,12 +88,14 @@ def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
 def _start(bakery: Bakery) -> str:
     from slipway.jobs.aws import client
     from slipway.jobs.images.baking import bake_request, images_of, running_image, send
+    from slipway.jobs.images.parents import refuse_newer_parent
 
     images = images_of(bakery)
     running = running_image(images)
     if running:
         say(f"{running} is already being baked")
         return running
+    refuse_newer_parent(bakery)
     request = bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
     return send(request, client("imagebuilder", bakery.region))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.images.amis import MANIFEST_FACTS
 from slipway.jobs.core.images.container_images import JUNK_FOLDERS
+from slipway.jobs.core.images.parents import SERIAL, Parent, parent_mistakes
 
 # Written in a lock where only a first bake on AWS can tell: nothing is built until it is filled in.
 TO_BE_FILLED = "to be filled at first bake"
@@ -37,6 +38,10 @@ SOURCES: Mapping[str, Mapping[str, Form]] = {
 _APT: Mapping[str, Form] = {
     "snapshot": (re.compile(r"[0-9]{8}T[0-9]{6}Z"), "a moment such as 20261120T000000Z")
 }
+_KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipway pin` writes it
+_PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118"), **_KERNEL}
+# What no component is told: it would say nothing that the machine itself does not.
+_OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}
 _DIGEST_LENGTH = 16
 _LONGEST_SHOWN = 80
 
@@ -78,7 +83,14 @@ def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
     return {
         "".join(map(_capital, path)): " ".join(value) if isinstance(value, list) else str(value)
         for path, value in _leaves(tables)
+        if tuple(path) not in _OF_THE_PARENT
     }
+
+
+def locked_parent(containers: Path, image: str) -> Parent | None:
+    """Read which release of the parent a sound lock names; None if it names none."""
+    found = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8")).get("parent")
+    return Parent(**found) if found else None
 
 
 def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
@@ -97,7 +109,7 @@ def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
 
 
 def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    known = ("host", "apt", *SOURCES)
+    known = ("host", "parent", "apt", *SOURCES)
     yield from (
         (name, f"is no table of a lock; those are {', '.join(known)}") for name in tables if name not in known
     )
@@ -111,7 +123,12 @@ def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     packages = apt.pop("packages", ())
     if not isinstance(packages, list) or not all(_fits(_WORD, package) for package in packages):
         yield "apt", f"has packages = {_shown(packages)}, not a list of names such as dkms or dkms=3.0.11"
-    yield from _unfit("apt", apt, _APT)
+    of_packages = list(_unfit("apt", apt, {**_APT, **(_KERNEL if "kernel" in apt else {})}))
+    parent = _table(tables, "parent")
+    of_parent = list(_unfit("parent", parent, _PARENT)) if parent else []
+    yield from (*of_packages, *of_parent)
+    if parent and not of_packages and not of_parent:
+        yield from (("parent", said) for said in parent_mistakes(parent, apt))
     for kind, forms in SOURCES.items():
         for name, source in _table(tables, kind).items():
             fields = source if isinstance(source, Mapping) else {}

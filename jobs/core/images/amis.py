@@ -48,6 +48,7 @@ class Bakery:
     recipe_version: str  # of parent, components, values of the lock, and our own code that goes in
     log_group: str
     parent: str  # an AMI id, or ssm: and the name of a parameter
+    snapshot: str  # the moment of the packages, with which drivers are built for the parent's kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,3 +214,32 @@ def test_a_parameter_that_names_nothing_is_told_as_missing(deployed: Deployed, s
         Name=found.ami_parameter, Value="ami-00000000", Type="String", Overwrite=True
     )
     assert rows(slipway)["ami-00000000"]["state"] == "missing"
+
+
+PARENT = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
+
+
+def canonical_releases(deployed: Deployed, serial: str) -> str:
+    """Publish a release as Canonical does: an AMI with its serial in the name, and a parameter."""
+    name = f"ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-{serial}"
+    ami_id = deployed.yard.yard.client("ec2").register_image(Name=name)["ImageId"]
+    parameter = PARENT.replace("/aws/service", "/mine")  # AWS's own cannot be written
+    deployed.yard.yard.client("ssm").put_parameter(
+        Name=parameter, Value=ami_id, Type="String", Overwrite=True
+    )
+    return f"ssm:{parameter}"
+
+
+def test_a_parent_that_is_newer_than_the_packages_is_refused_before_a_machine_starts(
+    deployed: Deployed, slipway: Slipway
+) -> None:
+    found = deployed.deploy("true", parent=canonical_releases(deployed, "20261122"))
+    code, out, err = slipway("bake", IMAGE, "--wait")
+    assert (code, out, images_of(found)) == (1, "", [])
+    assert "is Canonical's release 20261122, newer than the packages of 20261120T000000Z" in err
+    assert f"hint: slipway pin {IMAGE}; cdk deploy slipway-bakery-{IMAGE}" in err
+
+
+def test_a_parent_of_an_earlier_day_is_baked(deployed: Deployed, slipway: Slipway) -> None:
+    deployed.deploy("true", parent=canonical_releases(deployed, "20261118"))
+    assert slipway("bake", IMAGE, "--wait")[0] == 0

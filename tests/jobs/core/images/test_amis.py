@@ -33,6 +33,7 @@ BAKERY = Bakery(
     recipe_version="1.0.7",
     log_group="/aws/imagebuilder/slipway-cpu-mpi",
     parent="ami-0123456789abcdef0",
+    snapshot="20261120T000000Z",
 )
 MANIFEST = AmiManifest(
     image="cpu-mpi",
