@@ -43,7 +43,7 @@ class MpiAccess(Construct):
                     session_manager(),
                     report_metrics(),
                     _find_each_other(),
-                    _change_own_group(self, props.node_group),
+                    *_change_own_group(self, props.node_group),
                     *_run_command_output(self, props.log_group_arn),
                     *bucket_statements(use_bucket),
                     use_key(props.storage.key),
@@ -59,7 +59,7 @@ def _find_each_other() -> iam.PolicyStatement:
     return iam.PolicyStatement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
 
 
-def _change_own_group(scope: Construct, node_group: str) -> iam.PolicyStatement:
+def _change_own_group(scope: Construct, node_group: str) -> tuple[iam.PolicyStatement, ...]:
     """Allow protection during a job, and to leave the group, as a node does that cannot join its cluster.
 
     Auto Scaling makes up the id in the middle of the ARN.
@@ -70,10 +70,12 @@ def _change_own_group(scope: Construct, node_group: str) -> iam.PolicyStatement:
         resource_name=f"*:autoScalingGroupName/{node_group}",
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    return iam.PolicyStatement(
-        sid="ChangeOwnGroup",
-        actions=["autoscaling:SetInstanceProtection", "autoscaling:TerminateInstanceInAutoScalingGroup"],
-        resources=[group],
+    allowed = {
+        "ProtectJobs": "autoscaling:SetInstanceProtection",
+        "LeaveGroup": "autoscaling:TerminateInstanceInAutoScalingGroup",
+    }
+    return tuple(
+        iam.PolicyStatement(sid=sid, actions=[action], resources=[group]) for sid, action in allowed.items()
     )
 
 

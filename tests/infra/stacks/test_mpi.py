@@ -61,8 +61,8 @@ def test_a_node_is_told_what_its_services_need_and_nothing_that_is_secret() -> N
 
 def test_a_node_that_does_not_join_may_leave_its_own_group_and_no_other() -> None:
     assert told()["join"]["group"] == group()["AutoScalingGroupName"]
-    allowed = statements()["ChangeOwnGroup"]
-    assert "autoscaling:TerminateInstanceInAutoScalingGroup" in allowed["Action"]
+    allowed = statements()["LeaveGroup"]
+    assert allowed["Action"] == "autoscaling:TerminateInstanceInAutoScalingGroup"
     assert as_text(allowed["Resource"]).endswith(f":autoScalingGroupName/{group()['AutoScalingGroupName']}")
 
 

@@ -51,11 +51,13 @@ def test_other_code_or_another_lock_makes_another_payload(checkout: Path) -> Non
     assert len({first.digest, second.digest, payload_of("small").digest}) == 3
 
 
-def test_it_holds_the_locks_and_the_wheel_and_nothing_else() -> None:
+def test_it_holds_the_locks_the_wheel_and_what_nodes_run_at_boot_and_nothing_else() -> None:
     with ZipFile(BytesIO(payload_of("cpu-mpi").content)) as archive:
         names = archive.namelist()
         locked = archive.read("requirements.txt")
-    assert names == ["requirements.txt", "uv.txt", project_wheel()[0]]
+    others = [name for name in names if not name.startswith("boot/")]
+    assert others == ["requirements.txt", "uv.txt", project_wheel()[0]]
+    assert {"boot/boot.sh", "boot/units/slipway-boot.service"} < set(names)
     assert locked == (ROOT / "containers" / "images" / "cpu-mpi" / "requirements.txt").read_bytes()
 
 

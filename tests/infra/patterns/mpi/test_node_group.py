@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slipway.infra.declare.types import Market
+from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
 from slipway.jobs.core.errors import SlipwayError
 from tests.infra.mpi_cluster import GROUP, group, launch, statements, told
 from tests.infra.synthesis import MPI_CLUSTER, as_text, mpi_templates_of, of_type, only, synthesize_mpi
@@ -53,7 +54,7 @@ def test_the_alarm_reads_what_the_nodes_report() -> None:
     read = reports["Metric"]
     assert (report["namespace"], report["metric"]) == (read["Namespace"], read["MetricName"])
     assert read["Dimensions"] == [{"Name": report["dimension"], "Value": "c6i"}]
-    assert report["every_minutes"] * 60 == reports["Period"]
+    assert reports["Period"] == REPORT_EVERY_MINUTES * 60
     assert report["work"] == "process"
 
 
