@@ -62,7 +62,7 @@ def test_the_next_boot_of_a_machine_image_starts_every_unit(image: Units, unit: 
 def test_an_agent_that_multi_user_wants_and_that_waits_for_the_user_data_is_never_started(
     units: Units,
 ) -> None:
-    """What the vendor's unit and a drop-in with After=cloud-final come to; `is-enabled` says enabled."""
+    """The vendor's unit and a drop-in with After=cloud-final come to that; `is-enabled` says enabled."""
     units.install(ECS)
     units.want("multi-user.target", "ecs.service")
     units.place("/etc/systemd/system/ecs.service.d/10.conf", "[Unit]\nAfter=cloud-final.service\n")
