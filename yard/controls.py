@@ -15,12 +15,12 @@ from typing import Any
 
 from slipway.yard.chaos import conditions, gate
 from slipway.yard.chaos.switches import checked_seed, checked_value
-from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
+from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import differences as host_differences
-from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler
+from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler, spot_notices
 from slipway.yard.services import registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
@@ -153,6 +153,18 @@ def _kill_host(asked: object) -> str:
     return host.instance.name
 
 
+def _interrupt_host(asked: object) -> str:
+    """Give the host's instance notice, as EC2 does when it takes a Spot instance back."""
+    from moto.ec2.models import ec2_backends
+
+    from slipway.yard.services.ec2 import spot
+
+    host = host_store.find(_host_named(asked))
+    instance = ec2_backends[ACCOUNT][host.instance.region].get_instance(host.instance.id)
+    ends_at = spot.interrupt(instance, host.instance.region)
+    return f"{host.instance.name} ends at {ends_at:%H:%M:%S} UTC"
+
+
 def _hosts(_body: object) -> list[dict[str, Any]]:
     return host_rows.hosts()
 
@@ -211,6 +223,7 @@ def _reset(_body: object) -> None:
     faults.clear_rules()
     gate.reset()
     keys.reset()
+    spot_notices.reset()
     registry.reset()
     quotas.reset()
     moto_adapter.reset()
@@ -233,6 +246,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/await-job"): _await_job,
     ("GET", "/hosts"): _hosts,
     ("POST", "/enter-host"): _enter_host,
+    ("POST", "/interrupt-host"): _interrupt_host,
     ("POST", "/kill-host"): _kill_host,
     ("GET", "/mail"): lambda _body: mail.listed(),
     ("POST", "/confirm-mail"): _confirm_mail,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.yard.chaos import conditions, consistency, throttling
+from slipway.yard.chaos import capacity, conditions, consistency, throttling
 from slipway.yard.endpoint import CALLER_HEADER, INSIDE
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call, Reply
@@ -26,7 +26,11 @@ def enter(environ: dict[str, Any], call: Call) -> None:
     throttling.check(call.service, call.operation)
     if conditions.strikes("server-errors", f"{call.service}:{call.operation}"):
         raise ApiError(SERVER_ERROR, "We encountered an internal error. Please try again.", status=500)
-    consistency.check(call.service, call.operation, call.parameters or {})
+    parameters = call.parameters or {}
+    consistency.check(call.service, call.operation, parameters)
+    wanted = str(parameters.get("InstanceType", ""))
+    if (call.service, call.operation) == ("ec2", "RunInstances") and capacity.is_lacking(wanted):
+        raise capacity.refusal(wanted, f"{call.region}a")
 
 
 def is_lost(environ: dict[str, Any], call: Call) -> bool:

@@ -90,7 +90,7 @@ SWITCHES: Mapping[str, Switch] = {
         ),
         Switch(
             name="packet-delay",
-            does="what a node or host sends arrives this much later",
+            does="what a node or host sends leaves this much later (the kernel needs sch_netem)",
             unit="ms",
             default=20,
             most=10_000,
@@ -105,8 +105,16 @@ SWITCHES: Mapping[str, Switch] = {
             in_chaos=0.5,
         ),
         Switch(
+            name="bandwidth",
+            does="a node or host sends at most so much; more waits its turn",
+            unit="Mbit/s",
+            default=1,
+            most=100_000,
+            in_chaos=500,
+        ),
+        Switch(
             name="dns",
-            does="share of nodes and hosts that can look up no name but their own",
+            does="share of the nodes of AWS Batch jobs that can look up no name but their own",
             unit="%",
             default=100,
             most=100,

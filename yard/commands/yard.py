@@ -183,6 +183,20 @@ def kill_node(name: str, node: int | None) -> None:
     say(f"killed node {node} of job {job}")
 
 
+@command.command()
+@click.argument("host")
+def interrupt(host: str) -> None:
+    """Let EC2 take the Spot instance of HOST back: its notice comes now, its end two minutes later.
+
+    The notice is in the instance's metadata and goes to EventBridge. A job that trains there saves and
+    ends, to be resumed elsewhere; the instance's Auto Scaling group starts a replacement.
+    """
+    from slipway.yard.endpoint import control
+
+    said = control(_yard(), "POST", "/interrupt-host", {"host": host})
+    say(f"gave notice of a Spot interruption: {said}")
+
+
 command.add_command(hosts.hosts)
 command.add_command(hosts.ssh)
 command.add_command(account.stand_in)

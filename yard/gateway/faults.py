@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from slipway.yard.chaos import throttling
+from slipway.yard.chaos import capacity, throttling
 from slipway.yard.endpoint import Yard, control
 from slipway.yard.errors import ApiError
 
@@ -122,6 +122,12 @@ def next_for(service: str, operation: str) -> Struck | None:
     return _book.next_for(service, operation)
 
 
+def is_refused_by_script() -> bool:
+    """Count a launch that a service of the yard asks EC2 for; True where a rule leaves EC2 no capacity."""
+    struck = next_for("ec2", "RunInstances")
+    return struck is not None and struck.kind is FaultKind.INSUFFICIENT_CAPACITY
+
+
 def scripted_result(struck: Struck | None, service: str) -> Mapping[str, Any] | None:
     """Return the scripted answer, raise the fault's error, or return None to ask the service."""
     return _SCRIPTS[struck.kind](struck, service) if struck else None
@@ -136,13 +142,7 @@ def _server_error(_struck: Struck, _service: str) -> None:
 
 
 def _insufficient_capacity(_struck: Struck, _service: str) -> None:
-    # EC2's error codes list this one among the server errors.
-    raise ApiError(
-        "InsufficientInstanceCapacity",
-        "We currently do not have sufficient capacity in the Availability Zone you requested "
-        "(a scripted fault of the yard)",
-        status=500,
-    )
+    raise capacity.refusal("instance", "any")
 
 
 def _respond(struck: Struck, _service: str) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatur
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.cloudwatch import alarms
+from slipway.yard.services.ec2 import launching
 from slipway.yard.services.registry import module_of, not_emulated
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
         return respond(call, error)
     reply = _serve(environ, call)
     gate.leave(call, reply)
+    launching.launched(call, reply)
     if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or gate.is_lost(environ, call):
         _hang_up(environ)
     return reply

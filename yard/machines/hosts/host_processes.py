@@ -89,6 +89,9 @@ class VpcNetwork:
     def set_firewall(self, number: int, rules: str) -> None:
         self._channel.order("firewall", host=number, rules=rules)
 
+    def set_link(self, number: int, faults: Mapping[str, float]) -> None:
+        self._channel.order("link", host=number, faults=faults)
+
     def kill(self, number: int) -> None:
         self._channel.order("kill", host=number)
 

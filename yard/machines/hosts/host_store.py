@@ -41,6 +41,7 @@ class Host:
     state: str = "starting"  # then booting and running, or failed; dead when it has ended
     why: str = ""
     firewall: str = ""
+    link_faults: Mapping[str, float] = field(default_factory=dict)
     tier: str = ""  # of yard/machines/isolation/tiers.py: how it is kept apart
     process: int = 0  # its first one, as this machine numbers it
     namespaces: Mapping[str, str] = field(default_factory=dict)  # its own, as /proc names them

@@ -49,6 +49,13 @@ def wanted() -> list[HostInstance]:
     return [_host_instance(group, instance) for group, instance in _members()]
 
 
+def are_pending() -> bool:
+    """Return True while an instance of a group has not started to run."""
+    if "moto.autoscaling.models" not in sys.modules:
+        return False
+    return any(state.instance.state == "pending" for group in groups() for state in group.instance_states)
+
+
 def rules(instance: HostInstance) -> tuple[Rule, ...]:
     """Return the rules of the instance's security groups, with groups and prefix lists as addresses."""
     backend = _ec2(instance.region)

@@ -18,6 +18,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import keys
+from slipway.yard.machines.hosts import spot_notices
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.instances import HostInstance
 
@@ -99,6 +100,7 @@ def _tree(instance: HostInstance) -> dict[str, Any]:
         "local-hostname": instance.hostname,
         "local-ipv4": instance.address,
         "placement": {"availability-zone": instance.zone, "region": instance.region},
+        "spot": spot_notices.metadata(instance.id),
         "services": {"domain": "amazonaws.com", "partition": "aws"},
     }
     latest: dict[str, Any] = {

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from slipway.yard.chaos import links
 from slipway.yard.endpoint import own_client
 from slipway.yard.machines import image_store
 from slipway.yard.machines.hosts import firewall, host_store, instances
@@ -103,7 +104,7 @@ def reset() -> None:
 
 
 def _is_settled() -> bool:
-    is_idle = not _asked.is_set() and not _working.locked()
+    is_idle = not _asked.is_set() and not _working.locked() and not instances.are_pending()
     return is_idle and all(host.state in host_store.SETTLED for host in host_store.hosts.values())
 
 
@@ -134,6 +135,7 @@ def _reconcile() -> None:
         if host.instance.id in wanted:
             host.instance = wanted[host.instance.id]  # its role and its tags change while it runs
             _set_firewall(host)
+            _set_link(host)
     _close_empty_networks()
     _launch_missing()
 
@@ -176,6 +178,8 @@ def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
     """Handle what a network tells of its hosts; hosts themselves report over their own channels."""
 
     def heard(event: HostEvent) -> None:
+        if event.name == "limited":
+            log.warning("cannot make a host's link as bad as it should be: %s", event.said["why"])
         if event.name != "failed":
             return
         with host_store.changed:
@@ -215,7 +219,15 @@ def _set_firewall(host: Host) -> None:
     rules = _rules(host.instance)
     if rules != host.firewall and host.state != "dead":
         _network(host.instance).set_firewall(host.number, rules)
-        host.firewall = rules
+        host.firewall, host.link_faults = rules, {}
+
+
+def _set_link(host: Host) -> None:
+    """Make its link as slow and lossy as the faults say; a new firewall takes the losses with it."""
+    faults = links.wanted()
+    if faults != host.link_faults and host.state != "dead" and best_tier().isolated:
+        _network(host.instance).set_link(host.number, faults)
+        host.link_faults = faults
 
 
 def _close_empty_networks() -> None:
@@ -227,10 +239,11 @@ def _close_empty_networks() -> None:
 def _launch_missing() -> None:
     """A group whose launches were suspended starts what it lacks when they are resumed; moto waits."""
     from slipway.yard.machines.hosts.instances import is_suspended
+    from slipway.yard.services.autoscaling import activities
 
     for group in instances.groups() if host_store.hosts or instances.wanted() else ():
         lacks = len(group.active_instances()) < (group.desired_capacity or 0)
-        if lacks and not is_suspended(group, "Launch"):
+        if lacks and not is_suspended(group, "Launch") and not activities.is_waiting(group):
             had = len(group.active_instances())
             group.set_desired_capacity(group.desired_capacity)
             if len(group.active_instances()) > had:  # less than it lacks where a quota ends it

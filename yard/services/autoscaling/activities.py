@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.services.recorded import page
 from slipway.yard.services.service_quotas import quotas
 
+RETRY_S = 3.0  # until a group without capacity is tried again; minutes on AWS
 MOST_KEPT = 200  # of all groups; AWS forgets them after six weeks
 
+_FAILED = "Launching EC2 instance failed."
+
 _made: list[tuple[str, dict[str, Any]]] = []  # region and activity, the newest first
+_waiting: set[tuple[str, str]] = set()  # (region, group): will try again
 
 
 def reset() -> None:
     _made.clear()
+    _waiting.clear()
 
 
 def record(group: Any, *, launched: int, refused: int, instance_type: str, market: str) -> None:
@@ -25,7 +31,22 @@ def record(group: Any, *, launched: int, refused: int, instance_type: str, marke
         _add(group, "Successful", f"Launching {launched} new EC2 instances.", "")
     if refused:
         said = quotas.refusal(instance_type, group.region, market)
-        _add(group, "Failed", "Launching a new EC2 instance.", f"{said} Launching EC2 instance failed.")
+        _add(group, "Failed", "Launching a new EC2 instance.", f"{said} {_FAILED}")
+
+
+def record_lack(group: Any, reason: str, launch: Callable[[Any], None]) -> None:
+    """Remember that EC2 has no capacity, and let the group launch again after a while."""
+    _add(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {reason}", f"{reason} {_FAILED}")
+    if not is_waiting(group):
+        _waiting.add((group.region, group.name))
+        timer = threading.Timer(RETRY_S, _try_again, [group, launch])
+        timer.daemon = True
+        timer.start()
+
+
+def is_waiting(group: Any) -> bool:
+    """Return True while a launch without capacity waits for its next try."""
+    return (group.region, group.name) in _waiting
 
 
 def describe(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
@@ -38,6 +59,12 @@ def describe(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
     asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxRecords")}
     shown, more = page(found, asked)
     return {"Activities": shown, **({"NextToken": more["nextToken"]} if more else {})}
+
+
+def _try_again(group: Any, launch: Callable[[Any], None]) -> None:
+    if is_waiting(group):  # the yard was not reset
+        _waiting.discard((group.region, group.name))
+        launch(group)
 
 
 def _add(group: Any, status: str, description: str, message: str) -> None:

@@ -9,15 +9,17 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.chaos import consistency
+from slipway.yard.chaos import capacity, consistency
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.gateway.faults import is_refused_by_script
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.machines.hosts.instances import is_suspended
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.autoscaling import activities
 from slipway.yard.services.service_quotas import quotas
+from slipway.yard.services.ec2 import launching, spot
 
 Parameters = Mapping[str, Any]
 
@@ -144,14 +146,15 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
     image = image_id(version.image_id, group.region)
     bought = market or quotas.ON_DEMAND
     fitting = quotas.fitting(version.instance_type, count, group.region, bought)
+    granted = _granted(group, version.instance_type, fitting)
     activities.record(
-        group, launched=fitting, refused=count - fitting, instance_type=version.instance_type, market=bought
+        group, launched=granted, refused=count - fitting, instance_type=version.instance_type, market=bought
     )
-    if not fitting:
+    if not granted:
         return
     reservation = group.ec2_backend.run_instances(
         image,
-        fitting,
+        granted,
         version.user_data,
         [],
         tags={"instance": {**version.instance_tags, **tags, GROUP_TAG: group.name}},
@@ -165,8 +168,28 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
         _give_address(instance)
         if profile:
             _give_profile(group.ec2_backend, instance, profile)
+        launching.hold(instance)
+        spot.launched(instance, group.region)
         state = InstanceState(instance, protected_from_scale_in=group.new_instances_protected_from_scale_in)
         group.instance_states.append(state)
+
+
+def _granted(group: Any, instance_type: str, count: int) -> int:
+    """Return how many of these EC2 has now; for the rest the group tries again later."""
+    zone = group.availability_zones[0]
+    lacking = sum(is_refused_by_script() or capacity.is_lacking(instance_type) for _ in range(count))
+    if lacking:
+        activities.record_lack(group, capacity.message(instance_type, zone), _launch_missing)
+    return count - lacking
+
+
+def _launch_missing(group: Any) -> None:
+    """Let a group that was refused machines try again, if it still is there."""
+    from moto.autoscaling.models import autoscaling_backends
+
+    if autoscaling_backends[ACCOUNT][group.region].autoscaling_groups.get(group.name) is group:
+        group.set_desired_capacity(group.desired_capacity)
+        reconciler.wake_if_kept()
 
 
 def _instance(group: Any, version: Any) -> dict[str, Any]:

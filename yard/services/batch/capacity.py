@@ -11,6 +11,7 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.catalogue.instances import instance_types
+from slipway.yard.chaos import capacity
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
 from slipway.yard.machines.memory import Need
@@ -52,12 +53,11 @@ def place(job: BatchJob) -> Placement:
     free = [each for each in environments if vcpus(job) <= _most(each) - _used(each.arn)]
     if not free:
         return Placement()
+    kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
     struck = faults.next_for(*ASKED)
-    if struck:
-        kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
-        lacks = struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY
-        return Placement(reason=NO_CAPACITY.format(kind) if lacks else None)
-    return Placement(environment=free[0])
+    if capacity.is_lacking(kind) or (struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY):
+        return Placement(reason=NO_CAPACITY.format(kind))
+    return Placement(environment=None if struck else free[0])
 
 
 def queue_of(job: BatchJob) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard import state
+from slipway.yard.chaos import conditions, links
 from slipway.yard.machines import storage
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
@@ -52,7 +53,8 @@ def write(stage: Stage) -> Path:
     nodes = [_node(stage, index, container, shared) for index, container in enumerate(containers)]
     hosts = _hosts(nodes)
     for node in nodes:
-        (Path(node["folder"]) / "hosts").write_text(hosts, encoding="utf-8")
+        known = _hosts([node]) if conditions.strikes("dns", "node") else hosts
+        (Path(node["folder"]) / "hosts").write_text(known, encoding="utf-8")
     plan = {
         "tier": stage.tier.name,
         "isolated": stage.tier.isolated,
@@ -88,6 +90,8 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
         "mounts": [(str(own / "work"), WORK), *storage.mounts(container, shared, own)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
         "init": bool(linux.get("initProcessEnabled")),
+        "link": links.wanted(),
+        "launch_seconds": conditions.seconds("launch-delay", "node"),
     }
     return node if stage.tier.isolated else _without_mounts(node)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slipway.yard.machines.hosts.inside import init
-from slipway.yard.machines.isolation import kernel, namespaces
+from slipway.yard.machines.isolation import kernel, links, namespaces
 
 LARGEST_ORDER = 1 << 17  # a firewall of some hundred rules
 METADATA_ADDRESS = "169.254.169.254"
@@ -76,6 +76,11 @@ class NetworkProcess:
     def firewall(self, number: int, order: Mapping[str, Any], _link: int) -> None:
         _set_firewall(self._holder(number), order["rules"])
 
+    def link(self, number: int, order: Mapping[str, Any], _link: int) -> None:
+        holder = self._holder(number)
+        if problem := links.set_up(order["faults"], _joins(holder)):
+            self._tell("limited", number, why=problem)
+
     def kill(self, number: int, _order: Mapping[str, Any], _link: int) -> None:
         """Kill a host as a power failure does: its first process takes all others with it."""
         if number in self.holders.values() and self.first[number]:
@@ -115,6 +120,7 @@ _ORDERS: Mapping[str, Callable[[NetworkProcess, int, Mapping[str, Any], int], No
     "start": NetworkProcess.start,
     "firewall": NetworkProcess.firewall,
     "kill": NetworkProcess.kill,
+    "link": NetworkProcess.link,
 }
 
 

@@ -11,10 +11,11 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from slipway.yard.machines.isolation import kernel, namespaces, processes
+from slipway.yard.machines.isolation import kernel, links, namespaces, processes
 from slipway.yard.services.batch.isolation import files
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -28,6 +29,11 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
         kernel.set_hostname(node["hostname"])
         namespaces.ip("link set lo up", f"addr add {node['address']} dev eth0", "link set eth0 up")
         descriptors = [_listener(plan["port"])]
+        if node["link"] and (problem := links.set_up(node["link"])):
+            os.write(
+                log, f"the yard cannot make this node's link as bad as it should be: {problem}\n".encode()
+            )
+    time.sleep(node["launch_seconds"])
     ready = json.dumps({"event": "ready", "node": node["index"]}).encode()
     socket.send_fds(control, [ready], [each.fileno() for each in descriptors])
     for each in (control, *descriptors):

@@ -1,0 +1,100 @@
+"""AWS Batch when EC2 has no machines, nodes come late, names cannot be looked up, and links are slow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slipway.yard.endpoint import control
+from slipway.yard.machines.isolation.tiers import best_tier
+from tests.yard.services.batch.conftest import FOREVER, NODE, Cluster, limit
+
+NO_CAPACITY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
+# Each node tells what it knows of its own name and that of node 0, and reaches node 0 by its address.
+LOOK_UP = (
+    NODE
+    + """
+import json, socket
+def known(name):
+    try:
+        return socket.gethostbyname(name)
+    except OSError:
+        return None
+address = os.environ.get('AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS', '')
+main = 'ip-' + address.replace('.', '-')
+print(json.dumps({'self': known(socket.gethostname()), 'main': known(main), 'address': address}), flush=True)
+if node == 0:
+    door = socket.create_server(('', 4000)); door.accept()
+else:
+    for _ in range(300):
+        try:
+            socket.create_connection((address, 4000)); break
+        except OSError:
+            import time; time.sleep(0.1)
+"""
+)
+
+
+def switch(cluster: Cluster, **values: float) -> None:
+    given = {name.replace("_", "-"): value for name, value in values.items()}
+    control(cluster.yard, "POST", "/switches", {"values": given, "seed": 1})
+
+
+def test_without_capacity_a_job_waits_its_environment_stays_and_the_queue_ends_it(cluster: Cluster) -> None:
+    cluster.batch.update_job_queue(jobQueue="queue", jobStateTimeLimitActions=[limit(NO_CAPACITY)])
+    switch(cluster, no_capacity=100)
+    found = cluster.ended(cluster.submit("pass"))
+    assert found["statusReason"] == f"Canceled by JobStateTimeLimit action due to reason: {NO_CAPACITY}"
+    assert found["attempts"] == []
+    (environment,) = cluster.batch.describe_compute_environments()["computeEnvironments"]
+    assert (environment["state"], environment["status"]) == ("ENABLED", "VALID")
+    switch(cluster, no_capacity=0)
+    assert cluster.ended(cluster.submit("pass"))["status"] == "SUCCEEDED"
+
+
+def test_capacity_that_comes_and_goes_lets_a_job_through_in_the_end(cluster: Cluster) -> None:
+    switch(cluster, no_capacity=50)
+    assert cluster.ended(cluster.submit("pass"))["status"] == "SUCCEEDED"
+
+
+def test_nodes_that_come_late_keep_a_job_starting_and_it_can_be_ended_meanwhile(cluster: Cluster) -> None:
+    switch(cluster, launch_delay=600)
+    job = cluster.submit(FOREVER)
+    cluster.until(lambda: cluster.describe(job)["status"] == "STARTING")
+    cluster.batch.terminate_job(jobId=job, reason="too late")
+    assert cluster.ended(job)["statusReason"] == "too late"
+
+
+def test_nodes_that_come_one_after_the_other_run_the_same_job(cluster: Cluster) -> None:
+    switch(cluster, launch_delay=1)
+    job = cluster.submit("print('here')", nodes=4)
+    assert cluster.ended(job)["status"] == "SUCCEEDED"
+    assert cluster.lines(job) == ["here"]
+
+
+def test_a_node_whose_dns_fails_knows_itself_and_reaches_the_main_node_by_address(cluster: Cluster) -> None:
+    """F14."""
+    needs_networks()
+    switch(cluster, dns=100)
+    job = cluster.submit(LOOK_UP)
+    assert cluster.ended(job)["status"] == "SUCCEEDED"
+    said = json.loads(cluster.lines(job, 1)[0])
+    assert said["main"] is None
+    assert said["self"].startswith("10.0.")
+
+
+def test_a_node_sends_over_the_link_that_was_asked_for(cluster: Cluster) -> None:
+    """F13. A kernel without netem delays nothing, and the job's log says so."""
+    needs_networks()
+    switch(cluster, bandwidth=5, packet_delay=1)
+    job = cluster.submit("import subprocess as s; print(s.getoutput('tc qdisc show dev eth0'), flush=True)")
+    assert cluster.ended(job)["status"] == "SUCCEEDED"
+    said = cluster.lines(job)
+    assert any("tbf" in line and "rate 5Mbit" in line for line in said)
+    assert any("netem" in line for line in said)
+
+
+def needs_networks() -> None:
+    if not best_tier().isolated:
+        pytest.skip("nodes share this machine's network")
