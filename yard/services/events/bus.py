@@ -119,8 +119,11 @@ def _by_moto(
 ) -> str | None:
     alone = copy.copy(rule)
     alone.targets = [target]
+    given = copy.deepcopy(dict(event))
+    if isinstance(given.get("time"), str):  # moto writes it itself, from seconds
+        given["time"] = datetime.fromisoformat(given["time"]).timestamp()
     try:
-        send(alone, copy.deepcopy(dict(event)), transform_input)
+        send(alone, given, transform_input)
     except NotImplementedError:
         return f"the yard delivers no events to {str(target['Arn']).split(':')[2]}"
     return None
