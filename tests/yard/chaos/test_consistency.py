@@ -27,6 +27,7 @@ TRUST = json.dumps(
 @pytest.fixture
 def late(yard: RunningYard) -> RunningYard:
     """A yard in which news takes at least seconds: the seed is one whose first draws are not near zero."""
+    yard.client("ec2").register_image(Name="known")
     control(yard, "POST", "/switches", {"values": {"consistency": 120}, "seed": 1})
     return yard
 

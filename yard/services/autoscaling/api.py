@@ -18,8 +18,8 @@ from slipway.yard.machines.hosts.instances import is_suspended
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.autoscaling import activities
-from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.ec2 import launching, spot
+from slipway.yard.services.service_quotas import quotas
 
 Parameters = Mapping[str, Any]
 

@@ -120,8 +120,9 @@ def _by_moto(
     alone = copy.copy(rule)
     alone.targets = [target]
     given = copy.deepcopy(dict(event))
-    if isinstance(given.get("time"), str):  # moto writes it itself, from seconds
+    if isinstance(given.get("time"), str):  # moto wants seconds, and writes the text itself
         given["time"] = datetime.fromisoformat(given["time"]).timestamp()
+    given.setdefault("ingestion-time", given.get("time"))
     try:
         send(alone, given, transform_input)
     except NotImplementedError:

@@ -23,7 +23,9 @@ def switch(yard: RunningYard, **values: float) -> None:
 
 
 def image(yard: RunningYard) -> str:
-    return str(yard.client("ec2").describe_images(Owners=["self"])["Images"][0]["ImageId"])
+    ec2 = yard.client("ec2")
+    known = ec2.describe_images(Owners=["self"])["Images"] or [ec2.register_image(Name="nodes")]
+    return str(known[0]["ImageId"])
 
 
 def run(yard: RunningYard, instance_type: str) -> dict[str, Any]:
