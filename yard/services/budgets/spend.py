@@ -1,0 +1,70 @@
+"""What a budget has counted: the hours of EC2 instances with an activated tag, at the catalogue's prices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from slipway.jobs.catalogue.instances import instance_types
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.services.budgets.cost_tags import activated_at
+
+# EC2 bills by the second, and a minute at least (EC2 pricing, "Per-second billing").
+_LEAST = timedelta(minutes=1)
+_ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
+_FILTER = re.compile(r"user:(?P<key>[^$]+)\$(?P<value>.*)")
+
+_ended: dict[str, datetime] = {}  # when an instance was first seen to have ended
+
+
+def actual_usd(budget: Mapping[str, Any], now: datetime) -> float:
+    """Sum up the month so far. A budget without a filter by tag counts every instance."""
+    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    wanted = list((budget.get("CostFilters") or {}).get("TagKeyValue") or ())
+    if not wanted:
+        return sum(_usd(instance, month, now) for instance in _instances())
+    total = 0.0
+    for each in wanted:
+        found = _FILTER.fullmatch(each)
+        since = activated_at(found["key"]) if found else None
+        if found is None or since is None:
+            continue
+        for instance in _instances():
+            if _tags(instance).get(found["key"]) == found["value"]:
+                total += _usd(instance, max(month, since), now)
+    return total
+
+
+def _usd(instance: Any, since: datetime, now: datetime) -> float:
+    begin = instance.launch_time.replace(tzinfo=UTC)
+    end = max(_end(instance, now), begin + _LEAST)
+    hours = max(timedelta(), end - max(begin, since)) / timedelta(hours=1)
+    return hours * _usd_per_hour(instance.instance_type)
+
+
+def _end(instance: Any, now: datetime) -> datetime:
+    if instance.state not in ("terminated", "stopped"):
+        return now
+    if found := _ENDED.search(instance.state_transition_reason or ""):
+        return datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+    return _ended.setdefault(instance.id, now)
+
+
+def _usd_per_hour(name: str) -> float:
+    return next(
+        (each.price.usd_per_hour for each in instance_types() if each.name == name and each.price), 0.0
+    )
+
+
+def _instances() -> Iterator[Any]:
+    from moto.ec2.models import ec2_backends
+
+    for backend in list(ec2_backends[ACCOUNT].values()):
+        for reservation in list(backend.reservations.values()):
+            yield from reservation.instances
+
+
+def _tags(instance: Any) -> Mapping[str, str]:
+    return {tag["key"]: tag["value"] for tag in instance.get_tags()}
