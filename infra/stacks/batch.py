@@ -13,6 +13,7 @@ from slipway.infra.patterns.access.node_access import NodeAccess, NodeAccessProp
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.batch.compute_environment import JobQueue, JobQueueProps, NodePool, NodePoolProps
 from slipway.infra.patterns.batch.job_definition import MultiNodeJob, MultiNodeJobProps
+from slipway.infra.patterns.batch.stuck_jobs import StuckJobCanceller, StuckJobCancellerProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.images.image_project import build_project_name
 from slipway.infra.patterns.images.repositories import ImageRepository
@@ -49,6 +50,11 @@ class BatchStack(DeclaredStack):
         )
         pool = _node_pool(self, props, access, security_group_id)
         queue = JobQueue(self, "Queue", props=JobQueueProps(cluster=cluster, pool=pool))
+        StuckJobCanceller(
+            self,
+            "Stuck",
+            props=StuckJobCancellerProps(cluster=cluster, queue_arn=queue.resource.attr_job_queue_arn),
+        )
         job = _job(self, props, access)
         target = _target(self, props, queue=queue, job=job)
         TargetRecord(self, "Target", props=TargetRecordProps(target=target))

@@ -102,6 +102,17 @@ ACCEPTED = (
         "a job may name any image of this account, and only pulls it",
     ),
     _wildcard("Access/Execution/Policy/Resource", _STREAMS, "streams of one log group, one a container"),
+    _wildcard("Stuck/Runbook/Policy/Resource", r"\*", "batch:DescribeJobs takes no resource"),
+    _wildcard(
+        "Stuck/Runbook/Policy/Resource",
+        r"arn:aws:batch:[^*]+:job/\*",
+        "jobs are named by ids that Batch makes up; a condition limits it to those tagged for the cluster",
+    ),
+    _wildcard(
+        "Stuck/Rule/Policy/Resource",
+        r"arn:aws:ssm:[^*]+:automation-definition/[A-Za-z0-9-]+:\*",
+        "any version of one runbook",
+    ),
     _wildcard(
         "Access/Job/Policy/Resource",
         r"[^*]+/(datasets|jobs)/\*",

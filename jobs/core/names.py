@@ -11,6 +11,8 @@ from hashlib import sha256
 
 # On every stack of a cluster and every node that it starts: by it they are found, counted and billed.
 CLUSTER_TAG = "slipway:cluster"
+# On every job of AWS Batch: the cluster that it was submitted to.
+TARGET_TAG = "slipway:target"
 
 # What stands behind the cluster's name in a derived one.
 PARTS = frozenset({"network", "storage", "images", "observability"})

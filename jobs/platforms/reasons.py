@@ -95,6 +95,11 @@ REASONS: tuple[Reason, ...] = (
         fix="submit it again; if it fails again, check the node's disk and devices",
     ),
     Reason(
+        pattern=r"UNDETERMINED for \d+ minutes",
+        means="its nodes started and did not join the cluster, so it was cancelled and they end",
+        fix="slipway preflight {target}; the console of a node says why: aws ec2 get-console-output",
+    ),
+    Reason(
         pattern=r"UNDETERMINED",
         means="AWS Batch sees that the queue is blocked and does not know why",
         fix="slipway preflight {target}; then look whether nodes start and join: slipway clusters {target}",

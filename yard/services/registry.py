@@ -30,6 +30,13 @@ SNS_SUBSCRIPTIONS = (
     "Subscribe",
 )
 
+SSM_AUTOMATION = (
+    "DescribeAutomationExecutions",
+    "GetAutomationExecution",
+    "StartAutomationExecution",
+    "StopAutomationExecution",
+)
+
 SSM_COMMANDS = (
     "CancelCommand",
     "DescribeInstanceInformation",
@@ -92,6 +99,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("imagebuilder", "ListWorkflowStepExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.api.images",
     **{("sns", operation): "slipway.yard.services.sns.subscriptions" for operation in SNS_SUBSCRIPTIONS},
+    **{("ssm", operation): "slipway.yard.services.ssm.automation" for operation in SSM_AUTOMATION},
     **{("ssm", operation): "slipway.yard.services.ssm.api" for operation in SSM_COMMANDS},
 }
 

@@ -95,7 +95,8 @@ def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], St
             source="aws.batch",
             detail_type="Batch Job Queue Blocked",
             detail={"jobQueue": [queue_arn]},
-            message=f"Job {name} ({job}) blocks the queue of Slipway cluster {cluster}: {reason}",
+            message=f"Job {name} ({job}) blocks the queue of Slipway cluster {cluster}: {reason} "
+            "Its nodes may be billed meanwhile. It is cancelled if that lasts.",
         )
 
     return events_of

@@ -12,6 +12,7 @@ _RUNS = "Systems Manager's questions about what was run take no resource"
 _SESSION_MANAGER = "Session Manager: the agent talks to the service itself, no resource exists"
 # The Service Authorization Reference lists no resource type for these actions.
 ANY_RESOURCE: Mapping[str, str] = {
+    "batch:DescribeJobs": "Batch's questions about jobs take no resource",
     "cloudwatch:PutMetricData": "metrics are no resources; the policy limits the namespace instead",
     "ec2:DescribeImages": _QUESTION,
     "ec2:DescribeInstanceStatus": _QUESTION,

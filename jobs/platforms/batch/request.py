@@ -18,6 +18,7 @@ from slipway.jobs.core.launch_environment import (
     setting_words,
     timeout_seconds,
 )
+from slipway.jobs.core.names import TARGET_TAG
 from slipway.jobs.core.retries import RETRY_RULES
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget
@@ -37,7 +38,6 @@ RECIPE_TAG = "slipway:recipe"
 NODES_TAG = "slipway:nodes"
 IMAGE_TAG = "slipway:image"
 DIGEST_TAG = "slipway:image-digest"
-TARGET_TAG = "slipway:target"
 
 MOST_BYTES = 30 * 1024  # of a SubmitJob (AWS Batch user guide, service limits)
 _LAUNCH = ("python", "-m", "slipway.containers.runtime.launch", "--module")

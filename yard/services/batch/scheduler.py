@@ -13,7 +13,7 @@ from typing import Any
 
 from slipway.yard.machines import memory
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.batch import attempt, capacity, instances, job_store
+from slipway.yard.services.batch import attempt, capacity, instances, job_events, job_store
 from slipway.yard.services.batch.records import WAITING, BatchJob
 
 log = logging.getLogger(__name__)
@@ -126,6 +126,8 @@ def _place(job: BatchJob) -> bool:
     if verdict.reason != job.status_reason:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None
+        if verdict.reason and verdict.reason != memory.WAITS:  # which AWS knows nothing of
+            job_events.queue_blocked(job)
         job_store.changed.notify_all()
     if verdict.reason and _is_over_time(job, verdict.reason):
         stop(job, CANCELED.format(verdict.reason.partition(" ")[0]))

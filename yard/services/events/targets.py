@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.permissions.services import judge_service
 from slipway.yard.services.sns.delivery import Publication, publish
 
 Target = Mapping[str, Any]
@@ -59,6 +60,25 @@ def _to_topic(rule: Any, target: Target, event: Event) -> str | None:
     )
 
 
+def _to_runbook(rule: Any, target: Target, event: Event) -> str | None:
+    """Start a runbook of Systems Manager, with the role of the target."""
+    from botocore.exceptions import ClientError
+
+    definition, _, version = target["Arn"].partition(":automation-definition/")[2].partition(":")
+    role, source = target.get("RoleArn", ""), {"aws:SourceAccount": ACCOUNT, "aws:SourceArn": rule.arn}
+    if not role or not judge_service("events.amazonaws.com", "sts:AssumeRole", role, source).is_allowed:
+        return f"events.amazonaws.com may not assume the role of the target: {role or 'it has none'}"
+    try:
+        own_client("ssm", rule.region_name).start_automation_execution(
+            DocumentName=definition,
+            DocumentVersion=version or "$DEFAULT",
+            Parameters=json.loads(written(target, event)),
+        )
+    except (ClientError, ValueError) as error:
+        return str(error)
+    return None
+
+
 def _transformed(transformer: Mapping[str, Any], event: Event) -> str:
     """Fill in the variables: as text between quotes, as JSON elsewhere."""
     values = {name: _at(path, event) for name, path in (transformer.get("InputPathsMap") or {}).items()}
@@ -84,4 +104,7 @@ def _at(path: str, event: Event) -> Any:
     return place
 
 
-TARGETS: Mapping[str, Callable[[Any, Target, Event], str | None]] = {"sns": _to_topic}
+TARGETS: Mapping[str, Callable[[Any, Target, Event], str | None]] = {
+    "sns": _to_topic,
+    "ssm": _to_runbook,
+}

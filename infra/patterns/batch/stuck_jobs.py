@@ -1,0 +1,166 @@
+"""Cancels a job whose nodes run and never join: nothing else would end it, and its nodes are billed.
+
+AWS Batch blocks the queue for such a job with the reason UNDETERMINED, for which a queue takes no time
+limit (user guide, "Jobs stuck in RUNNABLE with undetermined root cause"). So an EventBridge rule starts a
+runbook of Systems Manager, which waits as long as the queue's own limits do, looks again, and cancels the
+job with the reason. No code of ours runs: the runbook's steps are calls of AWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from slipway.infra.declare.types import BatchCluster
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.jobs.core.names import TARGET_TAG, derived_name
+
+UNDETERMINED = "UNDETERMINED"
+_JOB_ID = "^[0-9a-f-]{36}$"
+_DURATION = "^PT[0-9]{1,5}S$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckJobCancellerProps:
+    cluster: BatchCluster
+    queue_arn: str
+
+
+class StuckJobCanceller(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: StuckJobCancellerProps) -> None:
+        super().__init__(scope, id)
+        cluster = props.cluster
+        canceller = ServiceRole(self, "Runbook", props=_may_cancel(self, cluster))
+        name = derived_name("document", f"slipway-{cluster.name}", "cancel")
+        self.runbook = ssm.CfnDocument(
+            self,
+            "Document",
+            name=name,
+            document_type="Automation",
+            document_format="JSON",
+            update_method="NewVersion",
+            content=_content(cluster, canceller.arn),
+        )
+        starter = ServiceRole(self, "Rule", props=_may_start(self, name, canceller.arn))
+        rule = _rule(self, props, name=name, role_arn=starter.arn)
+        rule.node.add_dependency(self.runbook, starter.policy, canceller.policy)
+
+
+def _rule(scope: Construct, props: StuckJobCancellerProps, *, name: str, role_arn: str) -> events.CfnRule:
+    return events.CfnRule(
+        scope,
+        "Events",
+        description=f"Jobs of cluster {props.cluster.name} whose nodes do not join: they are cancelled",
+        event_pattern={
+            "source": ["aws.batch"],
+            "detail-type": ["Batch Job Queue Blocked"],
+            "detail": {"jobQueue": [props.queue_arn], "statusReason": [{"prefix": UNDETERMINED}]},
+        },
+        targets=[
+            events.CfnRule.TargetProperty(
+                id="Runbook",
+                arn=f"{_definition(scope, name)}:$DEFAULT",
+                role_arn=role_arn,
+                input_transformer=events.CfnRule.InputTransformerProperty(
+                    input_paths_map={"job": "$.detail.jobId"}, input_template='{"Job":[<job>]}'
+                ),
+            )
+        ],
+    )
+
+
+def _content(cluster: BatchCluster, role_arn: str) -> Mapping[str, object]:
+    seconds = cluster.runnable_timeout // timedelta(seconds=1)
+    why = (
+        f"{UNDETERMINED} for {cluster.runnable_timeout_minutes} minutes: the nodes of the job did not join. "
+        "Cancelled, so that they end"
+    )
+    job = {"Service": "batch", "Api": "DescribeJobs", "jobs": ["{{ Job }}"]}
+    return {
+        "schemaVersion": "0.3",
+        "description": f"Cancels a job of Slipway cluster {cluster.name} whose nodes do not join",
+        "assumeRole": role_arn,
+        "parameters": {
+            "Job": {"type": "String", "description": "The id of the job", "allowedPattern": _JOB_ID},
+            "Wait": {
+                "type": "String",
+                "description": "How long its nodes have to join, as an ISO 8601 duration",
+                "default": f"PT{seconds}S",
+                "allowedPattern": _DURATION,
+            },
+        },
+        "mainSteps": [
+            {"name": "Wait", "action": "aws:sleep", "inputs": {"Duration": "{{ Wait }}"}},
+            _call("Look", job, Status="$.jobs[0].status"),
+            _branch("IsWaiting", {"Variable": "{{ Look.Status }}", "StringEquals": "RUNNABLE"}, then="Ask"),
+            # Apart from the first look: a job that runs has no reason, and its absence would fail the step.
+            _call("Ask", job, Reason="$.jobs[0].statusReason"),
+            _branch("IsStuck", {"Variable": "{{ Ask.Reason }}", "StartsWith": UNDETERMINED}, then="Cancel"),
+            _call("Cancel", {"Service": "batch", "Api": "TerminateJob", "jobId": "{{ Job }}", "reason": why}),
+        ],
+    }
+
+
+def _call(name: str, inputs: Mapping[str, object], **outputs: str) -> Mapping[str, object]:
+    step = {"name": name, "action": "aws:executeAwsApi", "inputs": inputs}
+    told = [{"Name": key, "Selector": path, "Type": "String"} for key, path in outputs.items()]
+    return {**step, "outputs": told} if told else {**step, "isEnd": True}
+
+
+def _branch(name: str, choice: Mapping[str, str], *, then: str) -> Mapping[str, object]:
+    """Go on with a step if the choice holds, else end."""
+    inputs = {"Choices": [{"NextStep": then, **choice}]}
+    return {"name": name, "action": "aws:branch", "inputs": inputs, "isEnd": True}
+
+
+def _may_cancel(scope: Construct, cluster: BatchCluster) -> ServiceRoleProps:
+    jobs = Stack.of(scope).format_arn(service="batch", resource="job", resource_name="*")
+    return ServiceRoleProps(
+        service="ssm",
+        description=f"Runbook: cancels jobs of {cluster.name} whose nodes do not join",
+        statements=(
+            iam.PolicyStatement(sid="SeeJobs", actions=["batch:DescribeJobs"], resources=["*"]),
+            iam.PolicyStatement(
+                sid="CancelOwnJobs",
+                actions=["batch:TerminateJob"],
+                resources=[jobs],
+                conditions={"StringEquals": {f"aws:ResourceTag/{TARGET_TAG}": cluster.name}},
+            ),
+        ),
+    )
+
+
+def _may_start(scope: Construct, name: str, canceller_arn: str) -> ServiceRoleProps:
+    return ServiceRoleProps(
+        service="events",
+        description="Rule: starts the runbook that cancels a stuck job",
+        statements=(
+            iam.PolicyStatement(
+                sid="StartRunbook",
+                actions=["ssm:StartAutomationExecution"],
+                resources=[f"{_definition(scope, name)}:*"],
+            ),
+            iam.PolicyStatement(
+                sid="GiveItItsRole",
+                actions=["iam:PassRole"],
+                resources=[canceller_arn],
+                conditions={"StringEquals": {"iam:PassedToService": "ssm.amazonaws.com"}},
+            ),
+        ),
+    )
+
+
+def _definition(scope: Construct, name: str) -> str:
+    return Stack.of(scope).format_arn(
+        service="ssm",
+        resource="automation-definition",
+        resource_name=name,
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )

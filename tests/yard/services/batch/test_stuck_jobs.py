@@ -1,0 +1,115 @@
+"""The deployed runbook, started by the deployed rule, cancels a job that stays stuck, and no other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slipway.jobs.core.names import TARGET_TAG
+from slipway.yard.endpoint import ACCOUNT
+from tests.infra.synthesis import only, templates_of
+from tests.yard.services.batch.conftest import Cluster
+
+# A reason that the queue of these tests sets no limit for, as no queue can for UNDETERMINED.
+REASON = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
+RUNBOOK = "cancel"
+POLICY_OF_ANYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+
+
+def document(*statements: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def make_role(cluster: Cluster, name: str, service: str) -> str:
+    iam = cluster.yard.client("iam")
+    principal = {"Service": f"{service}.amazonaws.com"}
+    trust = document({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
+    arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=document(POLICY_OF_ANYTHING))
+    return str(arn)
+
+
+def deploy(cluster: Cluster, *, reason: str, rule_trusts: str = "events") -> None:
+    """Make the runbook and the rule of dl1's template, for another reason, in the cluster of these tests."""
+    content = dict(only(templates_of().batch, "AWS::SSM::Document")["Content"])
+    content["assumeRole"] = make_role(cluster, "runbook", "ssm")
+    text = json.dumps(content).replace("UNDETERMINED", reason)
+    cluster.yard.client("ssm").create_document(
+        Name=RUNBOOK, DocumentType="Automation", DocumentFormat="JSON", Content=text
+    )
+    events, rule = cluster.yard.client("events"), only(templates_of().batch, "AWS::Events::Rule")
+    queue = cluster.batch.describe_job_queues(jobQueues=["queue"])["jobQueues"][0]["jobQueueArn"]
+    detail = {"jobQueue": [queue], "statusReason": [{"prefix": reason}]}
+    events.put_rule(Name="stuck", EventPattern=json.dumps({**rule["EventPattern"], "detail": detail}))
+    target = {
+        "Id": "Runbook",
+        "Arn": f"arn:aws:ssm:us-east-1:{ACCOUNT}:automation-definition/{RUNBOOK}:$DEFAULT",
+        "RoleArn": make_role(cluster, "rule", rule_trusts),
+        "InputTransformer": rule["Targets"][0]["InputTransformer"],
+    }
+    events.put_targets(Rule="stuck", Targets=[target])
+
+
+def executions(cluster: Cluster) -> list[dict[str, Any]]:
+    found = cluster.yard.client("ssm").describe_automation_executions()
+    return list(found["AutomationExecutionMetadataList"])
+
+
+def stuck(cluster: Cluster) -> str:
+    definition = cluster.define("huge", container={"vcpus": 97})
+    job = cluster.submit("pass", definition=definition, tags={TARGET_TAG: "dl1"})
+    cluster.until(lambda: cluster.describe(job).get("statusReason", "").startswith(REASON))
+    return job
+
+
+def test_a_job_that_stays_stuck_is_cancelled_and_says_why(cluster: Cluster) -> None:
+    deploy(cluster, reason=REASON)
+    found = cluster.ended(stuck(cluster))
+    assert found["statusReason"].startswith(f"{REASON} for 60 minutes: the nodes of the job did not join")
+    assert found["attempts"] == []
+    cluster.until(lambda: executions(cluster)[0]["AutomationExecutionStatus"] == "Success")
+
+
+def test_a_job_that_waits_for_another_reason_is_not_looked_at(cluster: Cluster) -> None:
+    deploy(cluster, reason="CAPACITY")
+    job = stuck(cluster)
+    assert executions(cluster) == []
+    assert cluster.describe(job)["status"] == "RUNNABLE"
+
+
+def test_a_job_that_runs_by_then_is_left_alone(cluster: Cluster) -> None:
+    deploy(cluster, reason=REASON)
+    job = cluster.submit("import signal\nsignal.pause()")
+    cluster.until(lambda: cluster.describe(job)["status"] == "RUNNING")
+    told = {"Job": [job], "Wait": ["PT1S"]}
+    ssm = cluster.yard.client("ssm")
+    started = ssm.start_automation_execution(DocumentName=RUNBOOK, Parameters=told)["AutomationExecutionId"]
+
+    def execution() -> dict[str, Any]:
+        shown = ssm.get_automation_execution(AutomationExecutionId=started)["AutomationExecution"]
+        return dict(shown)
+
+    cluster.until(lambda: execution()["AutomationExecutionStatus"] == "Success")
+    assert [step["StepName"] for step in execution()["StepExecutions"]] == ["Wait", "Look", "IsWaiting"]
+    assert cluster.describe(job)["status"] == "RUNNING"
+    cluster.batch.terminate_job(jobId=job, reason="done")
+
+
+def test_a_rule_whose_role_does_not_trust_events_starts_nothing(cluster: Cluster) -> None:
+    deploy(cluster, reason=REASON, rule_trusts="ec2")
+    stuck(cluster)
+    assert executions(cluster) == []
+    metrics = cluster.yard.client("cloudwatch").list_metrics(MetricName="FailedInvocations")
+    assert len(metrics["Metrics"]) == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{"Job": ["; rm -rf /"]}, {"Wait": ["PT1S"]}, {"Job": ["x" * 36, "y"], "No": ["z"]}]
+)
+def test_a_runbook_takes_only_what_it_declares(cluster: Cluster, given: dict[str, list[str]]) -> None:
+    deploy(cluster, reason=REASON)
+    ssm = cluster.yard.client("ssm")
+    with pytest.raises(ssm.exceptions.InvalidAutomationExecutionParametersException):
+        ssm.start_automation_execution(DocumentName=RUNBOOK, Parameters=given)

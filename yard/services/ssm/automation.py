@@ -1,0 +1,215 @@
+"""SSM's Automation: runbooks whose steps call AWS, run for real. A further action is a row of _ACTIONS.
+
+Schema: Systems Manager user guide, "Systems Manager Automation actions reference". Steps run with the
+credentials of the runbook's role, or with those of whoever started it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.services.ssm import automation_actions as actions
+from slipway.yard.services.ssm.automation_actions import StepFailed, resolved
+
+log = logging.getLogger("yard.automation")
+
+Parameters = Mapping[str, Any]
+
+IN_PROGRESS, SUCCESS, FAILED, CANCELLED = "InProgress", "Success", "Failed", "Cancelled"
+
+
+@dataclass(slots=True, kw_only=True)
+class Execution:
+    """One run of a runbook."""
+
+    region: str
+    document: str
+    version: str
+    content: Mapping[str, Any]
+    given: Mapping[str, list[str]]
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    status: str = IN_PROGRESS
+    failure: str = ""
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)  # what {{ names }} of the runbook stand for
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+_executions: dict[str, Execution] = {}
+_changed = threading.Condition(threading.RLock())
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    with _changed:
+        for execution in _executions.values():
+            execution.stopped.set()
+        _executions.clear()
+
+
+def _start(parameters: Parameters, region: str) -> dict[str, Any]:
+    name, version, content = _runbook(parameters, region)
+    given = {key: list(value) for key, value in (parameters.get("Parameters") or {}).items()}
+    execution = Execution(region=region, document=name, version=version, content=content, given=given)
+    execution.values = _checked_values(content, given)
+    with _changed:
+        _executions[execution.id] = execution
+    threading.Thread(target=_run, args=(execution,), name=f"automation {name}", daemon=True).start()
+    return {"AutomationExecutionId": execution.id}
+
+
+def _runbook(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
+    from moto.ssm.models import ssm_backends
+
+    name = parameters["DocumentName"].rpartition("/")[2]
+    documents = ssm_backends[ACCOUNT][region]
+    try:
+        found = documents.get_document(
+            name=name, document_version=_version(parameters), version_name=None, document_format="JSON"
+        )
+    except Exception as error:  # moto's, of several kinds
+        message = f"Automation definition {name} was not found."
+        raise ApiError("AutomationDefinitionNotFoundException", message) from error
+    content = found["Content"]
+    return name, str(found["DocumentVersion"]), json.loads(content) if isinstance(content, str) else content
+
+
+def _version(parameters: Parameters) -> str | None:
+    version = parameters.get("DocumentVersion")
+    return None if version in (None, "$DEFAULT", "$LATEST") else str(version)
+
+
+def _checked_values(content: Mapping[str, Any], given: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Check what was given against the runbook's parameters, and add their defaults."""
+    declared = content.get("parameters") or {}
+    if unknown := sorted(given.keys() - declared.keys()):
+        raise _invalid(f"Unknown parameters {unknown} were given.")
+    values: dict[str, Any] = {}
+    for name, parameter in declared.items():
+        if name in given:
+            values[name] = given[name] if parameter["type"] == "StringList" else given[name][0]
+        elif "default" in parameter:
+            values[name] = parameter["default"]
+        else:
+            raise _invalid(f"Parameter {name} is required.")
+        pattern = parameter.get("allowedPattern")
+        if pattern and not re.search(pattern, str(values[name])):
+            raise _invalid(f"Parameter {name} must match {pattern}.")
+    return values
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError("InvalidAutomationExecutionParametersException", message)
+
+
+def _run(execution: Execution) -> None:
+    try:
+        client = actions.clients(execution.content.get("assumeRole"), execution.values, execution.region)
+        _run_steps(execution, client)
+        _end(execution, CANCELLED if execution.stopped.is_set() else SUCCESS)
+    except StepFailed as error:
+        _end(execution, FAILED, str(error))
+    except Exception as error:
+        log.exception("automation %s crashed", execution.id)
+        _end(execution, FAILED, f"{type(error).__name__}: {error}")
+
+
+def _end(execution: Execution, status: str, failure: str = "") -> None:
+    with _changed:
+        execution.status, execution.failure = status, failure
+        _changed.notify_all()
+
+
+def _run_steps(execution: Execution, client: actions.Clients) -> None:
+    steps = {step["name"]: step for step in execution.content["mainSteps"]}
+    order = list(steps)
+    name: str | None = order[0]
+    while name is not None and not execution.stopped.is_set():
+        step = steps[name]
+        outcome = _run_step(execution, step, client)
+        following = order[order.index(name) + 1 :]
+        name = outcome.next_step or (None if step.get("isEnd") else next(iter(following), None))
+
+
+def _run_step(execution: Execution, step: Mapping[str, Any], client: actions.Clients) -> actions.Outcome:
+    name, action = step["name"], step["action"]
+    shown = {"StepName": name, "Action": action, "StepStatus": IN_PROGRESS}
+    execution.steps.append(shown)
+    run = actions.ACTIONS.get(action)
+    try:
+        if run is None:
+            raise StepFailed(f"the yard runs no {action} of runbooks")
+        inputs = resolved(step.get("inputs") or {}, execution.values)
+        outcome = run(inputs, step, actions.Surroundings(clients=client, stopped=execution.stopped))
+    except StepFailed as error:
+        shown.update(StepStatus=FAILED, FailureMessage=str(error))
+        raise StepFailed(f"Step {name} failed: {error}") from error
+    execution.values.update({f"{name}.{key}": value for key, value in outcome.outputs.items()})
+    shown["StepStatus"] = SUCCESS
+    return outcome
+
+
+def _get(parameters: Parameters, region: str) -> dict[str, Any]:
+    execution = _find(parameters, region)
+    return {"AutomationExecution": {**_shown(execution), "StepExecutions": list(execution.steps)}}
+
+
+def _list(_parameters: Parameters, region: str) -> dict[str, Any]:
+    """List the newest first."""
+    with _changed:
+        found = [each for each in reversed(list(_executions.values())) if each.region == region]
+    return {"AutomationExecutionMetadataList": [_shown(each) for each in found]}
+
+
+def _shown(execution: Execution) -> dict[str, Any]:
+    return {
+        "AutomationExecutionId": execution.id,
+        "DocumentName": execution.document,
+        "DocumentVersion": execution.version,
+        "AutomationExecutionStatus": execution.status,
+        "ExecutionStartTime": execution.started_at,
+        "Parameters": dict(execution.given),
+        "FailureMessage": execution.failure or None,
+    }
+
+
+def _stop(parameters: Parameters, region: str) -> dict[str, Any]:
+    _find(parameters, region).stopped.set()
+    return {}
+
+
+def _find(parameters: Parameters, region: str) -> Execution:
+    execution = _executions.get(parameters["AutomationExecutionId"])
+    if execution is None or execution.region != region:
+        raise ApiError("AutomationExecutionNotFoundException", "Automation execution was not found.")
+    return execution
+
+
+def wait_until_ended(execution_id: str, timeout_s: float) -> str:
+    """Return the status when it has ended or the time is over."""
+    with _changed:
+        execution = _executions[execution_id]
+        _changed.wait_for(lambda: execution.status != IN_PROGRESS, timeout_s)
+        return execution.status
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "DescribeAutomationExecutions": _list,
+    "GetAutomationExecution": _get,
+    "StartAutomationExecution": _start,
+    "StopAutomationExecution": _stop,
+}
