@@ -24,5 +24,6 @@ def build_mpi_cluster(app: cdk.App, cluster: MpiCluster) -> None:
             network=network.network,
             storage=storage.storage,
             job_logs=observability.job_logs,
+            alerts=observability.alerts,
         ),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from slipway.infra.declare.types import Egress, MpiCluster
@@ -37,6 +38,7 @@ class MpiStackProps:
     network: ClusterNetwork
     storage: ClusterStorage
     job_logs: EncryptedLogGroup
+    alerts: sns.ITopic
 
 
 class MpiStack(DeclaredStack):
@@ -109,6 +111,7 @@ def _node_group(
             subnet_id=props.network.vpc.private_subnet_id,
             template=template,
             node_role=role,
+            alerts_arn=props.alerts.topic_arn,
         ),
     )
 

@@ -37,11 +37,13 @@ class ObservabilityStack(DeclaredStack):
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         self._props = props
         self.job_logs = self.add_log_group("JobLogs")
-        topic = AlertTopic(self, "Alerts", props=AlertTopicProps(key=key, email=cluster.alert_email)).topic
+        self.alerts = AlertTopic(
+            self, "Alerts", props=AlertTopicProps(key=key, email=cluster.alert_email)
+        ).topic
         alarms = ClusterAlarms(
             self,
             "Alarms",
-            props=ClusterAlarmsProps(cluster=cluster.name, stuck=props.stuck, topic=topic),
+            props=ClusterAlarmsProps(cluster=cluster.name, stuck=props.stuck, topic=self.alerts),
         )
         ClusterDashboard(
             self,

@@ -53,5 +53,10 @@ def stack_name(cluster: str, part: str = "") -> str:
 
 
 def idle_alarm_name(cluster: str) -> str:
-    """Name the alarm that stops an MPI cluster's nodes, which submitting asks whether it is on."""
+    """Name the alarm that stops an MPI cluster's nodes when they idle; submitting asks whether it is on."""
     return derived_name("alarm", f"{cluster}-all-idle")
+
+
+def cap_alarm_name(cluster: str) -> str:
+    """Name the alarm that stops nodes which have run for hours; submitting asks for it, too."""
+    return derived_name("alarm", f"{cluster}-up-for-hours")

@@ -24,10 +24,14 @@ from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.nodes.markets import purchase
 from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
-from slipway.jobs.core.names import derived_name, idle_alarm_name
+from slipway.jobs.core.names import cap_alarm_name, derived_name, idle_alarm_name
 from slipway.jobs.core.node_metrics import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE
 
 _COOLDOWN_SECONDS = 300
+_PERIOD_SECONDS = REPORT_EVERY_MINUTES * 60
+_MOST_HOURS = 6
+_IN_SERVICE = "GroupInServiceInstances"
+_COLLECTED = autoscaling.CfnAutoScalingGroup.MetricsCollectionProperty
 _NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty
 
 
@@ -37,6 +41,7 @@ class NodeGroupProps:
     subnet_id: str
     template: NodeTemplate
     node_role: ServiceRole
+    alerts_arn: str
 
 
 class NodeGroup(Construct):
@@ -58,13 +63,14 @@ class NodeGroup(Construct):
             health_check_type="EC2",
             health_check_grace_period=_COOLDOWN_SECONDS,
             cooldown=str(_COOLDOWN_SECONDS),
+            metrics_collection=[_COLLECTED(granularity="1Minute", metrics=[_IN_SERVICE])],
             tags=[_NAMED(key="Name", value=cluster.name, propagate_at_launch=True)],
             # A Spot node is not replaced before EC2 takes it: the exchange would end a job that might go on.
             capacity_rebalance=False,
         )
         # Nodes join with their permissions in place.
         self.resource.node.add_dependency(props.node_role.policy)
-        _stop_when_idle(self, cluster)
+        _stop_by_itself(self, props)
         _keep_hours(self, cluster)
 
 
@@ -83,8 +89,9 @@ def _placement_group(group: NodeGroup, cluster: MpiCluster) -> str | None:
     return ec2.CfnPlacementGroup(group, "PlacementGroup", strategy="cluster").ref
 
 
-def _stop_when_idle(group: NodeGroup, cluster: MpiCluster) -> None:
-    if cluster.idle_minutes is None:
+def _stop_by_itself(group: NodeGroup, props: NodeGroupProps) -> None:
+    """Stop nodes that idle, and those of which nobody says so: a job keeps its nodes from either."""
+    if props.cluster.idle_minutes is None:
         return
     to_none = autoscaling.CfnScalingPolicy(
         group,
@@ -95,17 +102,48 @@ def _stop_when_idle(group: NodeGroup, cluster: MpiCluster) -> None:
         scaling_adjustment=0,
         cooldown=str(_COOLDOWN_SECONDS),
     )
+    _stop_when_idle(group, props.cluster, props.cluster.idle_minutes, to_none.ref)
+    _stop_after_hours(group, props, to_none.ref)
+
+
+def _stop_when_idle(group: NodeGroup, cluster: MpiCluster, minutes: int, to_none: str) -> None:
     cloudwatch.CfnAlarm(
         group,
         "AllIdle",
         alarm_name=idle_alarm_name(cluster.name),
-        alarm_description=f"No node of {cluster.name} had a job in {cluster.idle_minutes} minutes: all stop",
+        alarm_description=f"No node of {cluster.name} had a job in {minutes} minutes: all stop",
         metrics=_all_idle(cluster.name),
-        evaluation_periods=cluster.idle_minutes // REPORT_EVERY_MINUTES,
+        evaluation_periods=minutes // REPORT_EVERY_MINUTES,
         threshold=1,
         comparison_operator="GreaterThanOrEqualToThreshold",
         treat_missing_data="notBreaching",
-        alarm_actions=[to_none.ref],
+        alarm_actions=[to_none],
+    )
+
+
+def _stop_after_hours(group: NodeGroup, props: NodeGroupProps, to_none: str) -> None:
+    """Stop nodes that nothing else would: whose boot failed before they could report that they idle.
+
+    Auto Scaling itself counts them. Nodes of a job are protected, and stop when it has ended.
+    """
+    cluster = props.cluster
+    cloudwatch.CfnAlarm(
+        group,
+        "TooLong",
+        alarm_name=cap_alarm_name(cluster.name),
+        alarm_description=f"Nodes of {cluster.name} have run for {_MOST_HOURS} hours: all without a job stop",
+        namespace="AWS/AutoScaling",
+        metric_name=_IN_SERVICE,
+        dimensions=[
+            cloudwatch.CfnAlarm.DimensionProperty(name="AutoScalingGroupName", value=group.resource.ref)
+        ],
+        statistic="Minimum",
+        period=_PERIOD_SECONDS,
+        evaluation_periods=_MOST_HOURS * 3600 // _PERIOD_SECONDS,
+        threshold=1,
+        comparison_operator="GreaterThanOrEqualToThreshold",
+        treat_missing_data="notBreaching",
+        alarm_actions=[to_none, props.alerts_arn],
     )
 
 
@@ -123,7 +161,7 @@ def _all_idle(cluster: str) -> list[cloudwatch.CfnAlarm.MetricDataQueryProperty]
             metric_name=IDLE_METRIC,
             dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=CLUSTER_DIMENSION, value=cluster)],
         ),
-        period=REPORT_EVERY_MINUTES * 60,
+        period=_PERIOD_SECONDS,
         stat="Minimum",  # of 1 for an idle node and 0 for one at work: 1 when none works
     )
     return [

@@ -23,6 +23,7 @@ from constructs import Construct
 from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES, idle_metric
 
 _IDLE_MINUTES = 30
+_LONG_HOURS = 24  # the longest that an alarm of this period can look back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,8 @@ class ClusterAlarms(Construct):
         super().__init__(scope, id)
         self.stuck = _stuck_jobs(self, props)
         self.idle = _idle_nodes(self, props)
-        for alarm in (self.stuck, self.idle):
+        self.long = _nodes_for_long(self, props)
+        for alarm in (self.stuck, self.idle, self.long):
             alarm.add_alarm_action(actions.SnsAction(props.topic))
 
 
@@ -166,6 +168,20 @@ def _idle_nodes(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm
         metric=idle_metric(props.cluster),
         threshold=1,
         evaluation_periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )
+
+
+def _nodes_for_long(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
+    """Tell once of nodes that have been billed for a day, whatever they do: a job may never end."""
+    return cloudwatch.Alarm(
+        scope,
+        "NodesForADay",
+        alarm_description=f"Cluster {props.cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
+        metric=idle_metric(props.cluster).with_(statistic="SampleCount", period=Duration.hours(1)),
+        threshold=1,
+        evaluation_periods=_LONG_HOURS,
         comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
         treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
     )

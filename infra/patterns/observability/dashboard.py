@@ -33,7 +33,7 @@ class ClusterDashboard(Construct):
 
 
 def _alarms(props: ClusterDashboardProps) -> cloudwatch.IWidget:
-    alarms: list[cloudwatch.IAlarm] = [props.alarms.stuck, props.alarms.idle]
+    alarms: list[cloudwatch.IAlarm] = [props.alarms.stuck, props.alarms.idle, props.alarms.long]
     return cloudwatch.AlarmStatusWidget(title=f"Cluster {props.cluster}", alarms=alarms, width=_WIDTH)
 
 

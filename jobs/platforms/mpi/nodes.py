@@ -15,7 +15,7 @@ from slipway.jobs.clusters.objects import find_object
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import DoesNotFit
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
-from slipway.jobs.core.names import idle_alarm_name
+from slipway.jobs.core.names import cap_alarm_name, idle_alarm_name
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.mpi.failures import with_failures
@@ -55,7 +55,7 @@ def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = N
     ends, said = clock.now() + WAIT_SECONDS, ""
     answers = find_answers(target)
     if not _are_enough(answers, nodes):
-        _await_idle_alarm(target, say, clock, ends)
+        _await_alarms(target, say, clock, ends)
         _start_missing(target, nodes, len(answers), say)
     while not _are_enough(answers, nodes):
         if lasting := [answer for answer in answers[:nodes] if answer.lasts]:
@@ -91,32 +91,31 @@ def _are_enough(answers: Sequence[Answer], nodes: int) -> bool:
     return len(answers) >= nodes and all(answer.answered for answer in answers[:nodes])
 
 
-def _await_idle_alarm(target: MpiTarget, say: Say, clock: Clock, ends: float) -> None:
-    """Wait while the cluster is being stopped: the alarm scales to none as long as it is on.
+def _await_alarms(target: MpiTarget, say: Say, clock: Clock, ends: float) -> None:
+    """Wait while the cluster is being stopped: an alarm scales to none as long as it is on.
 
     SetAlarmState would not help: the alarm takes its true state again with the next evaluation, and acts anew
-    (API reference, "SetAlarmState"). It goes off by itself with the first period in which no node reported.
+    (API reference, "SetAlarmState"). It goes off by itself with the first period in which no node ran.
     """
-    alarm, said = idle_alarm_name(target.name), False
-    while _is_on(alarm, target.region):
+    said = False
+    while on := _alarms_on(target):
         if clock.now() > ends:
             raise NotEnoughNodes(
-                f"alarm {alarm} stops the nodes of {target.name}, and is still on after "
+                f"alarm {on[0]} stops the nodes of {target.name}, and is still on after "
                 f"{WAIT_SECONDS / 60:.0f} minutes",
-                hint=f"aws cloudwatch describe-alarms --alarm-names {alarm} --region {target.region}",
+                hint=f"aws cloudwatch describe-alarms --alarm-names {on[0]} --region {target.region}",
             )
         if not said:
-            say(
-                f"{target.name} is just being stopped, as it was idle; waiting for that, some minutes at most"
-            )
+            say(f"{target.name} is just being stopped by its alarm {on[0]}; waiting for that, some minutes")
             said = True
         clock.pause(_POLL_SECONDS)
 
 
-def _is_on(alarm: str, region: str) -> bool:
-    """Return True if there is such an alarm, which some clusters have not, and it is on."""
-    found = reader("cloudwatch", region).describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
-    return any(each["StateValue"] == "ALARM" for each in found)
+def _alarms_on(target: MpiTarget) -> list[str]:
+    """List the alarms that are on of those that stop nodes; some clusters have none."""
+    names = [idle_alarm_name(target.name), cap_alarm_name(target.name)]
+    found = reader("cloudwatch", target.region).describe_alarms(AlarmNames=names)["MetricAlarms"]
+    return [each["AlarmName"] for each in found if each["StateValue"] == "ALARM"]
 
 
 def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> None:

@@ -44,6 +44,12 @@ def test_half_an_hour_of_idle_nodes_raises_the_alarm() -> None:
     assert found["TreatMissingData"] == "notBreaching"
 
 
+def test_a_day_of_nodes_without_a_pause_raises_the_alarm() -> None:
+    found = alarm("AlarmsNodesForADay")
+    assert (found["Statistic"], found["Threshold"]) == ("SampleCount", 1)
+    assert found["Period"] * found["EvaluationPeriods"] == 24 * 3600
+
+
 def test_nodes_report_to_the_metric_that_the_alarm_reads() -> None:
     found = alarm("AlarmsIdleNodes")
     data = only(templates_of().batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]

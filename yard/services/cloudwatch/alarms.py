@@ -92,6 +92,7 @@ def _look_forever() -> None:
         with _lock:
             regions = {_region(arn) for arn in _watched}
         for region in regions:
+            metrics.report_groups(region)
             look(region, again=True)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.services.cloudwatch.evaluation import Datapoint
 
+IN_SERVICE = "GroupInServiceInstances"
+
 
 def report(region: str, namespace: str, name: str, dimensions: Mapping[str, str], value: float) -> None:
     """Add a datapoint of a service of AWS, whose namespace nobody else may write to."""
@@ -16,6 +18,16 @@ def report(region: str, namespace: str, name: str, dimensions: Mapping[str, str]
 
     named = [{"Name": key, "Value": each} for key, each in dimensions.items()]
     backend(region).metric_data.append(MetricDatum(namespace, name, value, named, None))
+
+
+def report_groups(region: str) -> None:
+    """Report the sizes of Auto Scaling groups that collect that metric; those are not reported otherwise."""
+    from moto.autoscaling.models import autoscaling_backends
+
+    for group in list(autoscaling_backends[ACCOUNT][region].autoscaling_groups.values()):
+        if IN_SERVICE in group.metrics:
+            named = {"AutoScalingGroupName": group.name}
+            report(region, "AWS/AutoScaling", IN_SERVICE, named, len(group.active_instances()))
 
 
 def periods(

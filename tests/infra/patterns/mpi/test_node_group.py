@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,25 @@ from slipway.infra.declare.types import Market
 from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
 from slipway.jobs.core.errors import SlipwayError
 from tests.infra.mpi_cluster import GROUP, group, launch, statements, told
-from tests.infra.synthesis import MPI_CLUSTER, as_text, mpi_templates_of, of_type, only, synthesize_mpi
+from tests.infra.synthesis import (
+    MPI_CLUSTER,
+    Properties,
+    as_text,
+    mpi_templates_of,
+    of_type,
+    only,
+    synthesize_mpi,
+)
 
 RESERVATION = "cr-0123456789abcdef0"
 POLICY = "AWS::AutoScaling::ScalingPolicy"
 SCHEDULED = "AWS::AutoScaling::ScheduledAction"
+
+
+def alarm_called(part: str, **changes: Any) -> Properties:
+    alarms = of_type(mpi_templates_of(**changes).mpi, "AWS::CloudWatch::Alarm")
+    (found,) = [each for name, each in alarms.items() if part in name]
+    return found
 
 
 def test_all_nodes_run_or_none_does_in_one_subnet_and_one_cluster_placement_group() -> None:
@@ -39,7 +54,7 @@ def test_a_cluster_that_never_stops_by_itself_is_of_a_fixed_size() -> None:
 def test_nodes_that_all_idle_for_the_declared_time_stop() -> None:
     template = mpi_templates_of(idle_minutes=30).mpi
     (policy_name,) = of_type(template, POLICY)
-    policy, alarm = only(template, POLICY), only(template, "AWS::CloudWatch::Alarm")
+    policy, alarm = only(template, POLICY), alarm_called("AllIdle", idle_minutes=30)
     assert (policy["AdjustmentType"], policy["ScalingAdjustment"]) == ("ExactCapacity", 0)
     assert alarm["AlarmActions"] == [{"Ref": policy_name}]
     reports = alarm["Metrics"][0]["MetricStat"]
@@ -49,7 +64,7 @@ def test_nodes_that_all_idle_for_the_declared_time_stop() -> None:
 
 
 def test_the_alarm_reads_what_the_nodes_report() -> None:
-    alarm = only(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
+    alarm = alarm_called("AllIdle")
     report, reports = told()["idle_report"], alarm["Metrics"][0]["MetricStat"]
     read = reports["Metric"]
     assert (report["namespace"], report["metric"]) == (read["Namespace"], read["MetricName"])
@@ -60,11 +75,25 @@ def test_the_alarm_reads_what_the_nodes_report() -> None:
 
 def test_nodes_that_have_stopped_do_not_keep_the_alarm_on_and_stop_the_next_ones() -> None:
     """A period without a report counts as work; an alarm of a bare metric would look at older ones."""
-    alarm = only(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
+    alarm = alarm_called("AllIdle")
     reports, idle = alarm["Metrics"]
     assert (reports["Id"], reports["ReturnData"]) == ("reports", False)
     assert (idle["Expression"], idle["ReturnData"]) == ("FILL(reports, 0)", True)
     assert alarm["AlarmName"] == "c6i-all-idle"
+
+
+def test_nodes_that_cannot_say_that_they_idle_stop_after_six_hours_and_somebody_is_told() -> None:
+    alarm = alarm_called("TooLong")
+    (policy,) = of_type(mpi_templates_of().mpi, POLICY)
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/AutoScaling", "GroupInServiceInstances")
+    assert alarm["Period"] * alarm["EvaluationPeriods"] == 6 * 3600
+    stops, tells = alarm["AlarmActions"]
+    assert stops == {"Ref": policy}
+    assert "Alerts" in str(tells), "the topic of its observability"
+    assert group()["MetricsCollection"] == [
+        {"Granularity": "1Minute", "Metrics": ["GroupInServiceInstances"]}
+    ]
+    assert not of_type(mpi_templates_of(idle_minutes=None).mpi, "AWS::CloudWatch::Alarm")
 
 
 def test_nodes_start_and_stop_by_the_clock_where_it_is_declared() -> None:

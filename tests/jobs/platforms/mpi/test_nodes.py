@@ -115,7 +115,7 @@ def test_nodes_of_a_job_that_comes_while_idle_ones_are_stopped_start_when_those_
         say_ready(target, answered=True)
 
     await_nodes(target, 4, said.append, NodeClock(pause=pause, now=lambda: time.seconds))
-    assert said[0].startswith(f"{target.name} is just being stopped, as it was idle")
+    assert said[0].startswith(f"{target.name} is just being stopped by its alarm {alarm}")
     assert wanted[0] < 4 == wanted[-1]
 
 

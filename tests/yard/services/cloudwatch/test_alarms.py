@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.infra.synthesis import mpi_templates_of, of_type
 from tests.yard.conftest import RunningYard
 from tests.yard.services.delivery_site import OF_ACCOUNT, Topic, allow, make_topic, use_key
 
@@ -155,3 +156,65 @@ def test_an_alarm_without_actions_enabled_tells_nobody(yard: RunningYard) -> Non
     put_alarm(yard, [topic.arn], ActionsEnabled=False)
     report(yard, 1, 6)
     assert (state(yard), topic.mails()) == ("ALARM", [])
+
+
+def make_group(yard: RunningYard) -> str:
+    """A group of two nodes, one of them protected as by a job; return the ARN of its policy to have none."""
+    ec2, scaling = yard.client("ec2"), yard.client("autoscaling")
+    image = ec2.register_image(Name="node", RootDeviceName="/dev/sda1")["ImageId"]
+    data = {"ImageId": image, "InstanceType": "c6i.32xlarge"}
+    template = ec2.create_launch_template(LaunchTemplateName="node", LaunchTemplateData=data)
+    scaling.create_auto_scaling_group(
+        AutoScalingGroupName="c6i",
+        MinSize=0,
+        MaxSize=2,
+        DesiredCapacity=2,
+        AvailabilityZones=["us-east-1a"],
+        LaunchTemplate={
+            "LaunchTemplateId": template["LaunchTemplate"]["LaunchTemplateId"],
+            "Version": "1",
+        },
+    )
+    scaling.set_instance_protection(
+        AutoScalingGroupName="c6i", InstanceIds=nodes(yard)[:1], ProtectedFromScaleIn=True
+    )
+    scaling.put_scaling_policy(
+        AutoScalingGroupName="c6i",
+        PolicyName="none",
+        PolicyType="SimpleScaling",
+        AdjustmentType="ExactCapacity",
+        ScalingAdjustment=0,
+        Cooldown=300,
+    )
+    return str(scaling.describe_policies()["ScalingPolicies"][0]["PolicyARN"])
+
+
+def nodes(yard: RunningYard) -> list[str]:
+    (group,) = yard.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    return [each["InstanceId"] for each in group["Instances"]]
+
+
+def test_an_alarm_stops_the_nodes_of_a_group_but_for_those_of_a_job(yard: RunningYard) -> None:
+    policy = make_group(yard)
+    protected = nodes(yard)[0]
+    put_alarm(yard, [policy])
+    report(yard, 1, 6)
+    assert nodes(yard) == [protected]
+    assert actions_taken(yard) == [f"Successfully executed action {policy}"]
+
+
+def test_nodes_that_have_run_for_hours_stop_whatever_they_report(yard: RunningYard) -> None:
+    """The alarm is that of c6i's template, for fewer periods; here anybody may write this metric."""
+    policy, topic = make_group(yard), make_topic(yard)
+    alarms = of_type(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
+    (deployed,) = [each for each in alarms.values() if each.get("Namespace") == "AWS/AutoScaling"]
+    dimensions = [{"Name": "AutoScalingGroupName", "Value": "c6i"}]
+    shorter = {**deployed, "AlarmActions": [policy, topic.arn], "EvaluationPeriods": 2}
+    watch = yard.client("cloudwatch")
+    watch.put_metric_alarm(**{**shorter, "Dimensions": dimensions})
+    for minutes in (1, 6):
+        at = datetime.now(UTC) - timedelta(minutes=minutes)
+        datum = {"MetricName": deployed["MetricName"], "Value": 2, "Dimensions": dimensions, "Timestamp": at}
+        watch.put_metric_data(Namespace="AWS/AutoScaling", MetricData=[datum])
+    assert len(nodes(yard)) == 1
+    assert topic.mails()[0]["subject"].startswith('ALARM: "c6i-up-for-hours"')
