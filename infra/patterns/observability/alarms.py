@@ -20,9 +20,14 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES, idle_metric
+from slipway.infra.patterns.observability.idle_metric import (
+    REPORT_EVERY_MINUTES,
+    idle_metric,
+    not_joined_metric,
+)
 
 _IDLE_MINUTES = 30
+_LATE_MINUTES = 10  # after the five in which every node boots
 _LONG_HOURS = 24  # the longest that an alarm of this period can look back
 
 
@@ -77,7 +82,8 @@ class ClusterAlarms(Construct):
         self.stuck = _stuck_jobs(self, props)
         self.idle = _idle_nodes(self, props)
         self.long = _nodes_for_long(self, props)
-        for alarm in (self.stuck, self.idle, self.long):
+        self.silent = _nodes_not_joined(self, props)
+        for alarm in (self.stuck, self.idle, self.long, self.silent):
             alarm.add_alarm_action(actions.SnsAction(props.topic))
 
 
@@ -168,6 +174,20 @@ def _idle_nodes(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm
         metric=idle_metric(props.cluster),
         threshold=1,
         evaluation_periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )
+
+
+def _nodes_not_joined(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
+    """Count what nodes report that are late to join; each ends itself some time after that."""
+    return cloudwatch.Alarm(
+        scope,
+        "NodesNotJoined",
+        alarm_description=f"Nodes of {props.cluster} do not join, and end themselves: `slipway explain JOB`",
+        metric=not_joined_metric(props.cluster),
+        threshold=1,
+        evaluation_periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
         comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
         treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
     )

@@ -33,7 +33,12 @@ class ClusterDashboard(Construct):
 
 
 def _alarms(props: ClusterDashboardProps) -> cloudwatch.IWidget:
-    alarms: list[cloudwatch.IAlarm] = [props.alarms.stuck, props.alarms.idle, props.alarms.long]
+    alarms: list[cloudwatch.IAlarm] = [
+        props.alarms.stuck,
+        props.alarms.silent,
+        props.alarms.idle,
+        props.alarms.long,
+    ]
     return cloudwatch.AlarmStatusWidget(title=f"Cluster {props.cluster}", alarms=alarms, width=_WIDTH)
 
 

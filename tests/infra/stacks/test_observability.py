@@ -44,6 +44,17 @@ def test_half_an_hour_of_idle_nodes_raises_the_alarm() -> None:
     assert found["TreatMissingData"] == "notBreaching"
 
 
+def test_nodes_that_are_late_to_join_raise_the_alarm_before_they_end_themselves() -> None:
+    found = alarm("AlarmsNodesNotJoined")
+    join = _parameters(
+        as_text(only(templates_of().batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["UserData"])
+    )["join"]
+    assert found["MetricName"] == join["metric"]
+    assert found["Dimensions"] == [{"Name": "Cluster", "Value": "dl1"}]
+    booting_seconds = 5 * 60
+    assert booting_seconds + found["Period"] * found["EvaluationPeriods"] < join["within_minutes"] * 60
+
+
 def test_a_day_of_nodes_without_a_pause_raises_the_alarm() -> None:
     found = alarm("AlarmsNodesForADay")
     assert (found["Statistic"], found["Threshold"]) == ("SampleCount", 1)

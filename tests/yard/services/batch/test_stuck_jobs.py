@@ -9,11 +9,11 @@ import pytest
 
 from slipway.jobs.core.names import TARGET_TAG
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.infra.synthesis import only, templates_of
 from tests.yard.services.batch.conftest import Cluster
 
-# A reason that the queue of these tests sets no limit for, as no queue can for UNDETERMINED.
-REASON = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
+REASON = "UNDETERMINED"
 RUNBOOK = "cancel"
 POLICY_OF_ANYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
@@ -31,13 +31,12 @@ def make_role(cluster: Cluster, name: str, service: str) -> str:
     return str(arn)
 
 
-def deploy(cluster: Cluster, *, reason: str, rule_trusts: str = "events") -> None:
-    """Make the runbook and the rule of dl1's template, for another reason, in the cluster of these tests."""
+def deploy(cluster: Cluster, *, reason: str = REASON, rule_trusts: str = "events") -> None:
+    """Make the runbook and the rule of dl1's template in the cluster of these tests."""
     content = dict(only(templates_of().batch, "AWS::SSM::Document")["Content"])
     content["assumeRole"] = make_role(cluster, "runbook", "ssm")
-    text = json.dumps(content).replace("UNDETERMINED", reason)
     cluster.yard.client("ssm").create_document(
-        Name=RUNBOOK, DocumentType="Automation", DocumentFormat="JSON", Content=text
+        Name=RUNBOOK, DocumentType="Automation", DocumentFormat="JSON", Content=json.dumps(content)
     )
     events, rule = cluster.yard.client("events"), only(templates_of().batch, "AWS::Events::Rule")
     queue = cluster.batch.describe_job_queues(jobQueues=["queue"])["jobQueues"][0]["jobQueueArn"]
@@ -58,17 +57,31 @@ def executions(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def stuck(cluster: Cluster) -> str:
-    definition = cluster.define("huge", container={"vcpus": 97})
-    job = cluster.submit("pass", definition=definition, tags={TARGET_TAG: "dl1"})
+    """Submit a job whose nodes are launched and never join."""
+    silent = Fault(
+        service="ecs", operation="RegisterContainerInstance", kind=FaultKind.SERVER_ERROR, times=None
+    )
+    script(cluster.yard, silent)
+    job = cluster.submit("pass", tags={TARGET_TAG: "dl1"})
     cluster.until(lambda: cluster.describe(job).get("statusReason", "").startswith(REASON))
+    unscript(cluster.yard)
     return job
 
 
+def running_instances(cluster: Cluster) -> int:
+    is_running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    found = cluster.yard.client("ec2").describe_instances(Filters=is_running)["Reservations"]
+    return sum(len(each["Instances"]) for each in found)
+
+
 def test_a_job_that_stays_stuck_is_cancelled_and_says_why(cluster: Cluster) -> None:
-    deploy(cluster, reason=REASON)
-    found = cluster.ended(stuck(cluster))
+    deploy(cluster)
+    job = stuck(cluster)
+    assert running_instances(cluster) == 2
+    found = cluster.ended(job)
     assert found["statusReason"].startswith(f"{REASON} for 60 minutes: the nodes of the job did not join")
     assert found["attempts"] == []
+    assert running_instances(cluster) == 0
     cluster.until(lambda: executions(cluster)[0]["AutomationExecutionStatus"] == "Success")
 
 
@@ -80,7 +93,7 @@ def test_a_job_that_waits_for_another_reason_is_not_looked_at(cluster: Cluster) 
 
 
 def test_a_job_that_runs_by_then_is_left_alone(cluster: Cluster) -> None:
-    deploy(cluster, reason=REASON)
+    deploy(cluster)
     job = cluster.submit("import signal\nsignal.pause()")
     cluster.until(lambda: cluster.describe(job)["status"] == "RUNNING")
     told = {"Job": [job], "Wait": ["PT1S"]}
@@ -98,7 +111,7 @@ def test_a_job_that_runs_by_then_is_left_alone(cluster: Cluster) -> None:
 
 
 def test_a_rule_whose_role_does_not_trust_events_starts_nothing(cluster: Cluster) -> None:
-    deploy(cluster, reason=REASON, rule_trusts="ec2")
+    deploy(cluster, rule_trusts="ec2")
     stuck(cluster)
     assert executions(cluster) == []
     metrics = cluster.yard.client("cloudwatch").list_metrics(MetricName="FailedInvocations")
@@ -109,7 +122,7 @@ def test_a_rule_whose_role_does_not_trust_events_starts_nothing(cluster: Cluster
     "given", [{"Job": ["; rm -rf /"]}, {"Wait": ["PT1S"]}, {"Job": ["x" * 36, "y"], "No": ["z"]}]
 )
 def test_a_runbook_takes_only_what_it_declares(cluster: Cluster, given: dict[str, list[str]]) -> None:
-    deploy(cluster, reason=REASON)
+    deploy(cluster)
     ssm = cluster.yard.client("ssm")
     with pytest.raises(ssm.exceptions.InvalidAutomationExecutionParametersException):
         ssm.start_automation_execution(DocumentName=RUNBOOK, Parameters=given)
