@@ -19,7 +19,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.services.ssm import automation_actions as actions
-from slipway.yard.services.ssm.automation_actions import StepFailed, resolved
+from slipway.yard.services.ssm.automation_actions import RunbookFailed, resolved
 
 log = logging.getLogger("yard.automation")
 
@@ -121,7 +121,7 @@ def _run(execution: Execution) -> None:
         client = actions.clients(execution.content.get("assumeRole"), execution.values, execution.region)
         _run_steps(execution, client)
         _end(execution, CANCELLED if execution.stopped.is_set() else SUCCESS)
-    except StepFailed as error:
+    except RunbookFailed as error:
         _end(execution, FAILED, str(error))
     except Exception as error:
         log.exception("automation %s crashed", execution.id)
@@ -145,19 +145,21 @@ def _run_steps(execution: Execution, client: actions.Clients) -> None:
         name = outcome.next_step or (None if step.get("isEnd") else next(iter(following), None))
 
 
-def _run_step(execution: Execution, step: Mapping[str, Any], client: actions.Clients) -> actions.Outcome:
+def _run_step(
+    execution: Execution, step: Mapping[str, Any], client: actions.Clients
+) -> actions.RunbookOutcome:
     name, action = step["name"], step["action"]
     shown = {"StepName": name, "Action": action, "StepStatus": IN_PROGRESS}
     execution.steps.append(shown)
     run = actions.ACTIONS.get(action)
     try:
         if run is None:
-            raise StepFailed(f"the yard runs no {action} of runbooks")
+            raise RunbookFailed(f"the yard runs no {action} of runbooks")
         inputs = resolved(step.get("inputs") or {}, execution.values)
         outcome = run(inputs, step, actions.Surroundings(clients=client, stopped=execution.stopped))
-    except StepFailed as error:
+    except RunbookFailed as error:
         shown.update(StepStatus=FAILED, FailureMessage=str(error))
-        raise StepFailed(f"Step {name} failed: {error}") from error
+        raise RunbookFailed(f"Step {name} failed: {error}") from error
     execution.values.update({f"{name}.{key}": value for key, value in outcome.outputs.items()})
     shown["StepStatus"] = SUCCESS
     return outcome

@@ -20,20 +20,20 @@ _IN_SECONDS = (86400, 3600, 60, 1)
 Clients = Callable[[str], Any]
 
 
-class StepFailed(Exception):
+class RunbookFailed(Exception):
     """A step cannot be carried out; the runbook ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a step may use: clients with the runbook's rights, and the word that it was stopped."""
+    """Gives a step clients, and the word that its runbook was stopped."""
 
     clients: Clients
     stopped: threading.Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunbookOutcome:
     outputs: Mapping[str, Any] = field(default_factory=dict)
     next_step: str | None = None
 
@@ -43,7 +43,7 @@ def clients(role: object, values: Mapping[str, Any], region: str) -> Clients:
     arn = str(resolved(role, values)) if role else ""
     keys = {"aws:SourceAccount": ACCOUNT}
     if arn and not judge_service("ssm.amazonaws.com", "sts:AssumeRole", arn, keys).is_allowed:
-        raise StepFailed(f"The defined assume role is unable to be assumed: {arn}")
+        raise RunbookFailed(f"The defined assume role is unable to be assumed: {arn}")
     return lambda service: own_client(service, region)
 
 
@@ -63,25 +63,25 @@ def resolved(value: object, values: Mapping[str, Any]) -> Any:
 
 def _value(name: str, values: Mapping[str, Any]) -> Any:
     if name not in values:
-        raise StepFailed(f"there is no value for {name}")
+        raise RunbookFailed(f"there is no value for {name}")
     return values[name]
 
 
-def _sleep(inputs: Mapping[str, Any], _step: Mapping[str, Any], around: Surroundings) -> Outcome:
+def _sleep(inputs: Mapping[str, Any], _step: Mapping[str, Any], around: Surroundings) -> RunbookOutcome:
     around.stopped.wait(real_seconds(seconds_of(str(inputs["Duration"]))))
-    return Outcome()
+    return RunbookOutcome()
 
 
 def seconds_of(duration: str) -> float:
     """Read an ISO 8601 duration of days, hours, minutes and seconds."""
     found = _DURATION.fullmatch(duration)
     if not found or not any(found.groups()):
-        raise StepFailed(f"{duration} is no ISO 8601 duration")
+        raise RunbookFailed(f"{duration} is no ISO 8601 duration")
     parts = zip(found.groups(), _IN_SECONDS, strict=True)
     return float(sum(int(count or 0) * size for count, size in parts))
 
 
-def _call(inputs: Mapping[str, Any], step: Mapping[str, Any], around: Surroundings) -> Outcome:
+def _call(inputs: Mapping[str, Any], step: Mapping[str, Any], around: Surroundings) -> RunbookOutcome:
     from botocore.exceptions import BotoCoreError, ClientError
 
     given = {name: value for name, value in inputs.items() if name not in ("Service", "Api")}
@@ -91,9 +91,9 @@ def _call(inputs: Mapping[str, Any], step: Mapping[str, Any], around: Surroundin
         method = operations.get(inputs["Api"], inputs["Api"])
         answer = getattr(client, method)(**given)
     except (AttributeError, BotoCoreError, ClientError) as error:
-        raise StepFailed(f"{inputs['Service']}:{inputs['Api']}: {error}") from error
+        raise RunbookFailed(f"{inputs['Service']}:{inputs['Api']}: {error}") from error
     outputs = {out["Name"]: _selected(out["Selector"], answer) for out in step.get("outputs") or ()}
-    return Outcome(outputs=outputs)
+    return RunbookOutcome(outputs=outputs)
 
 
 def _selected(path: str, answer: Any) -> Any:
@@ -103,19 +103,19 @@ def _selected(path: str, answer: Any) -> Any:
         try:
             place = place[name] if name else place[int(index)]
         except (KeyError, IndexError, TypeError) as error:
-            raise StepFailed(f"the answer has nothing at {path}") from error
+            raise RunbookFailed(f"the answer has nothing at {path}") from error
     return place
 
 
-def _branch(inputs: Mapping[str, Any], _step: Mapping[str, Any], _around: Surroundings) -> Outcome:
+def _branch(inputs: Mapping[str, Any], _step: Mapping[str, Any], _around: Surroundings) -> RunbookOutcome:
     for choice in inputs["Choices"]:
         tests = [(test, choice[name]) for name, test in _TESTS.items() if name in choice]
         if len(tests) != 1:
-            raise StepFailed(f"the yard knows one of {', '.join(_TESTS)} a choice, not {sorted(choice)}")
+            raise RunbookFailed(f"the yard knows one of {', '.join(_TESTS)} a choice, not {sorted(choice)}")
         ((test, wanted),) = tests
         if test(str(choice["Variable"]), str(wanted)):
-            return Outcome(next_step=choice["NextStep"])
-    return Outcome(next_step=inputs.get("Default"))
+            return RunbookOutcome(next_step=choice["NextStep"])
+    return RunbookOutcome(next_step=inputs.get("Default"))
 
 
 _TESTS: Mapping[str, Callable[[str, str], bool]] = {
@@ -125,7 +125,7 @@ _TESTS: Mapping[str, Callable[[str, str], bool]] = {
     "StartsWith": str.startswith,
     "StringEquals": lambda value, wanted: value == wanted,
 }
-ACTIONS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any], Surroundings], Outcome]] = {
+ACTIONS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any], Surroundings], RunbookOutcome]] = {
     "aws:branch": _branch,
     "aws:executeAwsApi": _call,
     "aws:sleep": _sleep,
