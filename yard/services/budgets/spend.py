@@ -38,7 +38,7 @@ def actual_usd(budget: Mapping[str, Any], now: datetime) -> float:
 
 
 def _usd(instance: Any, since: datetime, now: datetime) -> float:
-    begin = instance.launch_time.replace(tzinfo=UTC)
+    begin: datetime = instance.launch_time.replace(tzinfo=UTC)
     end = max(_end(instance, now), begin + _LEAST)
     hours = max(timedelta(), end - max(begin, since)) / timedelta(hours=1)
     return hours * _usd_per_hour(instance.instance_type)
