@@ -24,8 +24,10 @@ from slipway.containers.data.sources.pieces import MOST_SHARDS, plan_shards, sha
 from slipway.containers.data.sources.sources import LocalSource, Source
 from slipway.containers.data.text.documents import read_json, write_json
 from slipway.containers.data.tokens.settings import TokenSettings
+from slipway.containers.data.tokens.vocabulary import write_vocabulary
 
 MOST_WORKERS = 1024
+VOCABULARY = "vocab.txt"  # beside the shards, for the model that is trained on them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ def prepare(
         claim(folder, plan)
         if share.array_index == 0 or not (folder / ORIGIN).exists():
             write_origin(folder, source)
+        if share.array_index == 0 or not (folder / VOCABULARY).exists():
+            _keep_vocabulary(folder, settings, share)
         work = ShardWork(
             source=source,
             settings=settings,
@@ -71,6 +75,12 @@ def prepare(
         total = sum(piece.stop - piece.start for number in numbers for piece in work.shards[number])
         make_shards(work, numbers, share.workers, PreparationProgress(total_bytes=total, shards=len(numbers)))
         return merge(folder) if share.array_size == 1 else None
+
+
+def _keep_vocabulary(folder: Path, settings: TokenSettings, share: Share) -> None:
+    unfinished = folder / f".{VOCABULARY}-{share.array_index}"
+    write_vocabulary(settings.vocabulary, unfinished)
+    unfinished.replace(folder / VOCABULARY)
 
 
 def check_output(folder: Path, source: Source) -> None:

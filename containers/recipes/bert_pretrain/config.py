@@ -165,15 +165,13 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     defaults = {**EVERY_SIZE, "size": size, **BY_SIZE[size]}
     if given.get("phase") == "2":
         defaults |= SECOND_PHASE[size]
-    defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
+    if "global_batch" not in defaults:
+        defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
     # Where one of two is given, the default of the other gives way; both given is a contradiction.
-    for one, other in (
-        ("global_batch", "accumulation_steps"),
-        ("steps", "sequences"),
-        ("sequences", "steps"),
-    ):
-        if one in given:
-            defaults.pop(other, None)
+    for pair in (("global_batch", "accumulation_steps"), ("steps", "sequences")):
+        for one, other in (pair, pair[::-1]):
+            if one in given:
+                defaults.pop(other, None)
     return defaults
 
 

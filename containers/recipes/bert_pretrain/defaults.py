@@ -26,11 +26,19 @@ EVERY_SIZE: Mapping[str, str] = {
     "log_every": "10",
 }
 
+# base: Devlin et al. 2018, A.2: Adam, 256 sequences a step, a million steps, the last tenth of 512 tokens.
 # large: LAMB's published phases (NVIDIA DeepLearningExamples, PyTorch/LanguageModeling/BERT).
 # 1.5b: Habana's own script for this model (Model-References, deepspeed-bert/scripts/run_bert_1.5b_32x.sh:
 # LANS on ZeRO-1's shares, warm-up 0.05, constant 0.25, then in a line to zero), whose rate of 0.0015 is the
 # article's. The article trains on 64 devices for 25 h at 1,883 sequences/s: 6,900 steps of 24,576.
 BY_SIZE: Mapping[str, Mapping[str, str]] = {
+    "base": {
+        "optimizer": "adamw",
+        "zero": "0",
+        "global_batch": "256",
+        "sequences": str(900_000 * 256),
+        "warmup_share": "0.0111",
+    },
     "large": {
         "optimizer": "lamb",
         "zero": "0",
@@ -58,6 +66,7 @@ BY_SIZE: Mapping[str, Mapping[str, str]] = {
 }
 _PHASE_2 = {"sequences": str(1563 * 32_768), "warmup_share": "0.128"}  # NVIDIA's second phase
 SECOND_PHASE: Mapping[str, Mapping[str, str]] = {
+    "base": {"sequences": str(100_000 * 256), "warmup_share": "0"},
     "large": _PHASE_2,
     "1.5b": {**_PHASE_2, "constant_share": "0"},
     "tiny": {},
@@ -78,9 +87,12 @@ class Peak:
         return self.rate * math.pow(global_batch / self.global_batch, self.power)
 
 
+# base: the paper's 1e-4, of which a tenth is left for phase 2; for another batch by its root, which is ours.
 # large: NVIDIA's, for LAMB. 1.5b: the article's 0.0015 on 8 nodes and 0.003 on 16 (8 devices × 16 × 24) is
 # a line through zero; the article names no optimizer, and Habana's script has 0.0015 for LANS. tiny: ours.
 PEAKS: Mapping[tuple[str, int], Peak] = {
+    ("base", 1): Peak(optimizer="adamw", rate=1e-4, global_batch=256, power=0.5),
+    ("base", 2): Peak(optimizer="adamw", rate=1e-5, global_batch=256, power=0.5),
     ("large", 1): Peak(optimizer="lamb", rate=6e-3, global_batch=65_536, power=0.5),
     ("large", 2): Peak(optimizer="lamb", rate=4e-3, global_batch=32_768, power=0.5),
     ("1.5b", 1): Peak(optimizer="lans", rate=1.5e-3, global_batch=24_576, power=1.0),

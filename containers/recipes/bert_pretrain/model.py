@@ -20,6 +20,7 @@ NO_LABEL = 0  # the reference's padding of masked_lm_ids: [PAD] is never predict
 
 
 SIZES: Mapping[str, BertShape] = {
+    "base": BertShape(layers=12, hidden=768, heads=12),
     "large": BertShape(layers=24, hidden=1024, heads=16),
     "1.5b": BertShape(layers=48, hidden=1600, heads=25),
     "tiny": BertShape(layers=2, hidden=128, heads=2),

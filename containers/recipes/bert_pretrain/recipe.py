@@ -8,6 +8,6 @@ NAME = "bert_pretrain"
 MODULE = "slipway.containers.recipes.bert_pretrain.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
 PARALLELISMS = ("data", "zero1")
-SIZES = ("large", "1.5b", "tiny")
+SIZES = ("base", "large", "1.5b", "tiny")
 
 __all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "SIZES", "BertConfig", "decode_arguments"]

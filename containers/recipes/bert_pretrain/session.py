@@ -10,6 +10,7 @@ from slipway.containers.recipes.bert_pretrain import start
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.recipes.bert_pretrain.data import open_dataset
 from slipway.containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
+from slipway.containers.recipes.bert_pretrain.export import export
 from slipway.containers.recipes.bert_pretrain.flops import Utilisation
 from slipway.containers.recipes.bert_pretrain.loop import Loop
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
@@ -49,6 +50,8 @@ def train(config: BertConfig, contract: LaunchContract, plan: BatchPlan, stack: 
     )
     surroundings = PretrainServices(ending, checkpoints, reporter, words)
     _loop(parts, engine, surroundings).run(iter(loader), beginning.step)
+    if contract.rank == 0 and checkpoints is not None:
+        words.say(export(checkpoints.folder, model, dataset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def _decoder(layers: int, hidden: int, heads: int, vocabulary: int, parameters: 
 
 
 MODELS: Mapping[str, Model] = {
+    "bert-base": _bert(12, 768, 12, 128, 110_106_428),
     "bert-large": _bert(24, 1024, 16, 128, 336_226_108),
     "bert-large-512": _bert(24, 1024, 16, 512, 336_226_108),
     "bert-1.5b": _bert(48, 1600, 25, 128, 1_530_379_324),

@@ -20,18 +20,13 @@ from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.tokens.vocabulary import Vocabulary, parse_vocabulary
+from slipway.containers.models.folder import CONFIG, TOKENIZER, VOCABULARY, WEIGHTS
 from slipway.containers.recipes.glue_finetune.model import ClassifierShape
 from slipway.containers.runtime.checkpoint.tensor_file import decode_tensors
 from slipway.containers.runtime.checkpoint.tensors import to_torch
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
-CONFIG, VOCABULARY, WEIGHTS, TOKENIZER = (
-    "config.json",
-    "vocab.txt",
-    "model.safetensors",
-    "tokenizer_config.json",
-)
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 MOST_UNUSED_ENTRIES = 128  # rows of an embedding that no entry has: some models round their vocabulary up
 DEFAULT_DROPOUT = 0.1

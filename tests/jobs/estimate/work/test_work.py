@@ -14,6 +14,7 @@ REAL = {
     "bert-large": ("BertForPreTraining", "BertConfig", {"hidden_size": 1024, "num_hidden_layers": 24}),
     "bert-1.5b": ("BertForPreTraining", "BertConfig", {"hidden_size": 1600, "num_hidden_layers": 48}),
     "bert-tiny": ("BertForPreTraining", "BertConfig", {"hidden_size": 128, "num_hidden_layers": 2}),
+    "bert-base": ("BertForPreTraining", "BertConfig", {}),
     "bert-base-cased": ("BertForSequenceClassification", "BertConfig", {"vocab_size": 28996}),
     "bert-base-uncased": ("BertForSequenceClassification", "BertConfig", {}),
     "distilbert": ("DistilBertForSequenceClassification", "DistilBertConfig", {}),
