@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
+from slipway.yard.cloudformation.resources import recorded_types
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.errors import ApiError
 
@@ -86,6 +87,40 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::SageMaker::Cluster": ("services.sagemaker.resources", MOTO),
     "AWS::SageMaker::Pipeline": ("services.sagemaker.resources", MOTO),
     "AWS::SageMaker::ModelPackageGroup": ("services.sagemaker.resources", RECORDED),
+    "AWS::EC2::VPCCidrBlock": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::DHCPOptions": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::VPCDHCPOptionsAssociation": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::NetworkAcl": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::NetworkAclEntry": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::SubnetNetworkAclAssociation": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::VPCPeeringConnection": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::EgressOnlyInternetGateway": ("services.ec2.address_blocks", MOTO),
+    "AWS::EC2::KeyPair": ("services.ec2.attachments", MOTO),
+    "AWS::EC2::Volume": ("services.ec2.attachments", MOTO),
+    "AWS::EC2::VolumeAttachment": ("services.ec2.attachments", MOTO),
+    "AWS::EC2::NetworkInterface": ("services.ec2.attachments", MOTO),
+    "AWS::EC2::EIPAssociation": ("services.ec2.attachments", MOTO),
+    "AWS::IAM::User": ("services.iam.users", MOTO),
+    "AWS::IAM::Group": ("services.iam.users", MOTO),
+    "AWS::IAM::UserToGroupAddition": ("services.iam.users", MOTO),
+    "AWS::IAM::AccessKey": ("services.iam.users", MOTO),
+    "AWS::IAM::RolePolicy": ("services.iam.users", MOTO),
+    "AWS::SQS::Queue": ("services.sqs.resources", MOTO),
+    "AWS::SQS::QueuePolicy": ("services.sqs.resources", MOTO),
+    "AWS::DynamoDB::Table": ("services.dynamodb.resources", MOTO),
+    "AWS::ElasticLoadBalancingV2::LoadBalancer": ("services.elastic_load_balancing.resources", MOTO),
+    "AWS::ElasticLoadBalancingV2::TargetGroup": ("services.elastic_load_balancing.resources", MOTO),
+    "AWS::ElasticLoadBalancingV2::Listener": ("services.elastic_load_balancing.resources", MOTO),
+    "AWS::ElasticLoadBalancingV2::ListenerRule": ("services.elastic_load_balancing.resources", MOTO),
+    "AWS::ECS::Cluster": ("services.ecs.resources", MOTO),
+    "AWS::ECS::TaskDefinition": ("services.ecs.resources", MOTO),
+    "AWS::RDS::DBInstance": ("services.rds.resources", MOTO),
+    "AWS::RDS::DBCluster": ("services.rds.resources", MOTO),
+    "AWS::RDS::DBSubnetGroup": ("services.rds.resources", MOTO),
+    "AWS::StepFunctions::StateMachine": ("services.step_functions.resources", MOTO),
+    "AWS::Lambda::Function": ("services.functions.resources", MOTO),
+    "AWS::Lambda::Permission": ("services.functions.resources", MOTO),
+    "AWS::Lambda::LayerVersion": ("services.functions.resources", MOTO),
     "AWS::CDK::Metadata": ("cloudformation.resources.built_in", RECORDED),
     "AWS::CloudFormation::WaitConditionHandle": ("cloudformation.resources.built_in", RECORDED),
 }
@@ -93,6 +128,11 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
 
 def provider(kind: str) -> Provider:
     """The provider of a resource type; what the yard does not emulate is refused before anything is made."""
+    if kind in recorded_types.names():
+        recorded: Provider = import_module("slipway.yard.cloudformation.resources.schema_record").provider(
+            kind
+        )
+        return recorded
     if kind not in TYPES:
         raise ApiError("ValidationError", f"Template format error: {_refusal(kind)}")
     module, _ = TYPES[kind]
@@ -102,7 +142,10 @@ def provider(kind: str) -> Provider:
 
 def fidelities() -> Mapping[str, Fidelity]:
     """Return the fidelity of each type."""
-    return {kind: fidelity for kind, (_, fidelity) in TYPES.items()}
+    return {
+        **dict.fromkeys(recorded_types.names(), RECORDED),
+        **{kind: one for kind, (_, one) in TYPES.items()},
+    }
 
 
 def _refusal(kind: str) -> str:

@@ -51,6 +51,16 @@ def is_updatable(resource_type: str) -> bool:
     return not handlers or "update" in handlers
 
 
+def property_type(resource_type: str, path: str) -> str:
+    """The schema's type of the property at `A/B`; string where it does not say."""
+    whole = schema(resource_type)
+    part: Schema = whole
+    for name in path.split("/"):
+        part = resolved(property_schema(resolved(part, whole), name, whole), whole)
+    kind = part.get("type", "string")
+    return str(kind if isinstance(kind, str) else kind[0])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagProperty:
     """The property of a type that holds its tags, and how they are written there."""

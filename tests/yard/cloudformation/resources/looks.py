@@ -6,6 +6,7 @@ does not show what the case changes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -152,7 +153,70 @@ def tags_of_sagemaker(scope: ResourceScope) -> Any:
     return bool(exists) and scope.send("list_tags", ResourceArn=place if kind else scope.id)["Tags"]
 
 
+def queue_policy(scope: ResourceScope) -> Any:
+    (queue,) = scope.properties["Queues"]
+    return scope.send("get_queue_attributes", QueueUrl=queue, AttributeNames=["Policy"]).get("Attributes")
+
+
+def options_of_vpc(scope: ResourceScope) -> Any:
+    vpc = scope.send("describe_vpcs", VpcIds=[scope.properties["VpcId"]])["Vpcs"][0]
+    return vpc.get("DhcpOptionsId") == scope.properties["DhcpOptionsId"]
+
+
+def acl_of_subnet(scope: ResourceScope) -> Any:
+    acls = scope.send("describe_network_acls", NetworkAclIds=[scope.properties["NetworkAclId"]])
+    return [one for acl in acls["NetworkAcls"] for one in acl["Associations"]]
+
+
+def members(scope: ResourceScope) -> Any:
+    return scope.send("get_group", GroupName=scope.properties["GroupName"])["Users"]
+
+
+def keys(scope: ResourceScope) -> Any:
+    return scope.send("list_access_keys", UserName=scope.properties["UserName"])["AccessKeyMetadata"]
+
+
+def role_policy(scope: ResourceScope) -> Any:
+    names = {name: scope.properties[name] for name in ("RoleName", "PolicyName")}
+    return scope.send("get_role_policy", **names)["PolicyDocument"]
+
+
+def user(scope: ResourceScope) -> Any:
+    exists = scope.send("get_user", UserName=scope.id)
+    return bool(exists) and scope.send("list_user_tags", UserName=scope.id)["Tags"]
+
+
+def policy_of_function(scope: ResourceScope) -> Any:
+    policy = scope.send("get_policy", FunctionName=scope.properties["FunctionName"])["Policy"]
+    return json.loads(policy)["Statement"]
+
+
+def layer(scope: ResourceScope) -> Any:
+    return [one for one in scope.send("list_layers")["Layers"] if scope.id.startswith(one["LayerArn"])]
+
+
+def tagged_table(scope: ResourceScope) -> Any:
+    found = scope.send("describe_table", TableName=scope.id)["Table"]
+    return scope.send("list_tags_of_resource", ResourceArn=found["TableArn"])["Tags"]
+
+
+def peering(scope: ResourceScope) -> Any:
+    found = scope.send("describe_vpc_peering_connections", VpcPeeringConnectionIds=[scope.id])
+    return [one for one in found["VpcPeeringConnections"] if one["Status"]["Code"] != "deleted"]
+
+
 LOOKS: Mapping[str, Look] = {
+    "AWS::EC2::SubnetNetworkAclAssociation": acl_of_subnet,
+    "AWS::EC2::VPCDHCPOptionsAssociation": options_of_vpc,
+    "AWS::EC2::VPCPeeringConnection": peering,
+    "AWS::IAM::UserToGroupAddition": members,
+    "AWS::IAM::AccessKey": keys,
+    "AWS::IAM::RolePolicy": role_policy,
+    "AWS::IAM::User": user,
+    "AWS::SQS::QueuePolicy": queue_policy,
+    "AWS::DynamoDB::Table": tagged_table,
+    "AWS::Lambda::Permission": policy_of_function,
+    "AWS::Lambda::LayerVersion": layer,
     "AWS::EC2::VPC": dns_of_vpc,
     "AWS::EC2::Route": routes,
     "AWS::EC2::SubnetRouteTableAssociation": associations,

@@ -16,6 +16,16 @@ NOT_SHOWN = {
     "AWS::EC2::Subnet": {"BlockPublicAccessStates"},
     "AWS::EC2::NatGateway": {"AutoProvisionZones", "AutoScalingIps", "RouteTableId"},
     "AWS::FSx::FileSystem": {"RootVolumeId"},  # of OpenZFS alone
+    "AWS::EC2::VPCCidrBlock": {"Ipv6AddressAttribute", "IpSource"},
+    "AWS::EC2::NetworkInterface": {"PublicIpDnsNameOptions"},
+    "AWS::RDS::DBInstance": {
+        *("AutomaticRestartTime", "CertificateDetails", "DBInstanceStatus", "Endpoint", "InstanceCreateTime"),
+        *("IsStorageConfigUpgradeAvailable", "LatestRestorableTime", "ListenerEndpoint", "PercentProgress"),
+        *("ReadReplicaDBClusterIdentifiers", "ReadReplicaDBInstanceIdentifiers", "SecondaryAvailabilityZone"),
+        *("ResumeFullAutomationModeTime", "StatusInfos", "StorageOperationPercentProgress"),
+        "StorageOperationStatus",
+    },
+    "AWS::RDS::DBCluster": {"Endpoint", "ReadEndpoint", "StorageEncryptionType", "StorageThroughput"},
     "AWS::ImageBuilder::Component": {"LatestVersion"},  # its parts are shown, by dotted names
     "AWS::ImageBuilder::ImageRecipe": {"LatestVersion"},
     "AWS::ImageBuilder::ImagePipeline": {"DeploymentId"},

@@ -4,6 +4,24 @@ from __future__ import annotations
 
 from tests.yard.cloudformation.resources.cases import (
     access,
+    attached,
+    batch,
+    image_builder,
+    machines,
+    management,
+    network,
+    pcs,
+    sagemaker,
+    services,
+    storage,
+    watching,
+)
+from tests.yard.cloudformation.resources.cases.case import Case, Cases
+
+_SERVICES = (
+    access,
+    attached,
+    services,
     batch,
     image_builder,
     machines,
@@ -14,9 +32,6 @@ from tests.yard.cloudformation.resources.cases import (
     storage,
     watching,
 )
-from tests.yard.cloudformation.resources.cases.case import Case, Cases
-
-_SERVICES = (access, batch, image_builder, machines, management, network, pcs, sagemaker, storage, watching)
 
 CASES: Cases = {type_name: case for service in _SERVICES for type_name, case in service.CASES.items()}
 

@@ -1,0 +1,38 @@
+"""Types of which the yard keeps the record: known to CloudFormation, with all that a stack asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipway.yard.cloudformation.resources import recorded_types, registry
+from slipway.yard.cloudformation.resources.provider import Fidelity
+from slipway.yard.cloudformation.resources.recorded import records
+from slipway.yard.cloudformation.template import schemas
+from tests.yard.cloudformation.resources.world import new_context
+
+KINDS = sorted(recorded_types.names())
+
+
+def test_no_type_is_both_recorded_and_made() -> None:
+    assert not recorded_types.names() & set(registry.TYPES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recorded_type_has_an_id_and_every_attribute_until_it_goes(kind: str) -> None:
+    assert schemas.is_known(kind)
+    maker, context = registry.provider(kind), new_context("One")
+    assert maker.fidelity is Fidelity.RECORDED
+    made = maker.create(context, {})
+    wanted = {path.replace("/", ".") for path in schemas.read_only(kind) if "*" not in path}
+    assert made.physical_id
+    assert set(made.attributes) == wanted
+    assert maker.update(context, made, {}, {"Tags": []}).physical_id == made.physical_id
+    assert maker.read(context, made, {}) == {"Tags": []}
+    maker.delete(context, made, {})
+    assert made.physical_id not in {record.physical_id for record in records(kind)}
+
+
+def test_a_name_that_the_template_gives_is_the_id() -> None:
+    made = registry.provider("AWS::EKS::Cluster").create(new_context("Cluster"), {"Name": "train"})
+    assert made.physical_id == "train"
+    assert made.attributes["Arn"].endswith(":cluster/train")

@@ -1,0 +1,123 @@
+"""The types of which the yard only keeps the record: checked against CloudFormation's schema, and no more.
+
+schema_record.py makes them. No service of the yard knows one, and nothing that it describes happens. To add one:
+its name below. What the yard can do something behind is a provider in the folder of its service instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# By service, so that one line is one service.
+RECORDED: Mapping[str, str] = {
+    "APS": "Workspace RuleGroupsNamespace Scraper",
+    "AmazonMQ": "Broker",
+    "ApiGateway": "Account Authorizer BasePathMapping Deployment DomainName Method Model RequestValidator"
+    " Resource RestApi Stage UsagePlan UsagePlanKey ApiKey GatewayResponse VpcLink",
+    "ApiGatewayV2": "Api Authorizer Deployment DomainName Integration Route Stage VpcLink ApiMapping",
+    "AppRunner": "Service AutoScalingConfiguration VpcConnector",
+    "ApplicationAutoScaling": "ScalableTarget ScalingPolicy",
+    "Athena": "WorkGroup NamedQuery DataCatalog",
+    "AutoScaling": "WarmPool",
+    "Backup": "BackupPlan BackupSelection BackupVault",
+    "Budgets": "BudgetsAction",
+    "CE": "AnomalyMonitor AnomalySubscription CostCategory",
+    "CertificateManager": "Certificate",
+    "Chatbot": "SlackChannelConfiguration",
+    "CloudFront": "CachePolicy CloudFrontOriginAccessIdentity Distribution Function OriginAccessControl"
+    " OriginRequestPolicy ResponseHeadersPolicy KeyGroup PublicKey",
+    "CloudFormation": "WaitCondition",
+    "CloudTrail": "Trail EventDataStore",
+    "CloudWatch": "AnomalyDetector InsightRule MetricStream",
+    "CodeBuild": "ReportGroup SourceCredential",
+    "CodeCommit": "Repository",
+    "CodeDeploy": "Application DeploymentConfig DeploymentGroup",
+    "CodePipeline": "Pipeline Webhook",
+    "CodeStarConnections": "Connection",
+    "Cognito": "IdentityPool IdentityPoolRoleAttachment UserPool UserPoolClient UserPoolDomain UserPoolGroup"
+    " UserPoolIdentityProvider UserPoolResourceServer UserPoolUser",
+    "Config": "AggregationAuthorization ConfigRule ConfigurationAggregator ConfigurationRecorder"
+    " ConformancePack DeliveryChannel RemediationConfiguration",
+    "DLM": "LifecyclePolicy",
+    "DMS": "Endpoint ReplicationInstance ReplicationSubnetGroup ReplicationTask",
+    "DataPipeline": "Pipeline",
+    "DataSync": "Agent LocationEFS LocationFSxLustre LocationS3 Task",
+    "DirectoryService": "MicrosoftAD SimpleAD",
+    "DocDB": "DBCluster DBInstance DBSubnetGroup DBClusterParameterGroup",
+    "DynamoDB": "GlobalTable",
+    "EC2": "CapacityReservation ClientVpnEndpoint CustomerGateway TransitGateway"
+    " TransitGatewayAttachment TransitGatewayRoute TransitGatewayRouteTable"
+    " TransitGatewayRouteTableAssociation TransitGatewayRouteTablePropagation PrefixList"
+    " NetworkInterfaceAttachment NetworkInterfacePermission SubnetCidrBlock"
+    " VPCEndpointService VPCEndpointServicePermissions VPCEndpointConnectionNotification VPNConnection"
+    " VPNConnectionRoute VPNGateway VPNGatewayRoutePropagation",
+    "ECR": "PublicRepository PullThroughCacheRule RegistryPolicy ReplicationConfiguration"
+    " RepositoryCreationTemplate",
+    "ECS": "CapacityProvider ClusterCapacityProviderAssociations Service",
+    "EKS": "AccessEntry Addon Cluster FargateProfile Nodegroup PodIdentityAssociation IdentityProviderConfig",
+    "EMR": "Cluster InstanceGroupConfig SecurityConfiguration Step Studio",
+    "ElastiCache": "CacheCluster ParameterGroup ReplicationGroup SecurityGroup SubnetGroup User UserGroup"
+    " ServerlessCache",
+    "ElasticBeanstalk": "Application ApplicationVersion ConfigurationTemplate Environment",
+    "ElasticLoadBalancing": "LoadBalancer",
+    "ElasticLoadBalancingV2": "ListenerCertificate TrustStore",
+    "EventSchemas": "Registry Schema",
+    "Events": "ApiDestination Archive Connection EventBus EventBusPolicy",
+    "FSx": "Snapshot StorageVirtualMachine Volume S3AccessPointAttachment",
+    "GlobalAccelerator": "Accelerator EndpointGroup Listener",
+    "Glue": "Classifier Connection Crawler Database Job Partition SecurityConfiguration Table Trigger"
+    " Workflow",
+    "Grafana": "Workspace",
+    "GuardDuty": "Detector Filter IPSet",
+    "IAM": "OIDCProvider SAMLProvider ServerCertificate UserPolicy GroupPolicy VirtualMFADevice",
+    "ImageBuilder": "ContainerRecipe Image Workflow",
+    "InspectorV2": "Filter",
+    "IoT": "Policy PolicyPrincipalAttachment Thing ThingPrincipalAttachment TopicRule Certificate",
+    "KMS": "ReplicaKey",
+    "Kinesis": "Stream StreamConsumer",
+    "KinesisFirehose": "DeliveryStream",
+    "Lambda": "Alias CodeSigningConfig EventInvokeConfig EventSourceMapping LayerVersionPermission Url"
+    " Version",
+    "Logs": "AccountPolicy Delivery DeliveryDestination DeliverySource Destination QueryDefinition"
+    " SubscriptionFilter",
+    "MSK": "Cluster Configuration",
+    "Neptune": "DBCluster DBClusterParameterGroup DBInstance DBParameterGroup DBSubnetGroup",
+    "NetworkFirewall": "Firewall FirewallPolicy LoggingConfiguration RuleGroup",
+    "OpenSearchService": "Domain",
+    "Pipes": "Pipe",
+    "RAM": "Permission ResourceShare",
+    "RDS": "DBClusterParameterGroup DBParameterGroup DBProxy DBProxyTargetGroup EventSubscription"
+    " OptionGroup",
+    "Redshift": "Cluster ClusterParameterGroup ClusterSubnetGroup",
+    "ResourceGroups": "Group",
+    "Route53": "HealthCheck HostedZone RecordSet RecordSetGroup",
+    "Route53Resolver": "ResolverEndpoint ResolverRule ResolverRuleAssociation FirewallRuleGroup"
+    " ResolverQueryLoggingConfig ResolverQueryLoggingConfigAssociation",
+    "S3": "AccessPoint StorageLens",
+    "SES": "ConfigurationSet EmailIdentity ReceiptRule ReceiptRuleSet Template",
+    "SNS": "TopicInlinePolicy",
+    "SQS": "QueueInlinePolicy",
+    "SSM": "Association MaintenanceWindow MaintenanceWindowTarget MaintenanceWindowTask PatchBaseline"
+    " ResourceDataSync",
+    "SSO": "Assignment PermissionSet",
+    "SageMaker": "App AppImageConfig CodeRepository Endpoint EndpointConfig FeatureGroup Image ImageVersion"
+    " InferenceComponent MlflowTrackingServer Model ModelPackage NotebookInstance"
+    " NotebookInstanceLifecycleConfig Project Space StudioLifecycleConfig UserProfile",
+    "Scheduler": "Schedule ScheduleGroup",
+    "SecretsManager": "RotationSchedule SecretTargetAttachment",
+    "SecurityHub": "Hub Standard",
+    "ServiceCatalog": "CloudFormationProduct LaunchRoleConstraint Portfolio PortfolioPrincipalAssociation"
+    " PortfolioProductAssociation PortfolioShare TagOption TagOptionAssociation",
+    "ServiceDiscovery": "HttpNamespace Instance PrivateDnsNamespace PublicDnsNamespace Service",
+    "StepFunctions": "Activity StateMachineAlias StateMachineVersion",
+    "Synthetics": "Canary Group",
+    "Transfer": "Server User Workflow",
+    "WAFv2": "IPSet LoggingConfiguration RegexPatternSet RuleGroup WebACL WebACLAssociation",
+    "XRay": "Group SamplingRule",
+}
+
+
+def names() -> frozenset[str]:
+    return frozenset(
+        f"AWS::{service}::{name}" for service, listed in RECORDED.items() for name in listed.split()
+    )

@@ -1,0 +1,92 @@
+"""A type that is kept and nothing more; its schema says what its id and attributes look like.
+
+recorded_types.py lists them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
+from slipway.yard.cloudformation.resources.recorded import ResourceRecord, forget, keep, recall
+from slipway.yard.cloudformation.template import schemas
+
+NUMBERS = ("integer", "number")
+
+
+def provider(kind: str) -> SchemaRecord:
+    return SchemaRecord(type=kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRecord:
+    """A type that is kept and nothing more; its schema says what its id and attributes look like."""
+
+    type: str
+    fidelity: Fidelity = Fidelity.RECORDED
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        return self._keep(context, self._identity(context, properties), properties)
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        self._keep(context, resource.physical_id, new)
+        return resource
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        forget(context.region, self.type, resource.physical_id)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        kept = recall(context.region, self.type, resource.physical_id)
+        return kept.properties if kept else None
+
+    def _keep(self, context: Context, physical_id: str, properties: Properties) -> Resource:
+        attributes = {
+            path.replace("/", "."): self._attribute(context, physical_id, path)
+            for path in schemas.read_only(self.type)
+            if "*" not in path
+        }
+        keep(
+            ResourceRecord(
+                region=context.region,
+                type=self.type,
+                physical_id=physical_id,
+                properties=properties,
+                attributes=attributes,
+            )
+        )
+        return Resource(physical_id=physical_id, attributes=attributes)
+
+    def _identity(self, context: Context, properties: Properties) -> str:
+        """The id that the service would make up, else the properties that name the resource."""
+        parts = schemas.primary_identifier(self.type) or ("Id",)
+        made_up = [part for part in parts if part in schemas.read_only(self.type)]
+        if made_up:
+            return str(self._attribute(context, _fresh(self.type), made_up[0]))
+        return "|".join(str(properties.get(part) or context.default_name) for part in parts)
+
+    def _attribute(self, context: Context, physical_id: str, path: str) -> Any:
+        name, service = path.rpartition("/")[2], self.type.split("::")[1].lower()
+        if physical_id.startswith("arn:"):
+            arn, own = physical_id, re.split("[:/]", physical_id)[-1]
+        else:
+            own = physical_id
+            word = self.type.rpartition("::")[2].lower()
+            arn = f"arn:aws:{service}:{context.region}:{context.account}:{word}/{physical_id}"
+        kind = schemas.property_type(self.type, path)
+        if kind in NUMBERS:
+            return 0
+        if kind == "boolean":
+            return False
+        if kind == "array":
+            return []
+        if kind == "object":
+            return {}
+        return arn if name.lower().endswith("arn") else own
+
+
+def _fresh(kind: str) -> str:
+    word = kind.rpartition("::")[2].lower()
+    return f"{word[:12]}-{secrets.token_hex(9)[:17]}"

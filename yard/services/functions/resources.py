@@ -1,0 +1,126 @@
+"""Lambda: functions, permissions and layers. They are kept with their code; the yard runs no function."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
+from slipway.yard.cloudformation.resources.tags import as_map, tags
+
+CONFIGURATION = (
+    "DeadLetterConfig",
+    "Description",
+    "Environment",
+    "EphemeralStorage",
+    "FileSystemConfigs",
+    "Handler",
+    "ImageConfig",
+    "KmsKeyArn",
+    "Layers",
+    "LoggingConfig",
+    "MemorySize",
+    "Role",
+    "Runtime",
+    "Timeout",
+    "TracingConfig",
+    "VpcConfig",
+)
+# Kept in the template alone: nothing runs that they could speed up or limit.
+UNSEEN = (
+    "CodeSigningConfigArn",
+    "RecursiveLoop",
+    "ReservedConcurrentExecutions",
+    "RuntimeManagementConfig",
+    "SnapStart",
+)
+
+
+def code(scope: ResourceScope) -> dict[str, Any]:
+    """Return the code as Lambda wants it; a template may write the one file of a function inline."""
+    given = dict(scope.properties["Code"])
+    if "ZipFile" in given:
+        suffix = "js" if str(scope.properties.get("Runtime", "")).startswith("nodejs") else "py"
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr(f"index.{suffix}", given["ZipFile"])
+        given["ZipFile"] = packed.getvalue()
+    return {name: value for name, value in given.items() if name != "SourceKMSKeyArn"}
+
+
+def change_code(scope: ResourceScope) -> None:
+    scope.send(
+        "update_function_code",
+        FunctionName=scope.id,
+        **code(scope),
+        Architectures=scope.properties.get("Architectures"),
+    )
+
+
+def change_configuration(scope: ResourceScope) -> None:
+    given = {name: scope.properties.get(name) for name in CONFIGURATION}
+    scope.send("update_function_configuration", FunctionName=scope.id, **given)
+
+
+def statement(scope: ResourceScope) -> str:
+    return scope.context.default_name[-100:]
+
+
+FUNCTION = ApiResource(
+    service="lambda",
+    name=Name(property="FunctionName", limit=64),
+    create_call=shaped(
+        "create_function",
+        Code=code,
+        Tags=lambda scope: as_map(scope.properties, "Tags") or None,
+        SnapStart=None,
+    ),
+    identity=prop("FunctionName"),
+    describe=find("get_function", "Configuration", FunctionName=ID),
+    attributes={
+        "Arn": live("FunctionArn"),
+        "SnapStartResponse.ApplyOn": lambda _scope: "None",
+        "SnapStartResponse.OptimizationStatus": lambda _scope: "Off",
+        "SnapStartResponse": lambda _scope: {"ApplyOn": "None", "OptimizationStatus": "Off"},
+    },
+    settings=(
+        setting("Code", "Architectures", put=change_code, on_create=False),
+        setting(*CONFIGURATION, put=change_configuration, on_create=False),
+        setting(*UNSEEN, put=lambda _scope: None),
+        tags(Resource=text("arn:aws:lambda:{region}:{account}:function:{id}")),
+    ),
+    delete_call=call("delete_function", FunctionName=ID),
+    accepts=frozenset({"Tags", "SnapStart"}),
+)
+
+PERMISSION = ApiResource(
+    service="lambda",
+    create_call=shaped("add_permission", StatementId=statement),
+    identity=statement,
+    attributes={"Id": ID},
+    delete_call=call("remove_permission", FunctionName=prop("FunctionName"), StatementId=ID),
+)
+
+LAYER = ApiResource(
+    service="lambda",
+    name=Name(property="LayerName", limit=64),
+    create_call=shaped("publish_layer_version"),
+    identity=response("LayerVersionArn"),
+    attributes={"LayerVersionArn": ID},
+    delete_call=lambda scope: scope.send(
+        "delete_layer_version",
+        LayerName=scope.id.rpartition(":")[0],
+        VersionNumber=int(scope.id.rpartition(":")[2]),
+    ),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::Lambda::Function": FUNCTION,
+    "AWS::Lambda::Permission": PERMISSION,
+    "AWS::Lambda::LayerVersion": LAYER,
+}

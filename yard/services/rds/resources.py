@@ -1,0 +1,116 @@
+"""RDS: database instances, clusters and subnet groups. No database runs behind one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
+from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, text
+from slipway.yard.cloudformation.resources.tags import tags
+
+RENAMES = {"VPCSecurityGroups": "VpcSecurityGroupIds"}
+
+
+def port(scope: ResourceScope) -> str:
+    """An attribute of CloudFormation is text."""
+    endpoint = scope.live.get("Endpoint")
+    found = endpoint.get("Port") if isinstance(endpoint, Mapping) else scope.live.get("Port")
+    return str(found or "")
+
+
+INSTANCE = ApiResource(
+    service="rds",
+    name=Name(property="DBInstanceIdentifier", limit=63, lower=True),
+    create_call=shaped("create_db_instance", renames=RENAMES),
+    identity=prop("DBInstanceIdentifier"),
+    describe=find("describe_db_instances", "DBInstances.0", DBInstanceIdentifier=ID),
+    attributes={
+        "DBInstanceArn": live("DBInstanceArn"),
+        "DbiResourceId": live("DbiResourceId"),
+        "Endpoint.Address": live("Endpoint.Address", ""),
+        "Endpoint.Port": port,
+        "MasterUserSecret.SecretArn": live("MasterUserSecret.SecretArn"),
+    },
+    settings=(
+        setting(
+            *("AllocatedStorage", "BackupRetentionPeriod", "DBInstanceClass", "DeletionProtection"),
+            *("EngineVersion", "MasterUserPassword", "MultiAZ", "VPCSecurityGroups"),
+            put=call(
+                "modify_db_instance",
+                DBInstanceIdentifier=ID,
+                ApplyImmediately=True,
+                AllocatedStorage=prop("AllocatedStorage"),
+                BackupRetentionPeriod=prop("BackupRetentionPeriod"),
+                DBInstanceClass=prop("DBInstanceClass"),
+                DeletionProtection=prop("DeletionProtection"),
+                MasterUserPassword=prop("MasterUserPassword"),
+                MultiAZ=prop("MultiAZ"),
+                VpcSecurityGroupIds=prop("VPCSecurityGroups"),
+            ),
+            on_create=False,
+        ),
+        tags(
+            "add_tags_to_resource",
+            "remove_tags_from_resource",
+            ResourceName=text("arn:aws:rds:{region}:{account}:db:{id}"),
+        ),
+    ),
+    delete_call=call("delete_db_instance", DBInstanceIdentifier=ID, SkipFinalSnapshot=True),
+    accepts=frozenset({"Tags", "DeleteAutomatedBackups", "AllowMajorVersionUpgrade", "ApplyImmediately"}),
+)
+
+CLUSTER = ApiResource(
+    service="rds",
+    name=Name(property="DBClusterIdentifier", limit=63, lower=True),
+    create_call=shaped("create_db_cluster"),
+    identity=prop("DBClusterIdentifier"),
+    describe=find("describe_db_clusters", "DBClusters.0", DBClusterIdentifier=ID),
+    attributes={
+        "DBClusterArn": live("DBClusterArn"),
+        "DBClusterResourceId": live("DbClusterResourceId"),
+        "Endpoint.Address": live("Endpoint", ""),
+        "Endpoint.Port": port,
+        "ReadEndpoint.Address": live("ReaderEndpoint", ""),
+        "MasterUserSecret.SecretArn": live("MasterUserSecret.SecretArn"),
+    },
+    settings=(
+        tags(
+            "add_tags_to_resource",
+            "remove_tags_from_resource",
+            ResourceName=text("arn:aws:rds:{region}:{account}:cluster:{id}"),
+        ),
+    ),
+    delete_call=call("delete_db_cluster", DBClusterIdentifier=ID, SkipFinalSnapshot=True),
+    accepts=frozenset({"Tags", "DeleteAutomatedBackups"}),
+)
+
+SUBNET_GROUP = ApiResource(
+    service="rds",
+    name=Name(property="DBSubnetGroupName", limit=255, lower=True),
+    create_call=shaped("create_db_subnet_group"),
+    identity=prop("DBSubnetGroupName"),
+    describe=find("describe_db_subnet_groups", "DBSubnetGroups.0", DBSubnetGroupName=ID),
+    attributes={"DBSubnetGroupArn": live("DBSubnetGroupArn")},
+    settings=(
+        setting(
+            "DBSubnetGroupDescription",
+            "SubnetIds",
+            put=shaped("modify_db_subnet_group", DBSubnetGroupName=ID, Tags=None),
+            on_create=False,
+        ),
+        tags(
+            "add_tags_to_resource",
+            "remove_tags_from_resource",
+            ResourceName=text("arn:aws:rds:{region}:{account}:subgrp:{id}"),
+        ),
+    ),
+    delete_call=call("delete_db_subnet_group", DBSubnetGroupName=ID),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::RDS::DBInstance": INSTANCE,
+    "AWS::RDS::DBCluster": CLUSTER,
+    "AWS::RDS::DBSubnetGroup": SUBNET_GROUP,
+}
