@@ -25,7 +25,28 @@ def describe_stacks(call: StackRequest) -> Answer:
     else:
         stacks = [stack for stack in call.engine.stacks(call.region) if not stack.is_gone]
     listed, token = page(stacks, call, size=50)
-    return {"Stacks": [_locked(stack, answers.stack) for stack in listed], **token}
+    return {
+        "Stacks": [{**_locked(stack, answers.stack), **_family(call, stack)} for stack in listed],
+        **token,
+    }
+
+
+def _family(call: StackRequest, stack: Stack) -> dict[str, str]:
+    """The parent of a nested stack, and the stack above them all."""
+    parent = _parent(call, stack)
+    if parent is None:
+        return {}
+    root, above = parent, _parent(call, parent)
+    while above is not None:
+        root, above = above, _parent(call, above)
+    return {"ParentId": parent.stack_id, "RootId": root.stack_id}
+
+
+def _parent(call: StackRequest, stack: Stack) -> Stack | None:
+    for one in call.engine.stacks(call.region):
+        if any(record.resource.physical_id == stack.stack_id for record in list(one.records.values())):
+            return one
+    return None
 
 
 def _locked(stack: Stack, show: Any) -> answers.Shown:

@@ -13,7 +13,7 @@ from slipway.yard.cloudformation.engine import changes, reasons, stack_policy
 from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback
-from slipway.yard.cloudformation.engine.stack import Output, Stack, removal_order
+from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Output, Stack, removal_order
 from slipway.yard.cloudformation.engine.stack_tags import tags_for
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
 from slipway.yard.cloudformation.engine.teardown import Teardown
@@ -86,7 +86,9 @@ class Deployment:
             self.stack.records[name] = record
 
     def _bring_up_to_date(self, current: Record, planned: Planned, properties: Mapping[str, Any]) -> Record:
-        if current.properties == properties and current.logical_id not in self.stack.dirty:
+        # The template of a nested stack may be another one at the same address.
+        is_same = current.properties == properties and current.type != STACK_TYPE
+        if is_same and current.logical_id not in self.stack.dirty:
             declared = planned.declared
             return replace(
                 current,

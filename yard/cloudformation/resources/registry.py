@@ -15,7 +15,7 @@ from slipway.yard.errors import ApiError
 PACKAGE = "slipway.yard"
 
 # Cheap to list: `slipway yard status` prints these without importing one provider.
-MOTO, RECORDED = Fidelity.MOTO, Fidelity.RECORDED
+BEHAVIOURAL, MOTO, RECORDED = Fidelity.BEHAVIOURAL, Fidelity.MOTO, Fidelity.RECORDED
 TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::EC2::VPC": ("services.ec2.network", MOTO),
     "AWS::EC2::Subnet": ("services.ec2.network", MOTO),
@@ -121,6 +121,17 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::Lambda::Function": ("services.functions.resources", MOTO),
     "AWS::Lambda::Permission": ("services.functions.resources", MOTO),
     "AWS::Lambda::LayerVersion": ("services.functions.resources", MOTO),
+    "AWS::CloudFormation::Stack": ("cloudformation.resources.nested", BEHAVIOURAL),
+    **dict.fromkeys(
+        (
+            "Custom::CDKBucketDeployment",
+            "Custom::LogRetention",
+            "Custom::S3AutoDeleteObjects",
+            "Custom::S3BucketNotifications",
+            "Custom::VpcRestrictDefaultSG",
+        ),
+        ("cloudformation.resources.custom.well_known", BEHAVIOURAL),
+    ),
     "AWS::CDK::Metadata": ("cloudformation.resources.built_in", RECORDED),
     "AWS::CloudFormation::WaitConditionHandle": ("cloudformation.resources.built_in", RECORDED),
 }

@@ -25,9 +25,7 @@ IAM_NAMES = {
     "AWS::IAM::UserToGroupAddition": None,
 }
 REFUSED_TYPES = {
-    "AWS::CloudFormation::CustomResource": "a custom resource, whose Lambda the yard does not run",
     "AWS::CloudFormation::Macro": "a macro",
-    "AWS::CloudFormation::Stack": "a nested stack: deploy it as a stack of its own",
 }
 
 
@@ -45,9 +43,7 @@ def refuse_types(blueprint: Blueprint, providers: Callable[[str], Provider]) -> 
     """ValidationError for a type that AWS does not have or the yard does not make."""
     types = {planned.declared.type: name for name, planned in blueprint.resources.items()}
     for resource_type, name in types.items():
-        reason = REFUSED_TYPES["AWS::CloudFormation::CustomResource"]
-        if not resource_type.startswith("Custom::"):
-            reason = REFUSED_TYPES.get(resource_type, "")
+        reason = REFUSED_TYPES.get(resource_type)
         if reason:
             raise ApiError("ValidationError", f"The yard cannot make {name}: {resource_type} is {reason}.")
     unknown = sorted(one for one in types if not schemas.is_known(one))

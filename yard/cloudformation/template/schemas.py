@@ -6,6 +6,7 @@ and passes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,7 @@ PREFIX = "/properties/"
 NO_SCHEMA: Mapping[str, Any] = {}
 # Built into CloudFormation rather than written as resource types; cfn-lint has stand-ins that mislead.
 SPECIAL = frozenset({"AWS::CDK::Metadata"})
+OPEN_ENDED = frozenset({"AWS::CloudFormation::CustomResource", "AWS::CloudFormation::Stack"})
 
 Schema = Mapping[str, Any]
 
@@ -94,9 +96,11 @@ def tag_property(resource_type: str) -> TagProperty | None:
 
 def has_attribute(resource_type: str, attribute: str) -> bool:
     """Return True if Fn::GetAtt may ask for the attribute."""
-    if schema(resource_type) is NO_SCHEMA:
+    if schema(resource_type) is NO_SCHEMA or resource_type.startswith("Custom::"):
         return True
     known = _attributes(resource_type)
+    if resource_type in OPEN_ENDED:  # theirs are patterns, not names
+        return any(re.fullmatch(pattern, attribute) for pattern in known)
     return any(_matches(pattern.split("."), attribute.split(".")) for pattern in known)
 
 

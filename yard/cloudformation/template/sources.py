@@ -47,7 +47,11 @@ def fetch(url: str, lookups: Lookups) -> str:
     try:
         content = lookups.stored_object(bucket, key, version)
     except KeyError as error:
-        raise ApiError("ValidationError", f"S3 error: The specified key does not exist: {url}") from error
+        raise ApiError(
+            "ValidationError",
+            f"S3 error: The specified key does not exist: {url}; the yard reaches its own S3 alone:"
+            f" upload the template there as s3://{bucket}/{key}",
+        ) from error
     if len(content) > MAX_OBJECT_BYTES:
         raise ApiError("ValidationError", f"Template may not exceed {MAX_OBJECT_BYTES} bytes in size.")
     return content.decode()

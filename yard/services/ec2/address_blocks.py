@@ -31,7 +31,9 @@ def find_block(scope: ResourceScope) -> Any:
         *found.get("CidrBlockAssociationSet", ()),
         *found.get("Ipv6CidrBlockAssociationSet", ()),
     ]
-    return next((block for block in blocks if block["AssociationId"] == scope.id), None)
+    held = [block for block in blocks if block["AssociationId"] == scope.id]
+    states = (block.get("CidrBlockState") or block.get("Ipv6CidrBlockState") or {} for block in held)
+    return held[0] if any(state.get("State") != "disassociated" for state in states) else None
 
 
 def dhcp_configurations(scope: ResourceScope) -> list[dict[str, Any]]:

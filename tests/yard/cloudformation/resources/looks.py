@@ -205,7 +205,36 @@ def peering(scope: ResourceScope) -> Any:
     return [one for one in found["VpcPeeringConnections"] if one["Status"]["Code"] != "deleted"]
 
 
+def nested(scope: ResourceScope) -> Any:
+    found = scope.send_to("cloudformation", "describe_stacks", StackName=scope.id)["Stacks"]
+    return [stack["Tags"] or True for stack in found if stack["StackStatus"] != "DELETE_COMPLETE"]
+
+
+def restricted(scope: ResourceScope) -> Any:
+    (group,) = scope.send("describe_security_groups", GroupIds=[scope.id])["SecurityGroups"]
+    return not (group["IpPermissions"] or group["IpPermissionsEgress"])
+
+
+def objects(bucket: str, prefix: str = "") -> Look:
+    def look(scope: ResourceScope) -> Any:
+        name = scope.properties[bucket]
+        found = scope.send("list_objects_v2", Bucket=name, Prefix=prefix).get("Contents", [])
+        return [scope.send("get_object", Bucket=name, Key=one["Key"])["Body"].read() for one in found]
+
+    return look
+
+
+def notified(scope: ResourceScope) -> Any:
+    found = scope.send("get_bucket_notification_configuration", Bucket=scope.properties["BucketName"])
+    return found.get("TopicConfigurations")
+
+
 LOOKS: Mapping[str, Look] = {
+    "Custom::VpcRestrictDefaultSG": restricted,
+    "Custom::S3AutoDeleteObjects": objects("BucketName"),
+    "Custom::S3BucketNotifications": notified,
+    "Custom::CDKBucketDeployment": objects("DestinationBucketName", "here/"),
+    "AWS::CloudFormation::Stack": nested,
     "AWS::EC2::SubnetNetworkAclAssociation": acl_of_subnet,
     "AWS::EC2::VPCDHCPOptionsAssociation": options_of_vpc,
     "AWS::EC2::VPCPeeringConnection": peering,

@@ -32,7 +32,7 @@ def test_every_emulated_type_is_tried_in_a_round_trip() -> None:
     [
         ("AWS::GameLift::Fleet", "the yard does not emulate AWS::GameLift::Fleet"),
         ("AWS::EC2::Fleet", "AWS::EC2::LaunchTemplate"),
-        ("Custom::S3AutoDeleteObjects", "runs no Lambda functions"),
+        ("Custom::SomebodysOwn", "runs no Lambda functions"),
         ("AWS::CloudFormation::CustomResource", "runs no Lambda functions"),
     ],
 )

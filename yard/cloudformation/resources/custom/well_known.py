@@ -1,0 +1,254 @@
+"""The CDK's own custom resources, done by the yard in place of their functions, which it does not run.
+
+To add one: a row, with what its function does on create, update and delete. The sources are the handlers of
+https://github.com/aws/aws-cdk/tree/main/packages/%40aws-cdk/custom-resource-handlers/lib
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slipway.yard.cloudformation.resources.api import ApiResource, find, setting
+from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop
+from slipway.yard.errors import ApiError
+
+# Every custom resource has these; ours need neither.
+COMMON = frozenset({"ServiceToken", "ServiceTimeout"})
+EMPTIES_TAG = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
+ALREADY = ("InvalidPermission.Duplicate", "InvalidPermission.NotFound")
+
+
+def _own_traffic(scope: ResourceScope) -> list[tuple[str, dict[str, Any]]]:
+    """The two rules with which EC2 makes every default security group."""
+    group = scope.properties["DefaultSecurityGroupId"]
+    members = [{"GroupId": group, "UserId": scope.properties["Account"]}]
+    return [
+        ("ingress", {"IpProtocol": "-1", "UserIdGroupPairs": members}),
+        ("egress", {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}),
+    ]
+
+
+def _each_rule(verb: str, scope: ResourceScope) -> None:
+    for direction, rule in _own_traffic(scope):
+        try:
+            scope.send(
+                f"{verb}_security_group_{direction}",
+                GroupId=scope.properties["DefaultSecurityGroupId"],
+                IpPermissions=[rule],
+            )
+        except ApiError as error:
+            if error.code not in ALREADY:
+                raise
+
+
+def restrict(scope: ResourceScope) -> dict[str, Any]:
+    _each_rule("revoke", scope)
+    return {}
+
+
+def open_again(scope: ResourceScope) -> None:
+    """The group goes back to how EC2 made it; the VPC usually goes right after."""
+    _each_rule("authorize", scope)
+
+
+def empty_bucket(scope: ResourceScope) -> None:
+    """Only what still carries the CDK's tag is emptied: taking the tag off is how one keeps the objects."""
+    bucket = scope.properties["BucketName"]
+    try:
+        tags = scope.send("get_bucket_tagging", Bucket=bucket)["TagSet"]
+    except ApiError as error:
+        if is_gone(error):
+            return
+        raise
+    if EMPTIES_TAG not in tags:
+        return
+    for page in scope.context.client("s3").get_paginator("list_object_versions").paginate(Bucket=bucket):
+        listed = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+        named = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in listed]
+        if named:
+            scope.send("delete_objects", Bucket=bucket, Delete={"Objects": named})
+
+
+def move_to_bucket(scope: ResourceScope) -> None:
+    """Another bucket takes this one's place: the old one is about to go."""
+    empty_bucket(ResourceScope(context=scope.context, service=scope.service, properties=scope.before))
+
+
+def keep_logs(scope: ResourceScope) -> dict[str, Any]:
+    group, days = scope.properties["LogGroupName"], scope.properties.get("RetentionInDays")
+    try:
+        scope.send("create_log_group", logGroupName=group)
+    except ApiError as error:
+        if error.code != "ResourceAlreadyExistsException":
+            raise
+    if days:
+        scope.send("put_retention_policy", logGroupName=group, retentionInDays=int(days))
+    else:
+        scope.send("delete_retention_policy", logGroupName=group)
+    return {}
+
+
+def drop_logs(scope: ResourceScope) -> None:
+    """The group outlives its stack unless the app says otherwise."""
+    if scope.properties.get("RemovalPolicy") == "destroy":
+        scope.send("delete_log_group", logGroupName=scope.properties["LogGroupName"])
+
+
+def notify(scope: ResourceScope) -> dict[str, Any]:
+    wanted = scope.properties["NotificationConfiguration"]
+    _put_notifications(scope, wanted)
+    return {}
+
+
+def notify_no_more(scope: ResourceScope) -> None:
+    _put_notifications(scope, {})
+
+
+def _put_notifications(scope: ResourceScope, wanted: Mapping[str, Any]) -> None:
+    scope.send(
+        "put_bucket_notification_configuration",
+        Bucket=scope.properties["BucketName"],
+        NotificationConfiguration=wanted,
+        SkipDestinationValidation=True,
+    )
+
+
+def deploy_files(scope: ResourceScope) -> dict[str, Any]:
+    bucket, prefix = scope.properties["DestinationBucketName"], _prefix(scope.properties)
+    written = set()
+    for name, content in _sources(scope):
+        scope.send("put_object", Bucket=bucket, Key=prefix + name, Body=content)
+        written.add(prefix + name)
+    if str(scope.properties.get("Prune", "true")).lower() == "true":
+        _delete_objects(scope, bucket, prefix, keep=written)
+    return {}
+
+
+def remove_files(scope: ResourceScope) -> None:
+    if str(scope.properties.get("RetainOnDelete", "true")).lower() != "true":
+        _delete_objects(scope, scope.properties["DestinationBucketName"], _prefix(scope.properties))
+
+
+def _sources(scope: ResourceScope) -> Iterator[tuple[str, bytes]]:
+    given = scope.properties
+    extracts = str(given.get("Extract", "true")).lower() == "true"
+    markers = given.get("SourceMarkers") or [{} for _ in given["SourceBucketNames"]]
+    for bucket, key, marks in zip(
+        given["SourceBucketNames"], given["SourceObjectKeys"], markers, strict=True
+    ):
+        content = scope.send("get_object", Bucket=bucket, Key=key)["Body"].read()
+        if not extracts:
+            yield key, content
+            continue
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for name in (item for item in archive.namelist() if not item.endswith("/")):
+                yield name, _marked(archive.read(name), marks)
+
+
+def _marked(content: bytes, marks: Mapping[str, Any]) -> bytes:
+    """Values known only at deployment, which the CDK leaves as markers in the files."""
+    for marker, value in marks.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        content = content.replace(marker.encode(), text.encode())
+    return content
+
+
+def _prefix(properties: Mapping[str, Any]) -> str:
+    prefix = str(properties.get("DestinationBucketKeyPrefix", "")).strip("/")
+    return f"{prefix}/" if prefix else ""
+
+
+def _delete_objects(
+    scope: ResourceScope, bucket: str, prefix: str, keep: frozenset[str] | set[str] = frozenset()
+) -> None:
+    pages = scope.context.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    for page in pages:
+        stale = [{"Key": item["Key"]} for item in page.get("Contents", ()) if item["Key"] not in keep]
+        if stale:
+            scope.send("delete_objects", Bucket=bucket, Delete={"Objects": stale})
+
+
+def _row(service: str, **parts: Any) -> ApiResource:
+    accepts = COMMON | parts.pop("accepts", frozenset())
+    attributes = {"Id": ID, **parts.pop("attributes", {})}
+    return ApiResource(
+        service=service, fidelity=Fidelity.BEHAVIOURAL, accepts=accepts, attributes=attributes, **parts
+    )
+
+
+RESTRICTED_GROUP = _row(
+    "ec2",
+    create_call=restrict,
+    identity=prop("DefaultSecurityGroupId"),
+    describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
+    settings=(setting("DefaultSecurityGroupId", "Account", put=restrict),),
+    delete_call=open_again,
+)
+
+EMPTIED_BUCKET = _row(
+    "s3",
+    create_call=lambda _scope: {},
+    identity=lambda scope: scope.context.default_name,
+    settings=(setting("BucketName", put=move_to_bucket, on_create=False),),
+    delete_call=empty_bucket,
+    accepts=frozenset({"BucketName"}),
+)
+
+LOG_RETENTION = _row(
+    "logs",
+    create_call=keep_logs,
+    identity=prop("LogGroupName"),
+    describe=find("describe_log_groups", "logGroups.0", logGroupNamePrefix=ID),
+    attributes={"LogGroupName": prop("LogGroupName")},
+    settings=(
+        setting("LogGroupName", "RetentionInDays", put=keep_logs),
+        setting("LogGroupRegion", "RemovalPolicy", "SdkRetry", put=lambda _scope: None),
+    ),
+    delete_call=drop_logs,
+)
+
+NOTIFICATIONS = _row(
+    "s3",
+    create_call=notify,
+    identity=lambda scope: scope.context.default_name,
+    settings=(
+        setting("BucketName", "NotificationConfiguration", put=notify),
+        setting("Managed", "SkipDestinationValidation", put=lambda _scope: None),
+    ),
+    delete_call=notify_no_more,
+)
+
+DEPLOYED_FILES = ("DestinationBucketKeyPrefix", "Extract", "Prune", "SourceMarkers", "SourceObjectKeys")
+
+BUCKET_DEPLOYMENT = _row(
+    "s3",
+    create_call=deploy_files,
+    identity=lambda scope: scope.context.default_name,
+    attributes={
+        "DestinationBucketArn": lambda scope: f"arn:aws:s3:::{scope.properties['DestinationBucketName']}",
+        "SourceObjectKeys": prop("SourceObjectKeys"),
+    },
+    settings=(
+        setting(
+            *DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames", put=deploy_files, on_create=False
+        ),
+        setting(
+            "RetainOnDelete", "OutputObjectKeys", "SystemMetadata", "UserMetadata", put=lambda _scope: None
+        ),
+    ),
+    delete_call=remove_files,
+    accepts=frozenset({*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames"}),
+)
+
+PROVIDERS: Mapping[str, Provider] = {
+    "Custom::VpcRestrictDefaultSG": RESTRICTED_GROUP,
+    "Custom::S3AutoDeleteObjects": EMPTIED_BUCKET,
+    "Custom::LogRetention": LOG_RETENTION,
+    "Custom::S3BucketNotifications": NOTIFICATIONS,
+    "Custom::CDKBucketDeployment": BUCKET_DEPLOYMENT,
+}

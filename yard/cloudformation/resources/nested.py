@@ -1,0 +1,127 @@
+"""Nested stacks: stacks of their own that their parent makes, changes and deletes through the yard's API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.scope import ResourceScope, is_gone
+from slipway.yard.errors import ApiError
+
+STACK = "AWS::CloudFormation::Stack"
+# What a parent's capabilities allow, its children may.
+CAPABILITIES = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
+WAIT = {"Delay": 1, "MaxAttempts": 7200}
+NO_CHANGES = "No updates are to be performed"
+
+
+class NestedStack:
+    """Its attributes are the child's outputs; a child that fails goes back first, and then its parent."""
+
+    fidelity = Fidelity.BEHAVIOURAL
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        scope = ResourceScope(context=context, service="cloudformation", properties=properties)
+        request = {**_request(properties), "TimeoutInMinutes": properties.get("TimeoutInMinutes")}
+        stack_id = str(scope.send("create_stack", StackName=_name(context), **request)["StackId"])
+        try:
+            return _settled(scope, stack_id, "create")
+        except ApiError:
+            _delete(scope, stack_id)
+            raise
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        scope = ResourceScope(context=context, service="cloudformation", properties=new)
+        try:
+            scope.send("update_stack", StackName=resource.physical_id, **_request(new))
+        except ApiError as error:
+            if NO_CHANGES not in error.message:
+                raise
+        return _settled(scope, resource.physical_id, "update")
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        _delete(ResourceScope(context=context, service="cloudformation"), resource.physical_id)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        raise NotImplementedError
+
+
+def _name(context: Context) -> str:
+    return context.default_name[-128:].lstrip("-0123456789")
+
+
+def _request(properties: Properties) -> dict[str, Any]:
+    parameters = properties.get("Parameters") or {}
+    return {
+        "TemplateURL": properties["TemplateURL"],
+        "Parameters": [
+            {"ParameterKey": key, "ParameterValue": _text(value)} for key, value in parameters.items()
+        ],
+        "Capabilities": CAPABILITIES,
+        "NotificationARNs": properties.get("NotificationARNs"),
+        "Tags": properties.get("Tags") or [],
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _settled(scope: ResourceScope, stack_id: str, verb: str) -> Resource:
+    """The stack once its operation has ended; ApiError with its reason where it did not end well."""
+    stack = _wait(scope, stack_id, f"stack_{verb}_complete")
+    if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+        why = _first_reason(scope, stack_id)
+        message = f"Embedded stack {stack_id} was not successfully {verb}d: {why}"
+        raise ApiError("ValidationError", message)
+    outputs = {f"Outputs.{one['OutputKey']}": one["OutputValue"] for one in stack.get("Outputs", ())}
+    return Resource(physical_id=stack_id, attributes={"StackId": stack_id, **outputs})
+
+
+def _delete(scope: ResourceScope, stack_id: str) -> None:
+    try:
+        scope.send("delete_stack", StackName=stack_id)
+        stack = _wait(scope, stack_id, "stack_delete_complete")
+    except ApiError as error:
+        if is_gone(error):
+            return
+        raise
+    if stack["StackStatus"] != "DELETE_COMPLETE":
+        why = _first_reason(scope, stack_id)
+        raise ApiError("ValidationError", f"Embedded stack {stack_id} was not successfully deleted: {why}")
+
+
+def _wait(scope: ResourceScope, stack_id: str, state: str) -> Mapping[str, Any]:
+    from botocore.exceptions import WaiterError
+
+    client = scope.context.client("cloudformation")
+    found = _described(scope, stack_id)
+    if found["StackStatus"].endswith("_IN_PROGRESS"):
+        try:
+            client.get_waiter(state).wait(StackName=stack_id, WaiterConfig=WAIT)
+        except WaiterError as error:
+            if "Max attempts" in str(error):
+                raise ApiError("NotStabilized", f"{stack_id} is still {found['StackStatus']}") from error
+        found = _described(scope, stack_id)
+    return found
+
+
+def _described(scope: ResourceScope, stack_id: str) -> dict[str, Any]:
+    return dict(scope.send("describe_stacks", StackName=stack_id)["Stacks"][0])
+
+
+def _first_reason(scope: ResourceScope, stack_id: str) -> str:
+    """Why the child's first resource failed: its parent is the only place where many look."""
+    events = scope.send("describe_stack_events", StackName=stack_id)["StackEvents"]
+    failed = [event for event in events if event["ResourceStatus"].endswith("_FAILED")]
+    if not failed:
+        return str(events[0].get("ResourceStatusReason", events[0]["ResourceStatus"]))
+    first = failed[-1]
+    return f"{first['LogicalResourceId']}: {first.get('ResourceStatusReason')}"
+
+
+PROVIDERS: Mapping[str, Provider] = {STACK: NestedStack()}
