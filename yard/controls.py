@@ -21,7 +21,7 @@ from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatur
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import differences as host_differences
 from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler, spot_notices
-from slipway.yard.services import registry
+from slipway.yard.services import pretending, registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.service_quotas import quotas
@@ -76,6 +76,8 @@ def _status(_body: object) -> dict[str, Any]:
         "memory_mib": _memory_mib(),
         "stacks": _stacks(),
         "resource_types": _fidelities(),
+        "refused": [f"{service}:{name}: {why}" for (service, name), why in pretending.REASONS.items()],
+        "less_than_aws": list(pretending.LESS_THAN_AWS),
         "own_services": sorted(registry.SERVICES),
         "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
         "stand_ins": seed_data.described(),

@@ -40,6 +40,8 @@ STATUS = (
 STACKS = (Column(name="name", title="stack"), Column(name="region"), Column(name="status"))
 SERVICES = (Column(name="name", title="service or operation that Slipway serves itself"),)
 TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="fidelity"))
+LESS = (Column(name="name", title="answered, and less than on AWS"),)
+REFUSED = (Column(name="name", title="calls refused because nothing would run"),)
 STAND_INS = (Column(name="name", title="stand-ins for what a real account gets by other means"),)
 JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machine)"),)
 HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
@@ -120,7 +122,9 @@ def status(as_json: bool) -> None:
     yard = process.required()
     found: dict[str, Any] = {"endpoint": yard.endpoint, **control(yard, "GET", "/status")}
     if as_json:
-        print_json(found)
+        from slipway.yard.services import fidelity
+
+        print_json({**found, "calls": fidelity.calls()})
         return
     print_record("", STATUS, found, as_json=False)
     print_table("stacks", STACKS, found["stacks"], as_json=False)
@@ -132,6 +136,8 @@ def status(as_json: bool) -> None:
     print_table("", HOSTS, _named(found["hosts"]), as_json=False)
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
     print_table("", TYPES, types, as_json=False)
+    print_table("", LESS, _named(found["less_than_aws"]), as_json=False)
+    print_table("", REFUSED, _named(found["refused"]), as_json=False)
 
 
 @command.command()

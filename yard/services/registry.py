@@ -11,6 +11,7 @@ from importlib import import_module
 from types import ModuleType
 
 from slipway.yard.errors import ApiError
+from slipway.yard.services import pretending
 
 # botocore's name of the service -> module.
 SERVICES: Mapping[str, str] = {
@@ -105,17 +106,20 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
 
 
 def module_of(service: str, operation: str) -> ModuleType | None:
-    """The module that answers this call; None leaves it to moto."""
+    """The module that answers this call; None leaves it to moto, unless moto would only pretend."""
+    if reason := pretending.REASONS.get((service, operation)):
+        raise not_emulated(service, operation, reason=reason)
     path = OPERATIONS.get((service, operation)) or SERVICES.get(service)
     return import_module(path) if path else None
 
 
-def not_emulated(service: str, operation: str, detail: str = "") -> ApiError:
+def not_emulated(service: str, operation: str, detail: str = "", *, reason: str = "") -> ApiError:
     """Build the answer for what the yard does not emulate; no SDK repeats a 501."""
     return ApiError(
         "NotImplemented",
         f"the yard does not emulate {service}:{operation or '(no such operation)'}"
         + (f" as it was asked ({detail})" if detail else "")
+        + (f": {reason}" if reason else "")
         + "; `slipway yard status` lists what it does emulate",
         status=501,
     )

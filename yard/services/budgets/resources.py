@@ -37,7 +37,10 @@ BUDGET = ApiResource(
     identity=budget_name,
     describe=find("describe_budget", "Budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
     attributes={"Id": ID},
-    settings=(setting("Budget", put=rewrite_budget, on_create=False),),
+    settings=(
+        setting("Budget", put=rewrite_budget, on_create=False),
+        setting("ResourceTags", put=lambda _scope: None, on_create=False),  # moto keeps none of a budget
+    ),
     delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
     reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
     accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),

@@ -70,6 +70,7 @@ DASHBOARD = ApiResource(
             put=call("put_dashboard", DashboardName=ID, DashboardBody=prop("DashboardBody")),
             on_create=False,
         ),
+        setting("Tags", put=lambda _scope: None, on_create=False),  # moto keeps none of a dashboard
     ),
     delete_call=call("delete_dashboards", DashboardNames=[ID]),
 )

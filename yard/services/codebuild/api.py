@@ -125,3 +125,8 @@ _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "StartBuild": _start_build,
     "UpdateProject": _update_project,
 }
+
+
+def operations() -> frozenset[str]:
+    """List what it answers; the rest is refused."""
+    return frozenset(_OPERATIONS)

@@ -8,6 +8,7 @@ from slipway.yard.cloudformation.resources.api import ApiResource, find, mirrore
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ResourceScope, live, prop
+from slipway.yard.cloudformation.resources.tags import tags
 
 
 def put_targets(scope: ResourceScope) -> None:
@@ -28,6 +29,11 @@ def delete_rule(scope: ResourceScope) -> None:
     if targets:
         scope.send("remove_targets", Rule=name, EventBusName=bus, Ids=[target["Id"] for target in targets])
     scope.send("delete_rule", Name=name, EventBusName=bus)
+
+
+def rule_arn(scope: ResourceScope) -> str:
+    place = f"arn:aws:events:{scope.context.region}:{scope.context.account}:rule"
+    return f"{place}/{scope.id.replace('|', '/')}"
 
 
 RULE = ApiResource(
@@ -52,6 +58,7 @@ RULE = ApiResource(
             on_create=False,
         ),
         setting("Targets", put=put_targets),
+        tags(ResourceARN=rule_arn),
     ),
     delete_call=delete_rule,
     reads=mirrored("Description", "EventPattern", "ScheduleExpression", "State"),

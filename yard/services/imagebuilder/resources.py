@@ -7,7 +7,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
-from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
 from slipway.yard.cloudformation.resources.scope import (
     ID,
@@ -71,6 +71,7 @@ def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiR
     parts = {f"LatestVersion.{part}": latest(part) for part in ("Arn", "Major", "Minor", "Patch")}
     return ApiResource(
         service="imagebuilder",
+        fidelity=FIDELITIES.get(kind, Fidelity.MOTO),
         name=NAME,
         create_call=shaped(f"create_{snake(kind)}", renames={"Version": "semanticVersion"}),
         identity=response(parameter),
@@ -88,6 +89,7 @@ def configuration(kind: str, *changeable: str) -> ApiResource:
     write = shaped(f"update_{snake(kind)}", **which)
     return ApiResource(
         service="imagebuilder",
+        fidelity=FIDELITIES.get(kind, Fidelity.MOTO),
         name=NAME,
         create_call=shaped(f"create_{snake(kind)}"),
         identity=response(parameter),
@@ -105,6 +107,10 @@ def _split_version(arn: str) -> tuple[str, list[str]]:
     return "/".join(parts[:2]), parts[2].split(".")
 
 
+# What a bake follows; its distribution is kept alone.
+FIDELITIES = dict.fromkeys(
+    ("component", "imageRecipe", "infrastructureConfiguration", "imagePipeline"), Fidelity.BEHAVIOURAL
+)
 COMPONENT_ATTRIBUTES = {"Type": live("type", "BUILD"), "Encrypted": live("encrypted", True)}
 
 PROVIDERS: Mapping[str, Provider] = {

@@ -86,3 +86,8 @@ def _product(known: InstanceType, price: Price) -> dict[str, Any]:
         "version": price.date,
         "publicationDate": f"{price.date}T00:00:00Z",
     }
+
+
+def operations() -> frozenset[str]:
+    """List what it answers; the rest is refused."""
+    return frozenset({"GetProducts"})

@@ -102,3 +102,8 @@ _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "ListRequestedServiceQuotaChangeHistoryByQuota": _history,
     "ListAWSDefaultServiceQuotas": lambda parameters, region: _list(parameters, region, as_default=True),
 }
+
+
+def operations() -> frozenset[str]:
+    """List what it answers; the rest is refused."""
+    return frozenset(_OPERATIONS)

@@ -1,0 +1,84 @@
+"""How far each API call can be trusted: served by the yard itself, answered by moto, or refused.
+
+A service is listed where the yard serves one of its calls or makes one of its resource types. What moto has
+is read from its sources, which is fast and starts none of its back ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+
+from slipway.yard.services import pretending, registry
+
+OWN, MOTO, REFUSED = "behavioural", "backed by moto", "refused"
+_METHOD = re.compile(r"^    def ([a-z]\w*)\(\s*self", re.MULTILINE)
+# The prefix of CloudFormation's types -> botocore's service, where lower case is not enough.
+_SERVICE_OF = {
+    "AutoScaling": "autoscaling",
+    "CloudWatch": "cloudwatch",
+    "ElasticLoadBalancingV2": "elbv2",
+    "ImageBuilder": "imagebuilder",
+    "SecretsManager": "secretsmanager",
+    "StepFunctions": "stepfunctions",
+}
+_NO_SERVICE = frozenset({"CDK"})
+_FOLDERS = {"lambda": "awslambda"}  # of moto
+
+
+def services() -> tuple[str, ...]:
+    """The services that are listed, by botocore's names."""
+    from slipway.yard.cloudformation.resources.registry import TYPES
+
+    made = {kind.split("::")[1] for kind in TYPES if kind.startswith("AWS::")} - _NO_SERVICE
+    own = {*registry.SERVICES, *(service for service, _ in registry.OPERATIONS)}
+    pretended = {service for service, _ in pretending.REASONS}
+    return tuple(sorted({*own, *pretended, *(_SERVICE_OF.get(name, name.lower()) for name in made)}))
+
+
+@lru_cache(maxsize=1)
+def calls() -> Mapping[str, Mapping[str, str]]:
+    """Service -> operation -> its fidelity, for every operation that AWS's model of the service has."""
+    return {service: _calls(service) for service in services()}
+
+
+def summary() -> list[dict[str, object]]:
+    """One row a service: how many calls are of each kind."""
+    rows: list[dict[str, object]] = []
+    for service, fidelities in calls().items():
+        counts = {word: sum(one == word for one in fidelities.values()) for word in (OWN, MOTO, REFUSED)}
+        rows.append({"service": service, **counts})
+    return rows
+
+
+def _calls(service: str) -> dict[str, str]:
+    from botocore.session import get_session
+
+    known = _methods(service)
+    own = _own(service)
+    found = {}
+    for name in get_session().get_service_model(service).operation_names:
+        is_motos = service not in registry.SERVICES and name.lower() in known
+        found[name] = OWN if name in own else MOTO if is_motos else REFUSED
+    return {**found, **{name: REFUSED for of, name in pretending.REASONS if of == service}}
+
+
+def _own(service: str) -> frozenset[str]:
+    single = frozenset(name for of, name in registry.OPERATIONS if of == service)
+    if service not in registry.SERVICES:
+        return single
+    whole: frozenset[str] = import_module(registry.SERVICES[service]).operations()
+    return single | whole
+
+
+def _methods(service: str) -> frozenset[str]:
+    """The methods that answer requests in moto, which writes their names with underscores or without."""
+    import moto
+
+    folder = Path(moto.__file__).parent / _FOLDERS.get(service, service.replace("-", ""))
+    sources = [*folder.glob("responses.py"), *folder.glob("responses/*.py")]
+    names = (name for file in sources for name in _METHOD.findall(file.read_text("utf-8")))
+    return frozenset(name.replace("_", "") for name in names)

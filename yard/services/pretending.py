@@ -1,0 +1,66 @@
+"""Calls that moto answers as if something ran: the yard refuses each by name, with what to use instead.
+
+To add one: its row. A call that the yard learns to carry out loses its row, and gets a module in registry.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TRAINING = "no SageMaker job runs here; submit to a cluster of AWS Batch or MPI instead"
+FUNCTION = "no Lambda function runs here; its code and configuration are kept"
+MACHINE = "no state machine runs here; its definition is kept"
+CONTAINER = "no ECS task runs here; AWS Batch runs the programs of its jobs"
+QUERY = "no query or data job runs here"
+MODEL = "there is no model behind it"
+
+REASONS: Mapping[tuple[str, str], str] = {
+    ("athena", "StartQueryExecution"): QUERY,
+    ("codepipeline", "StartPipelineExecution"): "no pipeline runs here",
+    ("comprehend", "DetectEntities"): MODEL,
+    ("comprehend", "DetectKeyPhrases"): MODEL,
+    ("comprehend", "DetectPiiEntities"): MODEL,
+    ("comprehend", "DetectSentiment"): MODEL,
+    ("ecs", "CreateService"): CONTAINER,
+    ("ecs", "RunTask"): CONTAINER,
+    ("ecs", "StartTask"): CONTAINER,
+    ("emr", "AddJobFlowSteps"): QUERY,
+    ("emr", "RunJobFlow"): QUERY,
+    ("emr-serverless", "StartJobRun"): QUERY,
+    ("glue", "StartCrawler"): QUERY,
+    ("glue", "StartJobRun"): QUERY,
+    ("lambda", "Invoke"): FUNCTION,
+    ("lambda", "InvokeAsync"): FUNCTION,
+    ("lambda", "InvokeWithResponseStream"): FUNCTION,
+    ("polly", "SynthesizeSpeech"): MODEL,
+    ("redshift-data", "ExecuteStatement"): QUERY,
+    ("rekognition", "DetectLabels"): MODEL,
+    ("rekognition", "DetectText"): MODEL,
+    ("rekognition", "StartFaceSearch"): MODEL,
+    ("rekognition", "StartTextDetection"): MODEL,
+    ("sagemaker", "CreateAutoMLJob"): TRAINING,
+    ("sagemaker", "CreateAutoMLJobV2"): TRAINING,
+    ("sagemaker", "CreateCompilationJob"): TRAINING,
+    ("sagemaker", "CreateEndpoint"): "no SageMaker endpoint runs here",
+    ("sagemaker", "CreateHyperParameterTuningJob"): TRAINING,
+    ("sagemaker", "CreateNotebookInstance"): "no notebook runs here",
+    ("sagemaker", "CreateProcessingJob"): TRAINING,
+    ("sagemaker", "CreateTrainingJob"): TRAINING,
+    ("sagemaker", "CreateTransformJob"): TRAINING,
+    ("sagemaker", "StartPipelineExecution"): TRAINING,
+    ("stepfunctions", "StartExecution"): MACHINE,
+    ("stepfunctions", "StartSyncExecution"): MACHINE,
+    ("textract", "DetectDocumentText"): MODEL,
+    ("textract", "StartDocumentTextDetection"): MODEL,
+    ("transcribe", "StartMedicalTranscriptionJob"): MODEL,
+    ("transcribe", "StartTranscriptionJob"): MODEL,
+}
+
+# What is answered, and means less than on AWS.
+LESS_THAN_AWS = (
+    "EC2 RunInstances takes any AMI id; an instance outside an Auto Scaling group runs nothing",
+    "FSx and EFS file systems are available at once; an EFS of a job or a host is a folder of this machine",
+    "RDS databases, load balancers, NAT gateways and VPC endpoints are kept and carry no traffic",
+    "a wait condition is met at once; nobody signals it",
+    "CloudFormation's own tags, aws:cloudformation:*, are on no resource",
+)
