@@ -85,6 +85,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("ec2", "GetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
     ("ec2", "ResetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
     ("events", "PutEvents"): "slipway.yard.services.events.bus",
+    ("ecs", "ListClusters"): "slipway.yard.services.ecs.api",
     ("fsx", "CreateFileSystem"): "slipway.yard.services.file_systems.fsx",
     ("fsx", "DescribeFileSystems"): "slipway.yard.services.file_systems.fsx",
     ("fsx", "UpdateFileSystem"): "slipway.yard.services.file_systems.fsx",

@@ -35,6 +35,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::EC2::PlacementGroup": ("services.ec2.compute", MOTO),
     "AWS::EC2::Instance": ("services.ec2.compute", MOTO),
     "AWS::AutoScaling::AutoScalingGroup": ("services.autoscaling.resources", BEHAVIOURAL),
+    "AWS::AutoScaling::LaunchConfiguration": ("services.autoscaling.resources", MOTO),
     "AWS::AutoScaling::ScheduledAction": ("services.autoscaling.resources", MOTO),
     "AWS::AutoScaling::ScalingPolicy": ("services.autoscaling.resources", MOTO),
     "AWS::AutoScaling::LifecycleHook": ("services.autoscaling.resources", MOTO),

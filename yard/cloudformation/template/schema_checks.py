@@ -55,7 +55,7 @@ class _Visit:
         self.root = root
 
     def problems(self, value: Any, part: Schema | bool) -> Problems:
-        if isinstance(part, bool) or not isinstance(value, JSON):
+        if isinstance(part, bool) or not isinstance(value, JSON) or _is_unresolved(value):
             return
         part = resolved(part, self.root)
         if "type" in part and not _has_type(value, part["type"]):
@@ -109,6 +109,11 @@ def _type_of(value: Any) -> str:
 def _type_words(wanted: Any) -> str:
     names = [wanted] if isinstance(wanted, str) else wanted
     return " or ".join(TYPE_NAMES.get(TYPES[name][0], "Null") for name in names)
+
+
+def _is_unresolved(value: Any) -> bool:
+    """Return True for a dynamic reference, whose value is read only when the resource is made."""
+    return isinstance(value, str) and "{{resolve:" in value
 
 
 def _shown(value: Any) -> str:

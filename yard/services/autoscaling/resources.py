@@ -121,7 +121,8 @@ GROUP = ApiResource(
         "Tags": read_tags,
         "VPCZoneIdentifier": read_subnets,
     },
-    accepts=frozenset({"Tags", "VPCZoneIdentifier"}),
+    # Nobody is notified here; the template alone keeps it.
+    accepts=frozenset({"Tags", "VPCZoneIdentifier", "NotificationConfigurations"}),
 )
 
 SCHEDULED_ACTION = ApiResource(
@@ -213,7 +214,25 @@ LIFECYCLE_HOOK = ApiResource(
 )
 
 
+LAUNCH_CONFIGURATION = ApiResource(
+    service="autoscaling",
+    name=Name(property="LaunchConfigurationName", limit=255),
+    create_call=shaped(
+        "create_launch_configuration",
+        InstanceMonitoring=lambda scope: (
+            {"Enabled": scope.properties["InstanceMonitoring"]}
+            if "InstanceMonitoring" in scope.properties
+            else None
+        ),
+    ),
+    identity=prop("LaunchConfigurationName"),
+    describe=find("describe_launch_configurations", "LaunchConfigurations.0", LaunchConfigurationNames=[ID]),
+    delete_call=call("delete_launch_configuration", LaunchConfigurationName=ID),
+    accepts=frozenset({"InstanceMonitoring"}),
+)
+
 PROVIDERS: Mapping[str, Provider] = {
+    "AWS::AutoScaling::LaunchConfiguration": LAUNCH_CONFIGURATION,
     "AWS::AutoScaling::AutoScalingGroup": GROUP,
     "AWS::AutoScaling::ScheduledAction": SCHEDULED_ACTION,
     "AWS::AutoScaling::ScalingPolicy": SCALING_POLICY,

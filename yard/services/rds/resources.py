@@ -13,6 +13,12 @@ from slipway.yard.cloudformation.resources.tags import tags
 RENAMES = {"VPCSecurityGroups": "VpcSecurityGroupIds"}
 
 
+def engine(scope: ResourceScope) -> str | None:
+    """RDS takes MySQL for mysql."""
+    given = scope.properties.get("Engine")
+    return given and str(given).lower()
+
+
 def port(scope: ResourceScope) -> str:
     """An attribute of CloudFormation is text."""
     endpoint = scope.live.get("Endpoint")
@@ -23,7 +29,7 @@ def port(scope: ResourceScope) -> str:
 INSTANCE = ApiResource(
     service="rds",
     name=Name(property="DBInstanceIdentifier", limit=63, lower=True),
-    create_call=shaped("create_db_instance", renames=RENAMES),
+    create_call=shaped("create_db_instance", renames=RENAMES, Engine=engine),
     identity=prop("DBInstanceIdentifier"),
     describe=find("describe_db_instances", "DBInstances.0", DBInstanceIdentifier=ID),
     attributes={
@@ -64,7 +70,7 @@ INSTANCE = ApiResource(
 CLUSTER = ApiResource(
     service="rds",
     name=Name(property="DBClusterIdentifier", limit=63, lower=True),
-    create_call=shaped("create_db_cluster"),
+    create_call=shaped("create_db_cluster", Engine=engine),
     identity=prop("DBClusterIdentifier"),
     describe=find("describe_db_clusters", "DBClusters.0", DBClusterIdentifier=ID),
     attributes={

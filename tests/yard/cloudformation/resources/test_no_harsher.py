@@ -107,6 +107,18 @@ def test_a_number_written_as_text_below_one_of_is_a_number() -> None:
     ]
 
 
+def test_a_dynamic_reference_is_judged_when_it_is_resolved() -> None:
+    password = "{{resolve:secretsmanager:directory:SecretString:password}}"
+    settings = {"VpcId": "vpc-1", "SubnetIds": ["subnet-1", "subnet-2"]}
+    given = {"Name": "corp.example.com", "Password": password, "VpcSettings": settings}
+    assert schemas.check("AWS::DirectoryService::MicrosoftAD", given) == ()
+
+
+def test_a_deleted_cluster_of_ecs_is_not_listed(world: World) -> None:
+    world.make("AWS::ECS::Cluster").delete()
+    assert world.client("ecs").list_clusters()["clusterArns"] == []
+
+
 def test_a_policy_needs_no_version(world: World) -> None:
     statement = [{"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}]
     inline = [{"PolicyName": "list", "PolicyDocument": {"Statement": statement}}]

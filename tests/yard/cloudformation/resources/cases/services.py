@@ -248,7 +248,14 @@ def bucket_deployment(world: World) -> Case:
     )
 
 
+def launch_configuration(_world: World) -> Case:
+    return Case(
+        properties={"ImageId": "ami-12c6146b", "InstanceType": "c6i.large", "InstanceMonitoring": False}
+    )
+
+
 CASES: Cases = {
+    "AWS::AutoScaling::LaunchConfiguration": launch_configuration,
     "Custom::VpcRestrictDefaultSG": restricted_group,
     "Custom::S3AutoDeleteObjects": emptied_bucket,
     "Custom::LogRetention": log_retention,
