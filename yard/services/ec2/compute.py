@@ -49,6 +49,7 @@ def terminate(scope: ResourceScope) -> None:
 
 
 # A template's names of an instance's interface, where EC2's own differ.
+ROOT_DEVICES = ("/dev/xvda", "/dev/sda1")
 INTERFACE_WORDS = {"GroupSet": "Groups"}
 
 
@@ -68,6 +69,15 @@ def _interfaces(scope: ResourceScope) -> list[dict[str, object]] | None:
     if not listed:
         return None
     return [{INTERFACE_WORDS.get(name, name): value for name, value in item.items()} for item in listed]
+
+
+def _disks(scope: ResourceScope) -> list[dict[str, Any]] | None:
+    """A root volume goes with its instance unless told otherwise, any other stays; moto keeps them all."""
+    disks = [dict(disk) for disk in scope.properties.get("BlockDeviceMappings") or ()]
+    for disk in disks:
+        if disk.get("Ebs") and disk["DeviceName"] in ROOT_DEVICES:
+            disk["Ebs"] = {"DeleteOnTermination": True, **disk["Ebs"]}
+    return [disk for disk in disks if disk.get("Ebs")] or None  # instance stores come with the type
 
 
 LAUNCH_TEMPLATE = ApiResource(
@@ -109,6 +119,7 @@ INSTANCE = ApiResource(
         Placement=_placement,
         TagSpecifications=tag_specifications("instance"),
         NetworkInterfaces=_interfaces,
+        BlockDeviceMappings=_disks,
         Monitoring=lambda scope: (
             {"Enabled": scope.properties["Monitoring"]} if "Monitoring" in scope.properties else None
         ),
@@ -155,7 +166,14 @@ INSTANCE = ApiResource(
     delete_call=terminate,
     reads=mirrored("InstanceType", "Tags"),
     accepts=frozenset(
-        {"Tags", "AvailabilityZone", "PlacementGroupName", "Tenancy", "PropagateTagsToVolumeOnCreation"}
+        {
+            "BlockDeviceMappings",
+            "Tags",
+            "AvailabilityZone",
+            "PlacementGroupName",
+            "Tenancy",
+            "PropagateTagsToVolumeOnCreation",
+        }
     ),
 )
 

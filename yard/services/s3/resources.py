@@ -23,6 +23,7 @@ from slipway.yard.cloudformation.resources.tags import as_map
 from slipway.yard.errors import ApiError
 from slipway.yard.services.s3.lifecycle import lifecycle_rule, renamed
 from slipway.yard.services.s3.policy import write_policy
+from slipway.yard.services.s3.settings import SETTINGS
 
 
 def create_bucket(scope: ResourceScope) -> dict[str, Any]:
@@ -86,18 +87,6 @@ def permit_logging(bucket: str) -> dict[str, Any]:
         "Resource": f"arn:aws:s3:::{bucket}/*",
     }
     return {"Version": "2012-10-17", "Statement": [statement]}
-
-
-def notifications(scope: ResourceScope) -> dict[str, Any]:
-    given = dict(scope.properties.get("NotificationConfiguration") or {})
-    bridge = given.get("EventBridgeConfiguration", {}).get("EventBridgeEnabled")
-    return {
-        "EventBridgeConfiguration": {} if bridge else None,
-        "TopicConfigurations": [
-            {"TopicArn": item["Topic"], "Events": [item["Event"]]}
-            for item in given.get("TopicConfigurations", [])
-        ],
-    }
 
 
 def put_tags(scope: ResourceScope) -> None:
@@ -201,12 +190,7 @@ BUCKET = ApiResource(
         ),
         setting("AccessControl", put=put_acl),
         setting("LoggingConfiguration", put=put_logging),
-        setting(
-            "NotificationConfiguration",
-            put=call(
-                "put_bucket_notification_configuration", Bucket=ID, NotificationConfiguration=notifications
-            ),
-        ),
+        *SETTINGS,
         setting("Tags", put=put_tags),
     ),
     delete_call=call("delete_bucket", Bucket=ID),

@@ -109,7 +109,7 @@ def test_a_number_written_as_text_below_one_of_is_a_number() -> None:
 
 def test_a_dynamic_reference_is_judged_when_it_is_resolved() -> None:
     password = "{{resolve:secretsmanager:directory:SecretString:password}}"
-    settings = {"VpcId": "vpc-1", "SubnetIds": ["subnet-1", "subnet-2"]}
+    settings = {"VpcId": "vpc-12345678", "SubnetIds": ["subnet-12345678", "subnet-87654321"]}
     given = {"Name": "corp.example.com", "Password": password, "VpcSettings": settings}
     assert schemas.check("AWS::DirectoryService::MicrosoftAD", given) == ()
 
@@ -117,6 +117,49 @@ def test_a_dynamic_reference_is_judged_when_it_is_resolved() -> None:
 def test_a_deleted_cluster_of_ecs_is_not_listed(world: World) -> None:
     world.make("AWS::ECS::Cluster").delete()
     assert world.client("ecs").list_clusters()["clusterArns"] == []
+
+
+def test_a_root_volume_goes_with_its_instance(world: World) -> None:
+    disks = [
+        {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}},
+        {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"},
+    ]
+    made = world.make(
+        "AWS::EC2::Instance",
+        ImageId="ami-12c6146b",
+        InstanceType="c6i.large",
+        SubnetId=world.subnet(),
+        BlockDeviceMappings=disks,
+    )
+    mine = [{"Name": "attachment.instance-id", "Values": [made.id]}]
+    held = [one["VolumeId"] for one in world.client("ec2").describe_volumes(Filters=mine)["Volumes"]]
+    assert held
+    made.delete()
+    left = world.client("ec2").describe_volumes()["Volumes"]
+    assert not set(held) & {one["VolumeId"] for one in left}
+
+
+def test_a_bucket_takes_cors_a_website_locks_and_every_kind_of_notification(world: World) -> None:
+    queue = world.make("AWS::SQS::Queue").attribute("Arn")
+    rules = [{"Name": "suffix", "Value": ".pt"}]
+    told = [{"Event": "s3:ObjectCreated:*", "Queue": queue, "Filter": {"S3Key": {"Rules": rules}}}]
+    made = world.make(
+        "AWS::S3::Bucket",
+        VersioningConfiguration={"Status": "Enabled"},
+        ObjectLockEnabled=True,
+        ObjectLockConfiguration={
+            "ObjectLockEnabled": "Enabled",
+            "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}},
+        },
+        CorsConfiguration={"CorsRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"], "MaxAge": 60}]},
+        WebsiteConfiguration={"IndexDocument": "index.html", "ErrorDocument": "error.html"},
+        NotificationConfiguration={"QueueConfigurations": told},
+    )
+    s3 = world.client("s3")
+    assert s3.get_bucket_cors(Bucket=made.id)["CORSRules"][0]["MaxAgeSeconds"] == 60
+    assert s3.get_bucket_website(Bucket=made.id)["IndexDocument"] == {"Suffix": "index.html"}
+    (configured,) = s3.get_bucket_notification_configuration(Bucket=made.id)["QueueConfigurations"]
+    assert configured["QueueArn"] == queue
 
 
 def test_a_policy_needs_no_version(world: World) -> None:
