@@ -20,7 +20,6 @@ from slipway.yard.errors import ApiError
 # Every custom resource has these; ours need neither.
 COMMON = frozenset({"ServiceToken", "ServiceTimeout"})
 EMPTIES_TAG = {"Key": "aws-cdk:auto-delete-objects", "Value": "true"}
-ALREADY = ("InvalidPermission.Duplicate", "InvalidPermission.NotFound")
 
 
 def _own_traffic(scope: ResourceScope) -> list[tuple[str, dict[str, Any]]]:
@@ -33,27 +32,34 @@ def _own_traffic(scope: ResourceScope) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _each_rule(verb: str, scope: ResourceScope) -> None:
-    for direction, rule in _own_traffic(scope):
-        try:
-            scope.send(
-                f"{verb}_security_group_{direction}",
-                GroupId=scope.properties["DefaultSecurityGroupId"],
-                IpPermissions=[rule],
-            )
-        except ApiError as error:
-            if error.code not in ALREADY:
-                raise
-
-
 def restrict(scope: ResourceScope) -> dict[str, Any]:
-    _each_rule("revoke", scope)
+    """Take both rules away, whatever ports and owners they were written with."""
+    group = scope.properties["DefaultSecurityGroupId"]
+    filters = [{"Name": "group-id", "Values": [group]}]
+    found = scope.send("describe_security_group_rules", Filters=filters)["SecurityGroupRules"]
+    for rule in found:
+        own = (
+            rule.get("ReferencedGroupInfo", {}).get("GroupId") == group or rule.get("CidrIpv4") == "0.0.0.0/0"
+        )
+        if own and rule["IpProtocol"] == "-1":
+            direction = "egress" if rule["IsEgress"] else "ingress"
+            named = [rule["SecurityGroupRuleId"]]
+            scope.send(f"revoke_security_group_{direction}", GroupId=group, SecurityGroupRuleIds=named)
     return {}
 
 
 def open_again(scope: ResourceScope) -> None:
     """The group goes back to how EC2 made it; the VPC usually goes right after."""
-    _each_rule("authorize", scope)
+    for direction, rule in _own_traffic(scope):
+        try:
+            scope.send(
+                f"authorize_security_group_{direction}",
+                GroupId=scope.properties["DefaultSecurityGroupId"],
+                IpPermissions=[rule],
+            )
+        except ApiError as error:
+            if error.code != "InvalidPermission.Duplicate":
+                raise
 
 
 def empty_bucket(scope: ResourceScope) -> None:
