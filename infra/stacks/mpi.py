@@ -58,18 +58,18 @@ class MpiStack(DeclaredStack):
                 log_group_arn=props.job_logs.arn,
             ),
         )
-        template = _template(self, props, access.node_role, secret)
+        template = _template(self, props, access, secret)
         _node_group(self, props, access.node_role, template)
         RunDocuments(self, "Documents", props=RunDocumentsProps(cluster=cluster))
         TargetRecord(self, "Target", props=TargetRecordProps(target=_target(self, props)))
 
 
 def _template(
-    stack: MpiStack, props: MpiStackProps, role: ServiceRole, secret: ClusterSecret
+    stack: MpiStack, props: MpiStackProps, access: MpiAccess, secret: ClusterSecret
 ) -> NodeTemplate:
     cluster = props.cluster
     image_id = node_image_id(stack, cluster.ami_parameter)
-    profile = iam.CfnInstanceProfile(stack, "InstanceProfile", roles=[role.role.role_name])
+    profile = iam.CfnInstanceProfile(stack, "InstanceProfile", roles=[access.node_role.role.role_name])
     security_group_id = node_security_group(
         stack, cluster, network=props.network, files=props.storage.files, ssh_cidrs=cluster.ssh_cidrs
     )
@@ -79,18 +79,19 @@ def _template(
         props=NodeTemplateProps(
             cluster=cluster,
             security_group_id=security_group_id,
-            boot_parameters=_boot_parameters(props, secret),
+            boot_parameters=_boot_parameters(props, access, secret),
             machine=LaunchedMachine(image_id=image_id, instance_profile_arn=profile.attr_arn),
         ),
     )
 
 
-def _boot_parameters(props: MpiStackProps, secret: ClusterSecret) -> Mapping[str, object]:
+def _boot_parameters(props: MpiStackProps, access: MpiAccess, secret: ClusterSecret) -> Mapping[str, object]:
     """Return what a first boot reads, without secrets: anybody on a node can read its user data."""
     cluster, storage = props.cluster, props.storage
     return {
         **boot_parameters(cluster, storage.files, MPI_MEMBERSHIP, group=node_group_name(cluster.name)),
         "secret_arn": secret.arn,
+        "job_role_arn": access.job_role.arn,
         "bucket": storage.bucket.bucket_name,
         "file_system_mount": storage.files.mount_point,
         "nodes": cluster.max_nodes,

@@ -62,11 +62,15 @@ ACCEPTED = (
         r"\*",
         "Session Manager, ec2:DescribeInstances and cloudwatch:PutMetricData take no resource",
     ),
-    _wildcard(
-        "Access/Machine/Policy/Resource",
-        r"arn:aws:autoscaling:[^*]+:autoScalingGroup:\*:autoScalingGroupName/[a-z0-9-]+",
-        "Auto Scaling makes up an id in the middle of the ARN; the group's name behind it is exact",
+    *(
+        _wildcard(
+            f"Access/{role}/Policy/Resource",
+            r"arn:aws:autoscaling:[^*]+:autoScalingGroup:\*:autoScalingGroupName/[a-z0-9-]+",
+            "Auto Scaling makes up an id in the middle of the ARN; the group's name behind it is exact",
+        )
+        for role in ("Jobs", "Machine")
     ),
+    _wildcard("Access/Jobs/Policy/Resource", r"\*", "ec2:DescribeInstances takes no resource"),
     _wildcard(
         "Access/Machine/Policy/Resource",
         r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:[^*]+:(log-stream:)?\*",
@@ -77,10 +81,13 @@ ACCEPTED = (
         r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*",
         "the agent of Systems Manager looks whether the log group exists, by listing",
     ),
-    _wildcard(
-        "Access/Machine/Policy/Resource",
-        r"[^*]+/(cluster|code|data|datasets|jobs)/\*",
-        "what jobs on MPI machines read and write, under prefixes of one bucket",
+    *(
+        _wildcard(
+            f"Access/{role}/Policy/Resource",
+            r"[^*]+/(cluster|code|data|datasets|jobs)/\*",
+            "what jobs on MPI machines read and write, under prefixes of one bucket",
+        )
+        for role in ("Jobs", "Machine")
     ),
     Accepted(
         rule="SMG4",

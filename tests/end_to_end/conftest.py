@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Shell:
     environment: Mapping[str, str]
     printed: Mapping[str, str] = field(default_factory=dict)  # by the commands that made it ready
 
-    def run(self, *command: str) -> Finished:
+    def run(self, *command: str, timeout_s: int = 300) -> Finished:
         done = subprocess.run(
             command,
             cwd=ROOT,
@@ -44,7 +45,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=300,
+            timeout=timeout_s,
         )
         return Finished(status=done.returncode, text=done.stdout)
 
@@ -73,21 +74,34 @@ class Shell:
 
 
 def make_ready(yard: RunningYard) -> None:
-    """Give the account what test_readme_session.py gets as a user does: quotas, and AMIs by name only."""
+    """Give the account what README and the roads get as a user does: quotas, and AMIs by name only."""
     raise_quotas(yard)
     stand_in(yard)
 
 
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    home = tmp_path_factory.mktemp("yard")
+    """A yard whose account is ready."""
+    with yard_at(tmp_path_factory.mktemp("yard"), make_ready) as ready:
+        yield ready
+
+
+@pytest.fixture(scope="module")
+def fresh_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A yard of the module's own, as somebody starts it for the first time: nothing is made ready."""
+    with yard_at(tmp_path_factory.mktemp("fresh"), lambda _: None) as fresh:
+        yield fresh
+
+
+@contextmanager
+def yard_at(home: Path, prepare: Callable[[RunningYard], None]) -> Iterator[Shell]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     plain = Shell(environment={**os.environ, "PATH": path, "SLIPWAY_YARD_HOME": str(home)})
     up = plain.must("slipway", "yard", "up")
     try:
         exported = plain.must("bash", "-c", 'eval "$(slipway yard env)" && env -0').split("\0")
         ready = Shell(environment=dict(entry.split("=", 1) for entry in exported if "=" in entry))
-        make_ready(RunningYard(endpoint=ready.environment["AWS_ENDPOINT_URL"], home=home))
+        prepare(RunningYard(endpoint=ready.environment["AWS_ENDPOINT_URL"], home=home))
         bootstrap = ready.must("cdk", "bootstrap", "--app", "", f"aws://123456789012/{REGION}")
         yield replace(ready, printed={"slipway yard up": up, "cdk bootstrap": bootstrap})
     finally:

@@ -130,3 +130,39 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
     run = cluster.data("slipway", "status", "cancelled", "--json")
     assert (run["state"], run["status"]) == ("failed", "Cancelled")
     assert running(cluster) == [""] * NODES
+
+
+AS_A_JOB = """
+import json, urllib.request
+from botocore.exceptions import BotoCoreError, ClientError
+from slipway.jobs.aws import reader
+from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
+from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+
+setup = read_setup(node_paths())
+become_cluster_user()
+said = {"role": reader("sts", setup.region).get_caller_identity()["Arn"]}
+try:
+    asked = urllib.request.Request("http://169.254.169.254/latest/api/token", method="PUT")
+    said["metadata"] = urllib.request.urlopen(asked, timeout=5).status
+except OSError as error:
+    said["metadata"] = "closed"
+try:
+    open("/dev/shm/slipway/host/ssh_host_ed25519_key").read()
+    said["host key"] = "read"
+except OSError as error:
+    said["host key"] = "closed"
+reader("s3", setup.region).list_objects_v2(Bucket=setup.bucket, Prefix="jobs/")
+print(json.dumps(said))
+"""
+
+
+def test_a_job_has_a_role_of_its_own_and_reaches_neither_the_metadata_nor_the_host_s_key(
+    cluster: Shell,
+) -> None:
+    if best_tier().name != "root":
+        pytest.skip("without root a host has one user, so nothing can be kept from its jobs")
+    host = hosts(cluster)[0]
+    said = json.loads(cluster.must("slipway", "yard", "ssh", host, "--", sys.executable, "-c", AS_A_JOB))
+    assert "jobs-c6i" in said["role"]
+    assert (said["metadata"], said["host key"]) == ("closed", "closed")

@@ -29,8 +29,23 @@ def told(**changes: Any) -> dict[str, Any]:
 
 
 def statements() -> dict[str, Properties]:
-    policy = only(mpi_templates_of().mpi, "AWS::IAM::ManagedPolicy")
-    return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
+    """Return what a node may do; jobs have a policy of their own."""
+    return next(found for found in policies() if "ReadTheClustersSecret" in found)
+
+
+def node_role() -> str:
+    """Return the name of the role that EC2 gives to the nodes; jobs have another."""
+    (found,) = [
+        name
+        for name, role in of_type(mpi_templates_of().mpi, "AWS::IAM::Role").items()
+        if "Service" in role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]
+    ]
+    return str(found)
+
+
+def policies() -> list[dict[str, Properties]]:
+    found = of_type(mpi_templates_of().mpi, "AWS::IAM::ManagedPolicy").values()
+    return [{each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]} for policy in found]
 
 
 def document(beginning: str, **changes: Any) -> Properties:

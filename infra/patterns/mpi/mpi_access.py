@@ -1,4 +1,4 @@
-"""What a node of an MPI cluster may do in AWS. Its jobs run on the node itself, so they may do the same."""
+"""What a node of an MPI cluster may do in AWS, and the part of it that its jobs may do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from constructs import Construct
 
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
 from slipway.infra.patterns.access.node_access import report_metrics, session_manager
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.access.roles import (
+    AssumedRole,
+    AssumedRoleProps,
+    ServiceRole,
+    ServiceRoleProps,
+)
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key, write_logs
@@ -31,7 +36,13 @@ class MpiAccessProps:
 class MpiAccess(Construct):
     def __init__(self, scope: Construct, id: str, *, props: MpiAccessProps) -> None:
         super().__init__(scope, id)
-        use_bucket = UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)
+        protect, leave = _change_own_group(self, props.node_group)
+        used = (
+            _find_each_other(),
+            protect,
+            *bucket_statements(UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)),
+            use_key(props.storage.key),
+        )
         self.node_role = ServiceRole(
             self,
             "Machine",
@@ -42,13 +53,20 @@ class MpiAccess(Construct):
                 statements=(
                     session_manager(),
                     report_metrics(),
-                    _find_each_other(),
-                    *_change_own_group(self, props.node_group),
+                    *used,
+                    leave,
                     *_run_command_output(self, props.log_group_arn),
-                    *bucket_statements(use_bucket),
-                    use_key(props.storage.key),
                     *props.secret.read_statements(),
                 ),
+            ),
+        )
+        self.job_role = AssumedRole(
+            self,
+            "Jobs",
+            props=AssumedRoleProps(
+                by=self.node_role.role,
+                description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
+                statements=used,
             ),
         )
         props.secret.close_to_all_but(self.node_role.arn)

@@ -9,7 +9,7 @@ import pytest
 from slipway.infra.declare.types import FileSystem, Market, Mpi
 from slipway.infra.patterns.nodes.user_data import MOST_BYTES
 from slipway.jobs.core.targets import MpiTarget, decode_target
-from tests.infra.mpi_cluster import document, group, launch, statements, told
+from tests.infra.mpi_cluster import document, group, launch, node_role, policies, statements, told
 from tests.infra.synthesis import as_text, mpi_templates_of, of_type, only
 
 
@@ -34,10 +34,8 @@ def test_ssh_is_open_where_it_is_asked_for_and_opens_that_port_alone() -> None:
 
 def test_the_secret_is_made_by_aws_and_read_by_the_nodes_alone() -> None:
     template = mpi_templates_of().mpi
-    (name,), (role,) = (
-        of_type(template, "AWS::SecretsManager::Secret"),
-        of_type(template, "AWS::IAM::Role"),
-    )
+    (name,) = of_type(template, "AWS::SecretsManager::Secret")
+    role = node_role()
     secret = only(template, "AWS::SecretsManager::Secret")
     assert secret["GenerateSecretString"] == {"PasswordLength": 64, "ExcludePunctuation": True}
     (key,) = of_type(template, "AWS::KMS::Key")
@@ -55,6 +53,7 @@ def test_a_node_is_told_what_its_services_need_and_nothing_that_is_secret() -> N
     assert found["file_system_mount"] == found["files"]["path"] == "/mnt/shared"
     assert set(found) == {
         *("cluster", "region", "join", "idle_report", "files", "secret_arn", "bucket", "smt"),
+        "job_role_arn",
         *("file_system_mount", "nodes", "mpi", "log_group"),
     }
 
@@ -162,3 +161,19 @@ def test_the_target_tells_jobs_what_was_deployed(sort: FileSystem) -> None:
     assert (target.file_system_id, target.file_system_mount) == (
         ("<…>", "/mnt/shared") if shares else (None, None)
     )
+
+
+def test_jobs_have_a_role_of_their_own_that_reads_no_secret_and_that_nodes_alone_hand_on() -> None:
+    (jobs,) = [
+        found for found in policies() if "ProtectJobs" in found and "ReadTheClustersSecret" not in found
+    ]
+    actions = {action for each in jobs.values() for action in [each["Action"]] if isinstance(action, str)}
+    actions |= {
+        action for each in jobs.values() if isinstance(each["Action"], list) for action in each["Action"]
+    }
+    assert not [action for action in actions if action.startswith(("secretsmanager:", "ssm", "ec2messages:"))]
+    (hand_on,) = [found["HandOn"] for found in policies() if "HandOn" in found]
+    (role,) = set(of_type(mpi_templates_of().mpi, "AWS::IAM::Role")) - {node_role()}
+    assert hand_on["Action"] == "sts:AssumeRole"
+    assert hand_on["Resource"] == {"Fn::GetAtt": [role, "Arn"]}
+    assert told()["job_role_arn"]

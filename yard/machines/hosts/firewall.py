@@ -40,7 +40,8 @@ def ruleset(rules: Iterable[Rule]) -> str:
     """Write the rules for `nft -f`, which applies all at once; as on EC2, open connections stay open."""
     given = tuple(rules)
     chains = "".join(_chain(way, (rule for rule in given if rule.way == way)) for way in _CHAINS)
-    return f"flush ruleset\ntable inet security_groups {{\n{chains}}}\n"
+    mine = "table inet security_groups"  # a host has tables of its own
+    return f"{mine} {{}}\ndelete {mine}\n{mine} {{\n{chains}}}\n"
 
 
 def _chain(way: str, rules: Iterable[Rule]) -> str:

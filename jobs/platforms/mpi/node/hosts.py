@@ -11,10 +11,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from slipway.jobs.platforms.mpi.node.job_credentials import TOKEN_VARIABLE, URI_VARIABLE
 from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths
 
-# Of our environment, for programs on other nodes: where AWS and this node are.
-PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ROOT_VARIABLE, PORT_VARIABLE)
+# Of our environment, for programs on other nodes: where AWS, its credentials and this node are.
+PASSED_ON = (
+    "AWS_ENDPOINT_URL",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    URI_VARIABLE,
+    TOKEN_VARIABLE,
+    ROOT_VARIABLE,
+    PORT_VARIABLE,
+)
 ANSWER_SECONDS = 20.0  # ssh itself gives up a dead host after five
 _REACH_SECONDS = 2.0
 _MOST_AT_ONCE = 64

@@ -6,6 +6,7 @@ import os
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import cache
 
 from slipway.jobs.core.errors import SlipwayError
 
@@ -26,7 +27,9 @@ class Instance:
     address: str
 
 
+@cache
 def read_instance() -> Instance:
+    """Return who this machine is: asked once, since only root may ask, and a job's attempts come later."""
     token = _ask("PUT", "latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)})
     said = {"X-aws-ec2-metadata-token": token}
     return Instance(

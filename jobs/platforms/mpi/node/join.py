@@ -13,6 +13,7 @@ from slipway.jobs.aws import reader
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.mpi.mpi_nodes import host_name
 from slipway.jobs.platforms.mpi.node.instance import read_instance
+from slipway.jobs.platforms.mpi.node.job_credentials import close_metadata, hand_out
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
 
@@ -31,6 +32,9 @@ def join(where: NodePaths, setup: Setup) -> None:
     own = read_instance()
     answer = reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
     user = cluster_user()
+    if user.uid != os.geteuid():  # where there is one user only, nothing can be kept from jobs
+        close_metadata()
+        hand_out(where, setup, user)
     establish(where, answer["SecretString"], [host_name(own.address), own.address], user)
     _make_folders(where, setup, user)
     reload_sshd(where)

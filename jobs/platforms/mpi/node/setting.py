@@ -92,6 +92,7 @@ class Setup:
     cluster: str
     region: str
     secret_arn: str
+    job_role_arn: str  # what jobs may do in AWS
     bucket: str
     file_system_mount: str | None
     nodes: int  # that the cluster is declared with

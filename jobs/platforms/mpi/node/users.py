@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 
+from slipway.jobs import aws
+from slipway.jobs.platforms.mpi.node import job_credentials
+from slipway.jobs.platforms.mpi.node.setting import node_paths
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
 
 
 def become_cluster_user() -> User:
-    """Drop root for good: nothing that a job brings runs as root."""
+    """Drop root and the node's role for good: nothing that a job brings runs with either."""
     user = cluster_user()
     if os.geteuid() != user.uid:
         os.initgroups(user.name, user.gid)
         os.setgid(user.gid)
         os.setuid(user.uid)
+        os.environ.update(job_credentials.variables(node_paths()))
+        aws.client.cache_clear()  # these hold credentials of the node's own role
+        aws.reader.cache_clear()
     os.environ["HOME"] = user.home
     os.environ["USER"] = user.name
     return user

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
+from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.yard.machines.settings import CHECKOUT
 from tests.yard.asking import client_of
 from tests.yard.cloudformation.resources.world import TRUST
@@ -106,8 +108,23 @@ def test_the_root_of_a_host_does_not_open_its_firewall(site: Site, cluster: Clus
     """Not even what it starts itself; whoever enters from this machine could."""
     if tier != "root":
         pytest.skip("there, what a host runs has no power over its network at all")
-    said = run(site, cluster.instance(cluster.members[0]), "nft flush ruleset")
-    assert (said["Status"], "Operation not permitted" in said["StandardErrorContent"]) == ("Failed", True)
+    instance = cluster.instance(cluster.members[0])
+    for asked in ("/usr/sbin/nft flush ruleset", "echo 'flush ruleset' | nft -f -"):
+        said = run(site, instance, asked)
+        assert (said["Status"], "Operation not permitted" in said["StandardErrorContent"]) == ("Failed", True)
+
+
+def test_the_root_of_a_host_closes_its_metadata_to_other_users(site: Site, own_vpc: Vpc, tier: str) -> None:
+    if tier != "root":
+        pytest.skip("there a host has one user, so nothing can be kept from another")
+    (host,) = own_vpc.start("walled", own_vpc.security_group("walled"), 1)
+    ask = ("runuser", "-u", "slipway", "--", *ASK, "-X", "PUT", f"{METADATA}/api/token")
+    assert site.on(host, *ask).out == "400", "the service answers everybody"
+    (instance,) = [found["instance"] for found in own_vpc.hosts("walled")]
+    rules = shlex.quote(job_credentials.rules())
+    assert run(site, instance, f"printf %s {rules} | nft -f -")["Status"] == "Success"
+    assert site.on(host, *ask).code != 0
+    assert site.on(host, *ASK, "-X", "PUT", f"{METADATA}/api/token").out == "400", "root is answered still"
 
 
 def test_metadata_is_given_to_who_has_a_token(site: Site, cluster: Cluster) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slipway.yard.machines.hosts.inside import tree
+from slipway.yard.machines.hosts.inside import nft_door, tree
 from slipway.yard.machines.hosts.inside.failures import Failures
 from slipway.yard.machines.isolation import kernel, namespaces
 
@@ -45,6 +45,8 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
         _share_processors(plan["address"])
         for file, user in plan["users"].items():
             kernel.keep_users(Path(file), user)
+        if plan["is_root"]:
+            nft_door.open_door(plan["environment"])
         kernel.give_up(GIVEN_UP)
         listeners = [_listen(("127.0.0.1", plan["port"])), _listen(METADATA)]
         own = os.pidfd_open(os.getpid())

@@ -21,6 +21,7 @@ SETUP = Setup(
     cluster="c6i",
     region="us-east-1",
     secret_arn="arn",
+    job_role_arn="arn",
     bucket="bucket",
     file_system_mount="/nowhere",
     nodes=1,

@@ -26,6 +26,7 @@ SETUP = Setup(
     cluster="c6i",
     region=REGION,
     secret_arn="arn",
+    job_role_arn="arn",
     bucket="b",
     file_system_mount=None,
     nodes=2,

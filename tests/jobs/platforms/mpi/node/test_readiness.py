@@ -51,6 +51,7 @@ def test_nodes_that_answer_are_asked_together_and_those_that_do_not_are_left_out
         cluster="c6i",
         region="us-east-1",
         secret_arn="arn",
+        job_role_arn="arn",
         bucket="bucket",
         file_system_mount=None,
         nodes=2,

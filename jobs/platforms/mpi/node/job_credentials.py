@@ -1,0 +1,150 @@
+"""What jobs may do in AWS: a role of their own, whose credentials a node hands to the user that they run as.
+
+The node's own role can read the secret from which all nodes derive their trust. So the metadata service,
+which hands that role out, is closed to everybody but root, and root hands out the narrower role here. The
+SDKs know the two variables ("Container credential provider" of their reference guide).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from hmac import compare_digest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from slipway.jobs.aws import client
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.platforms.mpi.node.files import SECRET, write_whole
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.platforms.mpi.node.ssh_trust import User
+
+URI_VARIABLE, TOKEN_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
+PORT = 9911
+PATH = "/credentials"
+TABLE = "slipway_jobs"
+METADATA = {"ip": "169.254.169.254", "ip6": "fd00:ec2::254"}
+_FRESH = timedelta(minutes=10)  # SDKs ask again as late as five minutes before the end
+_LASTS_SECONDS = 3600  # the most that a role may get of another one
+_NFT_SECONDS = 30.0
+
+Credentials = Mapping[str, str]
+_started = threading.Lock()  # the first caller takes it forever
+
+
+class OpenMetadata(SlipwayError):
+    """Jobs would reach the node's own role, so the node takes none."""
+
+
+def variables(where: NodePaths) -> dict[str, str]:
+    """Return the variables by which a job's SDKs find their credentials."""
+    return {URI_VARIABLE: f"http://127.0.0.1:{PORT}{PATH}", TOKEN_VARIABLE: str(_token_file(where))}
+
+
+def rules() -> str:
+    """Write the rules for `nft -f`: only root reaches the metadata service."""
+    lines = "".join(
+        f"    meta skuid != 0 {family} daddr {address} reject\n" for family, address in METADATA.items()
+    )
+    chain = f"  chain output {{\n    type filter hook output priority -10; policy accept;\n{lines}  }}\n"
+    return f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{chain}}}\n"
+
+
+def close_metadata() -> None:
+    """Close the metadata service to everybody but root, or refuse."""
+    try:
+        ran = subprocess.run(
+            ["nft", "-f", "-"],
+            input=rules(),
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=_NFT_SECONDS,
+        )
+        said = ran.stderr.strip() if ran.returncode else ""
+    except OSError as error:
+        said = str(error)
+    if said:
+        raise OpenMetadata(
+            f"jobs cannot be kept from the node's own role: nft says: {said[:200]}",
+            hint="bake the AMI again: its lock names the package nftables",
+        )
+
+
+def hand_out(where: NodePaths, setup: Setup, user: User) -> None:
+    """Serve the job role's credentials to the user while this process lives; call it as often as you like."""
+    if not _started.acquire(blocking=False):
+        return
+    token, path = secrets.token_hex(32), _token_file(where)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, token, SECRET)
+    shutil.chown(path, user.uid, user.gid)
+    role = AssumedRole(lambda: _assume(setup))
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), _handler(token, role))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="job credentials", daemon=True).start()
+
+
+class AssumedRole:
+    """Keeps credentials until shortly before they end, and then gets others."""
+
+    def __init__(
+        self, assume: Callable[[], Credentials], now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._assume, self._now = assume, now
+        self._lock = threading.Lock()
+        self._held: Credentials = {}
+
+    def credentials(self) -> Credentials:
+        with self._lock:
+            if not self._held or datetime.fromisoformat(self._held["Expiration"]) - self._now() < _FRESH:
+                self._held = self._assume()
+            return self._held
+
+
+def _assume(setup: Setup) -> Credentials:
+    answer = client("sts", setup.region).assume_role(
+        RoleArn=setup.job_role_arn, RoleSessionName=f"jobs-{setup.cluster}", DurationSeconds=_LASTS_SECONDS
+    )
+    given = answer["Credentials"]
+    return {
+        "AccessKeyId": given["AccessKeyId"],
+        "SecretAccessKey": given["SecretAccessKey"],
+        "Token": given["SessionToken"],
+        "Expiration": given["Expiration"].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def _handler(token: str, role: AssumedRole) -> type[BaseHTTPRequestHandler]:
+    class JobCredentials(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            given = self.headers.get("Authorization", "")
+            if self.path != PATH or not compare_digest(given.encode(), token.encode()):
+                self._answer(403, {"code": "AccessDenied", "message": "this is for jobs of the node"})
+                return
+            try:
+                self._answer(200, role.credentials())
+            except Exception as error:  # noqa: BLE001 - whatever STS says, the SDK that asks repeats it
+                self._answer(503, {"code": "RoleNotAssumed", "message": str(error)[:200]})
+
+        def _answer(self, status: int, said: Mapping[str, str]) -> None:
+            body = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """SDKs ask often."""
+
+    return JobCredentials
+
+
+def _token_file(where: NodePaths) -> Path:
+    return where.run / "job-credentials-token"
