@@ -13,6 +13,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 DOOR = "/run/yard/nft.sock"
 GUARDED = "security_groups"
@@ -30,7 +31,7 @@ def open_door(environment: Mapping[str, str]) -> None:
     with contextlib.suppress(BaseException):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(DOOR)
-        os.chmod(DOOR, 0o600)
+        Path(DOOR).chmod(0o600)
         listener.listen(8)
         while True:
             caller, _ = listener.accept()
