@@ -10,7 +10,7 @@ from typing import Any
 from slipway.jobs.core.regions import REGIONS
 from slipway.yard.chaos import gate
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures, validation
+from slipway.yard.gateway import faults, keys, moto_adapter, reach, seed_data, signatures, validation
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.cloudwatch import alarms
@@ -33,6 +33,9 @@ def answer(environ: dict[str, Any]) -> Reply:
         call = parse(environ)
     except ApiError as error:
         return respond_unparsed(error)
+    if why := reach.refusal(environ, call.service, call.region):
+        log.warning("%s:%s never arrives: %s", call.service, call.operation, why)
+        _hang_up(environ)
     _regions_used.add((call.service, call.region))
     reply = _answer(environ, call)
     log.info("%s:%s %s -> %s", call.service, call.operation, call.region, reply.status)

@@ -9,9 +9,17 @@ from contextlib import suppress
 CHUNK_BYTES = 1 << 16
 
 
-def serve(listener: socket.socket, port: int) -> None:
+_subnets: dict[int, str] = {}  # this side's port of a connection -> the subnet that it came from
+
+
+def serve(listener: socket.socket, port: int, subnet: str = "") -> None:
     """`listener` belongs to the node's network, where only that node reaches it. Ends when it is closed."""
-    threading.Thread(target=_accept, args=(listener, port), daemon=True).start()
+    threading.Thread(target=_accept, args=(listener, port, subnet), daemon=True).start()
+
+
+def subnet_of(port: int) -> str:
+    """Return the subnet of the node that a connection came from; "" for one of this machine."""
+    return _subnets.get(port, "")
 
 
 def close(listener: socket.socket) -> None:
@@ -20,7 +28,7 @@ def close(listener: socket.socket) -> None:
     listener.close()
 
 
-def _accept(listener: socket.socket, port: int) -> None:
+def _accept(listener: socket.socket, port: int, subnet: str) -> None:
     while True:
         try:
             inside, _ = listener.accept()
@@ -31,8 +39,15 @@ def _accept(listener: socket.socket, port: int) -> None:
         except OSError:
             inside.close()
             continue
-        for pair in ((inside, outside), (outside, inside)):
-            threading.Thread(target=_carry, args=pair, daemon=True).start()
+        own = outside.getsockname()[1]
+        _subnets[own] = subnet
+        threading.Thread(target=_carry, args=(inside, outside), daemon=True).start()
+        threading.Thread(target=_carry_back, args=(outside, inside, own), daemon=True).start()
+
+
+def _carry_back(source: socket.socket, target: socket.socket, port: int) -> None:
+    _carry(source, target)
+    _subnets.pop(port, None)
 
 
 def _carry(source: socket.socket, target: socket.socket) -> None:

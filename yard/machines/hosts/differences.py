@@ -17,6 +17,8 @@ LEFT_OUT = (
     "limits: all hosts share memory, which is not counted",
     "roles: every host has a key of its own, and no policy is checked",
     "IPv6, and security groups of all interfaces but the first",
+    "the way to AWS: only VPCs with endpoints are held to them, and a missing one hangs up at once",
+    "nft: a host's root changes firewall tables of its own by `nft -f -`, and sees none",
     "the VPC's DNS, routes, NAT and network ACLs: all subnets of a VPC are one network without a way out",
     "Auto Scaling: scheduled actions and lifecycle hooks are recorded but do nothing",
     "Run Command: aws:runShellScript only; no output to S3, no rate controls",

@@ -44,7 +44,7 @@ class HostSession:
         if self.own_metadata:
             self.doors.append(self.own_metadata)
         else:
-            api_proxy.serve(self.doors[0], plan.port())
+            api_proxy.serve(self.doors[0], plan.port(), self.host.instance.subnet)
         metadata.serve(self.doors[-1], self.host)
         host_store.set_state(self.host, "booting")
 

@@ -24,6 +24,7 @@ class HostInstance:
     group: str
     cluster: str
     vpc: str
+    subnet: str
     address: str
     prefix_length: int  # of the VPC: all of it is one link here
     hostname: str
@@ -96,6 +97,7 @@ def _host_instance(group: Any, instance: Any) -> HostInstance:
         group=group.name,
         cluster=tags.get(CLUSTER_TAG, group.name),
         vpc=instance.vpc_id,
+        subnet=instance.subnet_id or "",
         address=instance.private_ip,
         prefix_length=ipaddress.ip_network(vpc.cidr_block).prefixlen,
         hostname=instance.private_dns_name,

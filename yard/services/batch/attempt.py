@@ -71,11 +71,13 @@ class Running:
         self.processes: AttemptProcesses | None = None
         self.readers: list[threading.Thread] = []
         self.doors: list[socket.socket] = []
+        self.subnet = ""
 
     def run(self, environment: Any, folder: Path) -> ContainerExit:
         stage = plan.Stage(
             job=self.job, attempt=self.attempt, environment=environment, tier=best_tier(), folder=folder
         )
+        self.subnet = next(iter((environment.compute_resources or {}).get("subnets") or ()), "")
         self.processes = AttemptProcesses(plan.write(stage), self.job.nodes)
         try:
             self._register()
@@ -130,7 +132,7 @@ class Running:
         for descriptor in event.descriptors:
             door = socket.socket(fileno=descriptor)
             self.doors.append(door)
-            api_proxy.serve(door, urlsplit(plan.endpoint()).port or 0)
+            api_proxy.serve(door, urlsplit(plan.endpoint()).port or 0, self.subnet)
         with job_store.changed:
             node.started_at = job_store.now_ms()
             if node.index == self.job.main_node:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts.firewall import ANY, Rule, ruleset
+from slipway.yard.machines.hosts.inside import nft_door
 from slipway.yard.machines.hosts.planning import boot
 from slipway.yard.services.ssm import documents
 
@@ -172,3 +174,24 @@ def test_a_step_that_the_yard_cannot_run_is_refused() -> None:
     content["mainSteps"][0]["action"] = "aws:downloadContent"
     with pytest.raises(ApiError, match="aws:runShellScript, not aws:downloadContent"):
         documents.steps(content, {})
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_refused"),
+    [
+        (job_credentials.rules(), False),
+        ("flush ruleset", True),
+        ("delete table inet security_groups", True),
+        ("table inet mine {}\nflush table inet security_groups\n", True),
+        ("include '/etc/nftables.conf'\ntable inet mine {}", True),
+        ("add rule inet security_groups output accept", True),
+    ],
+)
+def test_a_host_changes_tables_of_its_own_and_no_security_group(rules: str, is_refused: bool) -> None:
+    assert bool(nft_door.refusal(rules)) is is_refused
+
+
+def test_security_groups_are_set_without_touching_a_host_s_own_tables() -> None:
+    text = ruleset([rule()])
+    assert "flush ruleset" not in text
+    assert text.startswith("table inet security_groups {}\ndelete table inet security_groups\n")

@@ -43,7 +43,7 @@ def open_door(environment: Mapping[str, str]) -> None:
 def refusal(rules: str) -> str:
     """Say why these rules are not carried out; "" where they are."""
     tables = _TABLES.findall(rules)
-    return _REFUSED if not tables or GUARDED in tables or _ALL.search(rules) else ""
+    return _REFUSED if not tables or GUARDED in rules or _ALL.search(rules) else ""
 
 
 def _answer(rules: str, environment: Mapping[str, str]) -> str:

@@ -1,0 +1,74 @@
+"""Which services a host or a job reaches from its subnet: those with a VPC endpoint, or all by a route out.
+
+What it does not reach answers nothing, as on AWS. A VPC with neither endpoints nor a route out is let
+through: nobody has said what its network is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines import api_proxy
+
+ANYWHERE = "0.0.0.0/0"
+
+
+def refusal(environ: dict[str, Any], service: str, region: str) -> str:
+    """Say why this call does not arrive; "" where it does, as from this machine itself."""
+    subnet_id = api_proxy.subnet_of(int(environ.get("REMOTE_PORT") or 0))
+    if not subnet_id:
+        return ""
+    ec2 = _backend_of(subnet_id)
+    if ec2 is None:
+        return ""
+    subnet = ec2.get_subnet(subnet_id)
+    table = _route_table(ec2, subnet)
+    endpoints = [each for each in ec2.vpc_end_points.values() if each.vpc_id == subnet.vpc_id]
+    if _leads_out(table) or not endpoints:
+        return ""
+    names = _names(service)
+    found = [each for each in endpoints if each.service_name.partition(f".{ec2.region_name}.")[2] in names]
+    if ec2.region_name == region and any(_serves(each, subnet_id, table) for each in found):
+        return ""
+    return f"{service} in {region} cannot be reached from {subnet_id}: {subnet.vpc_id} has no endpoint for it"
+
+
+def _backend_of(subnet_id: str) -> Any:
+    """Return the region's backend that has the subnet; subnets' ids are unique."""
+    from moto.ec2.models import ec2_backends
+
+    for backend in list(ec2_backends[ACCOUNT].values()):
+        if any(subnet_id in zone for zone in backend.subnets.values()):
+            return backend
+    return None
+
+
+def _route_table(ec2: Any, subnet: Any) -> Any:
+    """Return the table that the subnet is associated with, or its VPC's main one."""
+    tables = [each for each in ec2.route_tables.values() if each.vpc_id == subnet.vpc_id]
+    for table in tables:
+        if any(each.get("SubnetId") == subnet.id for each in table.associations):
+            return table
+    return next((each for each in tables if each.main_association_id), None)
+
+
+def _leads_out(table: Any) -> bool:
+    routes: Iterable[Any] = table.routes if table else ()
+    return any(route.destination_cidr_block == ANYWHERE for route in routes)
+
+
+def _names(service: str) -> set[str]:
+    """Return what the endpoint of a service may be called: api.ecr of the API is ecr.api here."""
+    from botocore.session import get_session
+
+    prefix = str(get_session().get_service_model(service).endpoint_prefix)
+    return {prefix, ".".join(reversed(prefix.split(".")))}
+
+
+def _serves(endpoint: Any, subnet_id: str, table: Any) -> bool:
+    """Return True if the endpoint is in the subnet's own network, or in its route table."""
+    if (endpoint.vpc_endpoint_type or "Gateway") == "Gateway":  # AWS takes one without a type for that
+        return table is not None and table.id in (endpoint.route_table_ids or ())
+    return bool(endpoint.subnet_ids)  # any subnet of the VPC: its private names hold in all of them
