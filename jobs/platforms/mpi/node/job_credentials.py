@@ -81,7 +81,6 @@ def hand_out(where: NodePaths, setup: Setup, user: User) -> None:
     if not _started.acquire(blocking=False):
         return
     token, path = secrets.token_hex(32), _token_file(where)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, token, SECRET)
     shutil.chown(path, user.uid, user.gid)
     role = AssumedRole(lambda: _assume(setup))
