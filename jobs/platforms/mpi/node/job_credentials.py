@@ -83,13 +83,13 @@ def hand_out(where: NodePaths, setup: Setup, user: User) -> None:
     token, path = secrets.token_hex(32), _token_file(where)
     write_whole(path, token, SECRET)
     shutil.chown(path, user.uid, user.gid)
-    role = AssumedRole(lambda: _assume(setup))
+    role = RenewedCredentials(lambda: _assume(setup))
     server = ThreadingHTTPServer(("127.0.0.1", PORT), _handler(token, role))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="job credentials", daemon=True).start()
 
 
-class AssumedRole:
+class RenewedCredentials:
     """Keeps credentials until shortly before they end, and then gets others."""
 
     def __init__(
@@ -119,7 +119,7 @@ def _assume(setup: Setup) -> Credentials:
     }
 
 
-def _handler(token: str, role: AssumedRole) -> type[BaseHTTPRequestHandler]:
+def _handler(token: str, role: RenewedCredentials) -> type[BaseHTTPRequestHandler]:
     class JobCredentials(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             given = self.headers.get("Authorization", "")

@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.mpi.node import job_credentials
-from slipway.jobs.platforms.mpi.node.job_credentials import AssumedRole, OpenMetadata, close_metadata, rules
+from slipway.jobs.platforms.mpi.node.job_credentials import (
+    OpenMetadata,
+    RenewedCredentials,
+    close_metadata,
+    rules,
+)
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -28,7 +33,7 @@ def given(end: datetime, key: str = "AKIA") -> dict[str, str]:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    role = AssumedRole(lambda: given(NOW + timedelta(hours=1)), lambda: NOW)
+    role = RenewedCredentials(lambda: given(NOW + timedelta(hours=1)), lambda: NOW)
     server = ThreadingHTTPServer(("127.0.0.1", 0), job_credentials._handler(TOKEN, role))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -50,7 +55,7 @@ def test_credentials_are_kept_until_shortly_before_they_end() -> None:
         made.append(given(now[0] + timedelta(hours=1), f"key {len(made)}"))
         return made[-1]
 
-    role = AssumedRole(assume, lambda: now[0])
+    role = RenewedCredentials(assume, lambda: now[0])
     assert role.credentials() is role.credentials()
     now[0] += timedelta(minutes=51)
     assert role.credentials()["AccessKeyId"] == "key 1"
