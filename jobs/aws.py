@@ -1,7 +1,7 @@
 """The one door to AWS: every boto3 client is made here, so that retries and the endpoint are decided once.
 
-`client` is for what changes the world, `reader` for what only asks. `ask` and `ask_all` give an Unanswered in
-place of an exception, for those who can go on without the answer.
+`client` is for what changes the world, `sender` for submissions, `reader` for what only asks. `ask` and
+`ask_all` give an Unanswered in place of an exception, for those who can go on without the answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from slipway.jobs.core.regions import checked_region
-from slipway.jobs.throttling import be_patient
+from slipway.jobs.throttling import SAFE_TWICE, be_patient
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: of what has no body, as an answer to HeadObject
@@ -66,11 +66,24 @@ def is_in_yard() -> bool:
 
 @lru_cache(maxsize=64)
 def client(service: str, region: str | None = None) -> Any:
-    """Make a client with the user's own credentials and endpoint. It never repeats a request by itself.
+    """Make a client with the user's own credentials and endpoint, for what changes something.
 
-    botocore re-sends a request whose response was lost; for calls without an idempotency token (SubmitJob,
-    CreateTrainingJob) that makes two jobs. Callers that may repeat do so knowingly.
+    It waits out throttling, for a throttled request was not carried out. Where an answer was lost it sends
+    again only what may be done twice (jobs/throttling.py).
     """
+    changing = _once(service, region)
+    be_patient(changing, _say, SAFE_TWICE)
+    return changing
+
+
+@lru_cache(maxsize=64)
+def sender(service: str, region: str | None = None) -> Any:
+    """Make a client for submissions: it never repeats a request, which jobs/platforms/sending.py decides."""
+    return _once(service, region)
+
+
+def _once(service: str, region: str | None) -> Any:
+    """Keep botocore from sending again a request whose answer was lost: it makes two jobs of a SubmitJob."""
     import boto3
     from botocore.config import Config
 

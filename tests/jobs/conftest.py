@@ -51,4 +51,5 @@ def target(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def _forget_clients() -> None:
     """Clients are kept for the life of a process, and these are of one yard."""
     aws.client.cache_clear()
+    aws.sender.cache_clear()
     aws.reader.cache_clear()

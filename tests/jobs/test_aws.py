@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs import throttling
-from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
+from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader, sender
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
 
@@ -55,10 +55,41 @@ def test_throttling_without_end_ends_at_the_deadline(
     assert scripted(yard_shell)[0]["struck"] < 20
 
 
-def test_a_client_that_may_change_things_never_sends_twice(yard_shell: RunningYard) -> None:
+def test_a_client_for_submissions_never_sends_twice(yard_shell: RunningYard) -> None:
     throttle(yard_shell, 2)
-    assert isinstance(ask(client("ssm", REGION), "GetParameter", Name="/a"), Unanswered)
+    assert isinstance(ask(sender("ssm", REGION), "GetParameter", Name="/a"), Unanswered)
     assert scripted(yard_shell)[0]["struck"] == 1
+
+
+def test_a_change_that_is_throttled_is_waited_out_with_a_word_of_it(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    script(yard_shell, Fault(service="s3", operation="CreateBucket", kind=FaultKind.THROTTLE, times=4))
+    client("s3", REGION).create_bucket(Bucket="slipway-slow")
+    assert [each["Name"] for each in yard_shell.client("s3").list_buckets()["Buckets"]] == ["slipway-slow"]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("AWS throttles S3 CreateBucket: it is tried again, for at most 1")
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DROP_RESPONSE, FaultKind.SERVER_ERROR])
+def test_what_may_be_done_twice_is_sent_again_where_its_answer_is_lost(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, kind: FaultKind
+) -> None:
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    yard_shell.client("s3").create_bucket(Bucket="slipway-lost")
+    script(yard_shell, Fault(service="s3", operation="PutObject", kind=kind, times=2))
+    client("s3", REGION).put_object(Bucket="slipway-lost", Key="a", Body=b"1")
+    assert yard_shell.client("s3").get_object(Bucket="slipway-lost", Key="a")["Body"].read() == b"1"
+
+
+def test_what_may_not_be_done_twice_is_not_sent_again_where_its_answer_is_lost(
+    yard_shell: RunningYard,
+) -> None:
+    script(yard_shell, Fault(service="ecs", operation="CreateCluster", kind=FaultKind.DROP_RESPONSE))
+    answer = ask(client("ecs", REGION), "CreateCluster", clusterName="made")
+    assert isinstance(answer, Unanswered)
+    assert answer.code == "ConnectionClosedError"
 
 
 def test_a_reader_refuses_to_change_anything_before_it_is_sent(yard_shell: RunningYard) -> None:

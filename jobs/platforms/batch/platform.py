@@ -102,7 +102,7 @@ def make_ready(prepared: BatchPrepared, say: Say) -> BatchPrepared:
 
 
 def send(prepared: BatchPrepared) -> str:
-    return send_request(prepared.request, aws.client("batch", prepared.target.region))
+    return send_request(prepared.request, aws.sender("batch", prepared.target.region))
 
 
 def find_job_id(name: str, target: BatchTarget) -> str | None:

@@ -102,7 +102,7 @@ def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
 def send(prepared: MpiPrepared) -> str:
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    return send_request(request, aws.client("ssm", target.region))
+    return send_request(request, aws.sender("ssm", target.region))
 
 
 def find_job_id(name: str, target: MpiTarget) -> str | None:

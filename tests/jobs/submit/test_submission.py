@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from slipway.jobs import aws, throttling
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.request import BatchRequest
@@ -168,7 +170,7 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
 def test_an_interruption_at_any_moment_leaves_one_job_after_the_next_command(
     yard_shell: RunningYard, target: BatchTarget, submit: Submit, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = aws.client("batch", target.region)
+    batch = aws.sender("batch", target.region)
     send = batch.submit_job
 
     def interrupted(**request: Any) -> None:
@@ -189,7 +191,7 @@ def test_an_interrupted_again_is_finished_by_the_next_again(
     yard_shell: RunningYard, target: BatchTarget, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit()
-    batch = aws.client("batch", target.region)
+    batch = aws.sender("batch", target.region)
     send = batch.submit_job
 
     def interrupted(**request: Any) -> None:
@@ -226,15 +228,13 @@ def test_the_intent_is_on_the_disk_before_anything_is_sent(
         written.append([path.read_text() for path in tmp_path.rglob("*.json")])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(aws.client("batch", target.region), "submit_job", look)
+    monkeypatch.setattr(aws.sender("batch", target.region), "submit_job", look)
     with pytest.raises(KeyboardInterrupt):
         submit()
     assert '"job_id": null' in written[0][0]
 
 
 def test_what_batch_refuses_leaves_no_intent(target: BatchTarget, clock: Clock, tmp_path: Path) -> None:
-    from botocore.exceptions import ClientError
-
     prepared = prepare(JOB, "dl1")
     assert isinstance(prepared.request, BatchRequest)
     request = BatchRequest(submit={**prepared.request.submit, "jobDefinition": "nowhere:1"})
@@ -250,3 +250,30 @@ def test_a_new_yard_has_none_of_the_jobs_of_the_last(
     control(yard_shell, "POST", "/reset")
     deploy_target(yard_shell)
     assert not submit().existed
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_job_is_submitted_once_while_aws_throttles_fails_and_loses_answers(
+    yard_shell: RunningYard, target: BatchTarget, clock: Clock, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F41, F45."""
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    faults = {"throttling": 25, "server-errors": 15, "lost-answers": 40}
+    control(yard_shell, "POST", "/switches", {"values": faults, "seed": seed})
+    names = [submit_at_last(replace(JOB, name=f"bert{number}"), clock) for number in range(8)]
+    struck = {row["name"]: row["struck"] for row in control(yard_shell, "GET", "/switches")["switches"]}
+    control(yard_shell, "POST", "/switches", {"values": dict.fromkeys(faults, 0)})
+    assert sorted(job_names(yard_shell, target)) == sorted(names)
+    assert struck["lost-answers"] > 0
+    assert struck["server-errors"] > 0
+
+
+def submit_at_last(job: Job, clock: Clock) -> str:
+    """Run the command again, as its hint says, until it says that the job is submitted."""
+    for _ in range(50):
+        try:
+            submitted = submit_prepared(prepare(job, "dl1"), waiting=clock.waiting())
+        except (SlipwayError, ClientError):
+            continue
+        return submitted.prepared.name
+    raise AssertionError("AWS never took it")

@@ -25,10 +25,10 @@ def deployed(bakery: YardBakery, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
     """Nothing is deployed yet; the environment points at the yard."""
     point_at(bakery.yard, monkeypatch)
     monkeypatch.setattr(baking, "POLL_SECONDS", 0.05)
-    for made in (aws.client, aws.reader):
+    for made in (aws.client, aws.sender, aws.reader):
         made.cache_clear()
     yield Deployed(yard=bakery)
-    for made in (aws.client, aws.reader):
+    for made in (aws.client, aws.sender, aws.reader):
         made.cache_clear()
 
 

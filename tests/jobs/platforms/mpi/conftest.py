@@ -52,6 +52,7 @@ def target(
 
 def forget_clients() -> None:
     aws.client.cache_clear()
+    aws.sender.cache_clear()
     aws.reader.cache_clear()
 
 
