@@ -20,7 +20,7 @@ def test_no_type_has_two_rows() -> None:
 
 @EVERY_TYPE
 def test_a_type_is_named_as_aws_names_it_and_says_where_its_facts_come_from(known: InstanceType) -> None:
-    assert re.fullmatch(r"[a-z][a-z0-9-]*\.(\d*xlarge|metal(-\d+xl)?)", known.name)
+    assert re.fullmatch(r"[a-z][a-z0-9-]*\.(large|\d*xlarge|metal(-\d+xl)?)", known.name)
     assert known.architecture in ("x86_64", "arm64")
     assert known.source
 

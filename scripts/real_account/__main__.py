@@ -1,0 +1,193 @@
+"""The command `scripts/acceptance`: says its price, asks, tries the claims, and takes everything away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from scripts.real_account.account import ROOT, Account, Interrupted
+from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
+from scripts.real_account.claims import Claim, ClaimOutcome
+from scripts.real_account.clusters import BATCH, MPI
+from scripts.real_account.ending import nothing_left, own_leftovers, take_away
+from scripts.real_account.journal import Journal, open_journal
+from scripts.real_account.price import at_most, total
+from scripts.real_account.report import write_report
+from scripts.real_account.stages import BY_NAME, STAGES, existing_stacks
+from scripts.real_account.trying import try_claims
+from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.commands.output import Column, complain, print_table, say
+from slipway.jobs.core.errors import SlipwayError
+
+_INTERRUPTED = 130
+_STATE = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "slipway" / "acceptance"
+
+
+@click.command()
+@click.option("--email", required=True, help="Address that alarms are to reach; AWS mails it to confirm.")
+@click.option("--account", "confirmed", help="Number of the account, in place of typing it.")
+@click.option("--region", default="us-east-1", show_default=True, help="Region to deploy to.")
+@click.option("--claims", help=f"Claims to try, comma-separated. Known: {', '.join(NAMES)}. Default: all.")
+@click.option("--limit-usd", type=float, default=30.0, show_default=True, help="Most that it may cost.")
+@click.option("--hours", type=float, default=4.0, show_default=True, help="After these, everything goes.")
+@click.option("--state", type=click.Path(path_type=Path), default=_STATE, help="Folder of the journal.")
+@click.option(
+    "--report", type=click.Path(path_type=Path), help="Default: docs/confirmed.md; never of a yard."
+)
+def main(
+    *,
+    email: str,
+    confirmed: str | None,
+    region: str,
+    claims: str | None,
+    limit_usd: float,
+    hours: float,
+    state: Path,
+    report: Path | None,
+) -> None:
+    """Try on a real account, for a few dollars, what the documentation promises.
+
+    It makes two small clusters and the bakeries of their AMIs, tries claim by claim, and takes everything
+    away, whatever fails, also after Ctrl-C. Run it again after it was killed: it goes on where it stopped,
+    and takes away what was left. Whatever stood in the account before is left alone.
+    """
+    state.mkdir(parents=True, exist_ok=True)
+    account = Account(
+        number=_number(region), region=region, email=email, ends_at=float("inf"), log=state / "log"
+    )
+    chosen = _chosen(claims)
+    journal = open_journal(state / f"{account.number}-{region}.json", account.number, region)
+    _look_around(account, journal, chosen)
+    _agree(account, chosen, limit_usd=limit_usd, hours=hours, confirmed=confirmed)
+    account.ends_at = time.monotonic() + 3600 * hours
+    path = report or (state / "confirmed.md" if account.is_yard else ROOT / "docs" / "confirmed.md")
+    sys.exit(_run(account, journal, chosen, path))
+
+
+def _run(account: Account, journal: Journal, chosen: Sequence[Claim], report: Path) -> int:
+    """Try, and then take away under all circumstances; a second signal does not stop that."""
+    owners = {BY_NAME[claim.stage].owner for claim in chosen if claim.stage}
+    was_interrupted = False
+    try:
+        _on_signals(_interrupt)
+        try_claims(account, journal, chosen, say)
+    except Interrupted:
+        was_interrupted = True
+        complain("interrupted: taking everything away, which takes minutes; please wait")
+    finally:
+        _on_signals(lambda *_: complain("still taking things away; please wait"))
+        left = take_away(account, journal, say)
+        account.evidence.clear()
+        proof = nothing_left(account, owners, set(journal.kept))
+        journal.decide(NOTHING_LEFT, proof)
+        _report(account, journal, report)
+    for words in left:
+        complain(words, "run the same command again; slipway leftovers lists what remains")
+    refuted = [name for name, each in journal.proofs.items() if each.outcome is ClaimOutcome.REFUTED]
+    say(f"refuted: {', '.join(refuted) or 'none'}; the report is {report}")
+    if not left and not was_interrupted:
+        journal.path.replace(journal.path.with_suffix(".done"))  # the next run begins anew
+    return _INTERRUPTED if was_interrupted else int(bool(left or refuted))
+
+
+def _report(account: Account, journal: Journal, path: Path) -> None:
+    write_report(
+        path,
+        journal.proofs,
+        region=account.region,
+        is_yard=account.is_yard,
+        secrets=(account.number, account.email),
+    )
+    rows = [
+        {"claim": name, "outcome": each.outcome, "seen": each.seen} for name, each in journal.proofs.items()
+    ]
+    print_table(
+        "claims", (Column(name="claim"), Column(name="outcome"), Column(name="seen")), rows, as_json=False
+    )
+
+
+def _number(region: str) -> str:
+    answer = ask(reader("sts", region), "GetCallerIdentity")
+    if isinstance(answer, Unanswered):
+        raise SlipwayError(f"no account: {answer.code}, {answer.message[:200]}", hint="aws sso login")
+    return str(answer["Account"])
+
+
+def _chosen(names: str | None) -> list[Claim]:
+    asked = NAMES if names is None else [name.strip() for name in names.split(",")]
+    if unknown := sorted(set(asked) - set(NAMES)):
+        raise SlipwayError(f"no claim is called {', '.join(unknown)}", hint=f"known are {', '.join(NAMES)}")
+    return [claim for claim in CLAIMS if claim.name in asked]
+
+
+def _look_around(account: Account, journal: Journal, chosen: Sequence[Claim]) -> None:
+    """Refuse where clusters of these names stand that no run of ours began, and note what is there."""
+    if journal.begun:
+        say(f"an earlier run left {', '.join(journal.begun)}: this one goes on from there")
+        return
+    existing = existing_stacks(account)
+    ours = {stack for stage in STAGES if not stage.is_bakery for stack in stage.stacks(account.region)}
+    if taken := sorted(ours & existing.keys()):
+        raise SlipwayError(
+            f"{', '.join(taken)} stand in this account, and no run of this command began them",
+            hint="destroy them first, or use another region",
+        )
+    if "CDKToolkit" not in existing:
+        raise SlipwayError(
+            f"{account.region} is not bootstrapped for the CDK",
+            hint=f"cdk bootstrap aws://{account.number}/{account.region}",
+        )
+    owners = {BY_NAME[claim.stage].owner for claim in chosen if claim.stage}
+    journal.kept = [each.id for each in own_leftovers(account.region, owners, set())]
+    journal.save()
+
+
+def _agree(
+    account: Account, chosen: Sequence[Claim], *, limit_usd: float, hours: float, confirmed: str | None
+) -> None:
+    """Show what is made and what it costs at most, and go on only with the account's number."""
+    stages = {claim.stage for claim in chosen}
+    clusters = [each for each in (MPI, BATCH) if any(s and BY_NAME[s].cluster is each for s in stages)]
+    bakes = [BY_NAME[name].cluster.image for name in ("bakery-mpi", "bakery-batch") if name in stages]
+    lines = at_most(clusters, bakes, account.region, hours)
+    columns = (Column(name="what"), Column(name="usd", title="at most", unit="USD", align="right"))
+    rows = [{"what": line.what, "usd": None if line.usd is None else round(line.usd, 2)} for line in lines]
+    print_table(f"what it makes in {account.region}, for {hours:g} hours", columns, rows, as_json=False)
+    say(f"at most {total(lines):.2f} USD, builds and requests excepted; the limit is {limit_usd:.2f} USD")
+    if any(line.usd is None for line in lines):
+        raise SlipwayError("the price of something is not known", hint="use us-east-1")
+    if total(lines) > limit_usd:
+        raise SlipwayError(
+            f"{total(lines):.2f} USD are more than the limit",
+            hint="lower --hours or --claims, or raise --limit-usd",
+        )
+    if confirmed is None and sys.stdin.isatty():
+        confirmed = click.prompt(f"Everything is made in account {account.number}. Type its number", err=True)
+    if confirmed != account.number:
+        raise SlipwayError(
+            f"the account is {account.number}, and {confirmed or 'nobody'} was confirmed",
+            hint=f"scripts/acceptance --account {account.number}",
+        )
+
+
+def _interrupt(*_: object) -> None:
+    raise Interrupted
+
+
+def _on_signals(handler: object) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)  # type: ignore[arg-type]  # one of ours
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except SlipwayError as error:
+        complain(error.message, error.hint)
+        sys.exit(error.exit_code)

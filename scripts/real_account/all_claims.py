@@ -1,0 +1,94 @@
+"""Every claim, in the order in which it is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scripts.real_account import alarm_claims, batch_claims, common_claims, mpi_claims
+from scripts.real_account.account import Account
+from scripts.real_account.claims import Claim, Proof
+from scripts.real_account.clusters import BATCH, MPI, SmallCluster
+
+# The claim that is tried last, after everything was taken away: ending.py proves it.
+NOTHING_LEFT = "nothing-left"
+
+
+def _of(prove: Callable[[Account, SmallCluster], Proof], cluster: SmallCluster) -> Callable[[Account], Proof]:
+    return lambda account: prove(account, cluster)
+
+
+CLAIMS = (
+    Claim(
+        name="preflight",
+        promise="AWS answers every question of preflight",
+        stage="",
+        prove=common_claims.preflight,
+    ),
+    Claim(
+        name="bake-mpi",
+        promise="the AMI of the MPI machines bakes, and holds what its lock says",
+        stage="bakery-mpi",
+        prove=_of(common_claims.bake, MPI),
+    ),
+    Claim(
+        name="deploy-mpi",
+        promise="CloudFormation accepts the MPI cluster, and starts no machine",
+        stage="mpi",
+        prove=_of(common_claims.deployed, MPI),
+    ),
+    Claim(
+        name="job-mpi",
+        promise="two nodes start by a submission and run a job over MPI",
+        stage="mpi",
+        prove=mpi_claims.job,
+    ),
+    Claim(
+        name="alarm",
+        promise="an alarm's mail reaches the address",
+        stage="mpi",
+        prove=alarm_claims.reaches_the_address,
+    ),
+    Claim(
+        name="reboot",
+        promise="a rebooted node mounts the shared files and takes jobs",
+        stage="mpi",
+        prove=mpi_claims.reboot,
+    ),
+    Claim(
+        name="lost-node",
+        promise="a job that loses a node fails by its name, with exit code 85",
+        stage="mpi",
+        prove=mpi_claims.lost_node,
+    ),
+    Claim(
+        name="bake-batch",
+        promise="the DL1's AMI bakes, and holds what its lock says",
+        stage="bakery-batch",
+        prove=_of(common_claims.bake, BATCH),
+    ),
+    Claim(
+        name="deploy-batch",
+        promise="CloudFormation accepts the Batch cluster, and starts no machine",
+        stage="batch",
+        prove=_of(common_claims.deployed, BATCH),
+    ),
+    Claim(
+        name="build-batch",
+        promise="CodeBuild builds the DL1's container image and pushes it",
+        stage="batch",
+        prove=batch_claims.build,
+    ),
+    Claim(
+        name="job-batch",
+        promise="a multi-node job meets on two nodes of the DL1's Ubuntu AMI, without the accelerator",
+        stage="batch",
+        prove=batch_claims.job,
+    ),
+    Claim(
+        name="stuck-batch",
+        promise="a job that cannot start says why, and ends when it is cancelled",
+        stage="batch",
+        prove=batch_claims.stuck,
+    ),
+)
+NAMES = (*(claim.name for claim in CLAIMS), NOTHING_LEFT)

@@ -1,0 +1,57 @@
+"""What is claimed of AWS, and what came of it. A new claim is a function and a row in its module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scripts.real_account.account import Account
+
+
+class ClaimOutcome(StrEnum):
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Names one request or command by which somebody else can check a claim."""
+
+    what: str
+    request_id: str
+    at: str  # ISO 8601, UTC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Says what was seen."""
+
+    outcome: ClaimOutcome
+    seen: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    name: str
+    promise: str
+    stage: str  # what must stand, of stages.py
+    prove: Callable[[Account], Proof]
+
+
+def judged(holds: bool, seen: str) -> Proof:
+    """Confirm or refute; the account adds its evidence."""
+    return Proof(outcome=ClaimOutcome.CONFIRMED if holds else ClaimOutcome.REFUTED, seen=seen)
+
+
+def not_tried(why: str) -> Proof:
+    return Proof(outcome=ClaimOutcome.NOT_TRIED, seen=why)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,60 @@
+"""The clusters that are made: those of infra/clusters.py, on the cheapest machines that will do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipway.jobs.core.images.amis import bakery_stack_name
+from slipway.jobs.core.names import stack_name
+
+NODES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallCluster:
+    """Describes a declared cluster with the settings that make it cheap."""
+
+    name: str
+    image: str  # of its AMI
+    instance_type: str
+    parts: tuple[str, ...]
+    settings: Mapping[str, str]
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        return (stack_name(self.name), *(stack_name(self.name, part) for part in self.parts))
+
+    def overrides(self, email: str) -> tuple[str, ...]:
+        """Return the options of `cdk` and of preflight that make the declared cluster this one."""
+        settings = {
+            "instance_type": self.instance_type,
+            "max_nodes": str(NODES),
+            "keep_data": "false",
+            "budget_usd_per_month": "30",
+            "alert_email": email,
+            **self.settings,
+        }
+        return tuple(word for key, value in settings.items() for word in ("-c", f"{self.name}.{key}={value}"))
+
+
+MPI = SmallCluster(
+    name="c6i",
+    image="cpu-mpi",
+    instance_type="c6i.large",
+    parts=("network", "storage", "observability"),
+    settings={"idle_minutes": "10", "root_volume_gib": "50"},
+)
+# The DL1's own AMI, container image and job definition, on machines without the accelerator.
+BATCH = SmallCluster(
+    name="dl1",
+    image="gaudi-ecs",
+    instance_type="c6i.xlarge",
+    parts=("network", "storage", "observability", "images"),
+    settings={"runnable_timeout_minutes": "10", "root_volume_gib": "100"},
+)
+CLUSTERS = (MPI, BATCH)
+
+
+def bakery_stacks(image: str, region: str) -> tuple[str, ...]:
+    return (bakery_stack_name(image), bakery_stack_name(f"network-{region}"))

@@ -1,0 +1,115 @@
+"""Takes everything away, whatever went wrong before, and looks whether anything is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scripts.real_account.account import Account, CommandFailed
+from scripts.real_account.claims import Proof, judged
+from scripts.real_account.clusters import CLUSTERS, SmallCluster
+from scripts.real_account.common_claims import machines
+from scripts.real_account.journal import Journal
+from scripts.real_account.stages import BY_NAME, Stage, existing_stacks
+from slipway.jobs.aws import client
+from slipway.jobs.clusters.leftovers.finders import FINDERS
+from slipway.jobs.clusters.leftovers.found import find_leftovers
+from slipway.jobs.clusters.leftovers.leftover import Leftover, LeftoverKind
+from slipway.jobs.clusters.leftovers.removal import remove
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.images.amis import bakery_stack_name
+
+_ATTEMPTS = 3
+
+
+def take_away(account: Account, journal: Journal, say: Callable[[str], None]) -> list[str]:
+    """Destroy every stage that was begun, the last first; what could not go is returned, in words."""
+    account.ends_at = float("inf")  # what was made is taken away, however late it is
+    left: list[str] = []
+    for _ in range(_ATTEMPTS):
+        left = [
+            words for name in reversed(journal.begun.copy()) for words in _end(account, journal, name, say)
+        ]
+        if not left:
+            break
+    return left
+
+
+def nothing_left(account: Account, owners: set[str], kept: set[str]) -> Proof:
+    """No stack, no machine and no leftover of ours exists."""
+    stacks = [
+        name for name in existing_stacks(account) if name not in kept and _is_ours(name, account.region)
+    ]
+    running = [each for cluster in CLUSTERS for each in machines(account, cluster)]
+    leftovers = [f"{each.kind} {each.id}" for each in own_leftovers(account.region, owners, kept)]
+    found = [*stacks, *running, *leftovers]
+    return judged(not found, f"left are {', '.join(found)}" if found else "no stack, no machine, no leftover")
+
+
+def _end(account: Account, journal: Journal, name: str, say: Callable[[str], None]) -> list[str]:
+    """Take one stage away; it stays in the journal until all of it is gone."""
+    stage, kept = BY_NAME[name], set(journal.kept)
+    say(f"taking away {name}")
+    try:
+        if not stage.is_bakery:
+            _empty(account, stage.cluster, kept)
+        stacks = _own_stacks(account, stage, kept)
+        if stacks:
+            stage.destroy(account, stacks)
+        if not stage.is_bakery:
+            _terminate(account, stage.cluster)
+        for each in own_leftovers(account.region, {stage.owner}, kept):
+            remove(each, account.region)
+    except (CommandFailed, SlipwayError) as error:
+        return [f"{name}: {error}"]
+    journal.end(name)
+    return []
+
+
+def _empty(account: Account, cluster: SmallCluster, kept: set[str]) -> None:
+    """Empty its buckets, also of a cluster that was never whole: S3 deletes no bucket that holds anything."""
+    try:
+        account.run("slipway", "empty", cluster.name, "--yes")
+    except CommandFailed:
+        for job in _unfinished(account, cluster):
+            account.run("slipway", "cancel", job)
+        _terminate(account, cluster)
+        for bucket in FINDERS[LeftoverKind.BUCKET](account.region):
+            if bucket.owner == cluster.name and bucket.id not in kept:
+                remove(bucket, account.region)
+
+
+def _unfinished(account: Account, cluster: SmallCluster) -> list[str]:
+    try:
+        return [str(run["name"]) for run in account.data("slipway", "status", "--on", cluster.name)]
+    except CommandFailed:
+        return []  # no such target
+
+
+def _terminate(account: Account, cluster: SmallCluster) -> None:
+    if ids := machines(account, cluster):
+        client("ec2", account.region).terminate_instances(InstanceIds=ids)
+
+
+def _own_stacks(account: Account, stage: Stage, kept: set[str]) -> tuple[str, ...]:
+    """Name those that exist and are ours; a bakery's network stays while another bakery stands in it."""
+    existing = existing_stacks(account)
+    own = [name for name in stage.stacks(account.region) if name in existing and name not in kept]
+    if stage.is_bakery:
+        bakery, network = stage.stacks(account.region)
+        others = [
+            name
+            for name in existing
+            if name.startswith(bakery_stack_name("")) and name not in (bakery, network)
+        ]
+        own = [name for name in own if name != network or not others]
+    return tuple(own)
+
+
+def own_leftovers(region: str, owners: set[str], kept: set[str]) -> list[Leftover]:
+    """Find what this run left; what was there before it is somebody's data."""
+    found = find_leftovers(region).leftovers
+    return [each for each in found if each.owner in owners and each.id not in kept]
+
+
+def _is_ours(stack: str, region: str) -> bool:
+    return any(stack in stage.stacks(region) for stage in BY_NAME.values())
