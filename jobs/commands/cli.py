@@ -21,6 +21,7 @@ COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 _ROOMS: Mapping[str, Mapping[str, str]] = {
     "slipway.jobs.commands.clusters": {
         "clusters": "List the declared clusters: state, nodes, and price per hour",
+        "destroy": "Destroy a cluster after its jobs have ended, and say what stays",
         "empty": "Delete everything in the bucket of a throw-away cluster",
         "instances": "List the known instance types: devices, memory, network, price",
         "leftovers": "List what destroyed clusters kept and cost, and delete it",

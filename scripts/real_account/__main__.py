@@ -13,13 +13,14 @@ import click
 
 from scripts.real_account.account import ROOT, Account, Interrupted
 from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
+from scripts.real_account.before import look_around
 from scripts.real_account.claims import Claim, ClaimOutcome
 from scripts.real_account.clusters import BATCH, MPI
-from scripts.real_account.ending import nothing_left, own_leftovers, take_away
+from scripts.real_account.ending import nothing_left, take_away
 from scripts.real_account.journal import Journal, open_journal
 from scripts.real_account.price import at_most, total
 from scripts.real_account.report import write_report
-from scripts.real_account.stages import BY_NAME, STAGES, existing_stacks
+from scripts.real_account.stages import BY_NAME
 from scripts.real_account.trying import try_claims
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.commands.output import Column, complain, print_table, say
@@ -63,7 +64,7 @@ def main(
     )
     chosen = _chosen(claims)
     journal = open_journal(state / f"{account.number}-{region}.json", account.number, region)
-    _look_around(account, journal, chosen)
+    look_around(account, journal, chosen)
     _agree(account, chosen, limit_usd=limit_usd, hours=hours, confirmed=confirmed)
     account.ends_at = time.monotonic() + 3600 * hours
     path = report or (state / "confirmed.md" if account.is_yard else ROOT / "docs" / "confirmed.md")
@@ -124,28 +125,6 @@ def _chosen(names: str | None) -> list[Claim]:
     if unknown := sorted(set(asked) - set(NAMES)):
         raise SlipwayError(f"no claim is called {', '.join(unknown)}", hint=f"known are {', '.join(NAMES)}")
     return [claim for claim in CLAIMS if claim.name in asked]
-
-
-def _look_around(account: Account, journal: Journal, chosen: Sequence[Claim]) -> None:
-    """Refuse where clusters of these names stand that no run of ours began, and note what is there."""
-    if journal.begun:
-        say(f"an earlier run left {', '.join(journal.begun)}: this one goes on from there")
-        return
-    existing = existing_stacks(account)
-    ours = {stack for stage in STAGES if not stage.is_bakery for stack in stage.stacks(account.region)}
-    if taken := sorted(ours & existing.keys()):
-        raise SlipwayError(
-            f"{', '.join(taken)} stand in this account, and no run of this command began them",
-            hint="destroy them first, or use another region",
-        )
-    if "CDKToolkit" not in existing:
-        raise SlipwayError(
-            f"{account.region} is not bootstrapped for the CDK",
-            hint=f"cdk bootstrap aws://{account.number}/{account.region}",
-        )
-    owners = {BY_NAME[claim.stage].owner for claim in chosen if claim.stage}
-    journal.kept = [each.id for each in own_leftovers(account.region, owners, set())]
-    journal.save()
 
 
 def _agree(

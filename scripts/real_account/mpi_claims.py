@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from scripts.real_account.account import Account, CommandFailed
+from scripts.real_account import boots
+from scripts.real_account.account import Account
 from scripts.real_account.claims import Proof, judged, not_tried
 from scripts.real_account.clusters import MPI, NODES
 
@@ -39,10 +39,18 @@ def reboot(account: Account) -> Proof:
     nodes = _nodes(account)
     if len(nodes) < NODES:
         return not_tried(f"only {len(nodes)} nodes run, so none can be rebooted")
-    if account.is_yard and not _yard_can(account, "reboot"):
-        return not_tried("this yard cannot reboot a host")
-    _reboot(account, nodes[-1])
-    account.wait_until("all nodes answer again after the reboot", lambda: _ready(account), _READY_MINUTES)
+    node = nodes[-1]
+    before = boots.boot_of(account, node)
+    try:
+        boots.reboot(account, node)
+    except boots.CannotReboot as why:
+        return not_tried(str(why))
+    account.wait_until(
+        f"{node['name']} starts again",
+        lambda: boots.boot_of(account, node) not in ("", before),
+        _READY_MINUTES,
+    )
+    account.wait_until("all nodes answer after the reboot", lambda: _ready(account), _READY_MINUTES)
     account.run("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "rebooted", "--follow")
     run = account.data("slipway", "status", "rebooted")
     return judged(run["state"] == "succeeded", f"after the reboot of one node, {run['name']} {run['state']}")
@@ -79,42 +87,9 @@ def _ready(account: Account) -> bool:
     return sum(bool(node["answered"]) for node in _nodes(account)) >= NODES
 
 
-def _reboot(account: Account, node: dict[str, Any]) -> None:
-    if account.is_yard:
-        account.run("slipway", "yard", "reboot", node["name"])
-    else:
-        account.order("ec2", "RebootInstances", InstanceIds=[_instance(account, node)])
-
-
 def _lose(account: Account, node: dict[str, Any]) -> None:
     """Take the machine away as AWS would when its hardware dies."""
     if account.is_yard:
         account.run("slipway", "yard", "kill-node", node["name"])
     else:
-        account.order("ec2", "TerminateInstances", InstanceIds=[_instance(account, node)])
-
-
-def _instance(account: Account, node: dict[str, Any]) -> str:
-    """Find the instance by the private name that the cluster knows it by."""
-    answer = account.ask(
-        "ec2",
-        "DescribeInstances",
-        Filters=[{"Name": "tag:slipway:cluster", "Values": [MPI.name]}],
-    )
-    found = [
-        each["InstanceId"]
-        for reservation in answer["Reservations"]
-        for each in reservation["Instances"]
-        if each.get("PrivateDnsName", "").partition(".")[0] == node["name"].partition(".")[0]
-    ]
-    if not found:
-        raise CommandFailed(f"no instance of {MPI.name} is called {node['name']}: {json.dumps(node)}")
-    return str(found[0])
-
-
-def _yard_can(account: Account, command: str) -> bool:
-    try:
-        account.run("slipway", "yard", command, "--help")
-    except CommandFailed:
-        return False
-    return True
+        account.order("ec2", "TerminateInstances", InstanceIds=[boots.instance_of(account, node)])

@@ -1,0 +1,80 @@
+"""Takes a cluster away in the order that loses nothing: its jobs, its machines, then its stacks."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.clusters.declared import find_checkout
+from slipway.jobs.clusters.deployed import find_stacks
+from slipway.jobs.clusters.emptying import KeepsItsData, refuse_kept
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.run import Run
+from slipway.jobs.core.targets import Target
+from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.runs.find import find_run
+
+# A job that is cancelled gets SIGTERM and 30 seconds to save; Batch says later that it ended.
+END_SECONDS = 600.0
+_POLL_SECONDS = 2.0
+_REASON = "cancelled with slipway destroy"
+
+
+def keeps_its_data(target: Target) -> bool:
+    """Return True if bucket and files outlive the stacks, as the deployed template says."""
+    try:
+        refuse_kept(target)
+    except KeepsItsData:
+        return True
+    return False
+
+
+def cancel_all(
+    target: Target, now: Callable[[str], None], pause: Callable[[float], None] = time.sleep
+) -> list[Run]:
+    """Cancel every job that has not ended, and wait until none runs; return what was cancelled."""
+    platform = platform_of(target)
+    cancelled = platform.unfinished_runs(target)
+    for run in cancelled:
+        platform.cancel(find_run(run.id, [target]), _REASON)
+    waited = 0.0
+    while left := platform.unfinished_runs(target):
+        if waited >= END_SECONDS:
+            raise SlipwayError(
+                f"{left[0].name} of {target.name} was cancelled and has not ended after {END_SECONDS:.0f} s",
+                hint=f"slipway explain {left[0].name}; nothing was destroyed",
+            )
+        now(f"{left[0].name} saves and ends")
+        pause(_POLL_SECONDS)
+        waited += _POLL_SECONDS
+    return cancelled
+
+
+def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
+    """Let the CDK destroy the cluster's own stacks, by name: a pattern would match other clusters, too."""
+    stacks = find_stacks(cluster, region)
+    if isinstance(stacks, Unanswered):
+        raise SlipwayError(f"{stacks.action} gave no answer: {stacks.code}, {stacks.message[:200]}")
+    names = [stack.name for stack in stacks]
+    if not names:
+        return names
+    cdk = shutil.which("cdk")
+    if cdk is None:
+        raise SlipwayError("there is no cdk command", hint="run this in the checkout of Slipway")
+    ran = subprocess.run(
+        [cdk, "destroy", *names, "--exclusively", "--force"],
+        cwd=find_checkout(),
+        stdin=subprocess.DEVNULL,
+        stdout=sys.__stderr__,  # what it says is for the person
+        check=False,
+    )
+    if ran.returncode:
+        raise SlipwayError(
+            f"cdk destroy ended with {ran.returncode}; slipway clusters shows which stacks are left",
+            hint=f"run it again: slipway destroy {cluster}",
+        )
+    return names

@@ -1,0 +1,80 @@
+"""The hour on a real account, without one: its price, its report, and what it leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.real_account.all_claims import CLAIMS, NAMES
+from scripts.real_account.claims import ClaimOutcome, Evidence, Proof
+from scripts.real_account.clusters import CLUSTERS, MPI
+from scripts.real_account.journal import open_journal
+from scripts.real_account.price import at_most, total
+from scripts.real_account.report import promises, write_report
+from scripts.real_account.stages import BY_NAME, STAGES
+
+ACCOUNT, EMAIL = "123456789012", "team@slipway.test"
+LIMIT_USD, HOURS = 30.0, 4.0  # what the command takes where nothing is said
+SEEN = Proof(
+    outcome=ClaimOutcome.CONFIRMED,
+    seen=f"arn:aws:sns:us-east-1:{ACCOUNT}:a | told {EMAIL}",
+    evidence=(Evidence(what="sns:Publish", request_id="0b6cb4a9", at="2026-11-22T10:00:00+00:00"),),
+)
+
+
+@pytest.mark.cdk
+def test_all_of_it_costs_less_than_the_limit_and_every_price_is_known() -> None:
+    lines = at_most(CLUSTERS, [cluster.image for cluster in CLUSTERS], "us-east-1", HOURS)
+    assert all(line.usd for line in lines), lines
+    assert 5 < total(lines) < LIMIT_USD
+
+
+@pytest.mark.cdk
+def test_a_region_without_prices_is_unknown_and_not_free() -> None:
+    assert None in [line.usd for line in at_most((MPI,), (), "eu-west-1", HOURS)]
+
+
+def test_a_report_can_be_published_and_each_claim_checked(tmp_path: Path) -> None:
+    path = tmp_path / "confirmed.md"
+    secrets = (ACCOUNT, EMAIL)
+    write_report(path, {"alarm": SEEN}, region="us-east-1", is_yard=False, secrets=secrets)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# Confirmed on AWS\n")
+    assert not [secret for secret in secrets if secret in text]
+    assert "| `sns:Publish` | 0b6cb4a9 | 2026-11-22T10:00:00+00:00 |" in text
+    assert text.count("| not tried | it was not asked for |") == len(NAMES) - 1
+    assert "arn:aws:sns:us-east-1:…:a \\| told …" in text
+
+
+def test_what_the_yard_showed_is_not_called_confirmed_on_aws(tmp_path: Path) -> None:
+    path = tmp_path / "confirmed.md"
+    write_report(path, {"alarm": SEEN}, region="us-east-1", is_yard=True, secrets=())
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# Tried in the yard\n")
+    assert "it proves nothing about AWS" in text
+
+
+def test_a_journal_survives_and_is_never_of_another_account(tmp_path: Path) -> None:
+    path = tmp_path / "journal.json"
+    journal = open_journal(path, ACCOUNT, "us-east-1")
+    journal.begin("mpi", ["slipway-bakery-cpu-mpi"])
+    journal.decide("alarm", SEEN)
+    again = open_journal(path, ACCOUNT, "us-east-1")
+    assert (again.begun, again.kept, again.proofs) == (["mpi"], ["slipway-bakery-cpu-mpi"], {"alarm": SEEN})
+    with pytest.raises(SystemExit, match="is of 123456789012 in us-east-1"):
+        open_journal(path, "999999999999", "us-east-1")
+
+
+def test_every_claim_names_what_it_needs_in_the_order_in_which_it_is_made() -> None:
+    order = [stage.name for stage in STAGES]
+    needed = [order.index(claim.stage) for claim in CLAIMS if claim.stage]
+    assert needed == sorted(needed)
+    assert {claim.stage for claim in CLAIMS} - {""} == BY_NAME.keys()
+    assert [name for name, _ in promises()] == list(NAMES)
+
+
+def test_the_page_says_nothing_yet_until_somebody_with_an_account_has_run_it() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "confirmed.md").read_text(encoding="utf-8")
+    assert page.startswith("# Confirmed on AWS\n")
+    assert "Nothing yet" in page or "Written by `scripts/acceptance`" in page
