@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import click
 
@@ -15,12 +16,12 @@ from scripts.real_account.account import ROOT, Account, Interrupted
 from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
 from scripts.real_account.before import look_around
 from scripts.real_account.claims import Claim, ClaimOutcome
-from scripts.real_account.clusters import BATCH, MPI
+from scripts.real_account.clusters import CLUSTERS
 from scripts.real_account.ending import nothing_left, take_away
 from scripts.real_account.journal import Journal, open_journal
-from scripts.real_account.price import at_most, total
+from scripts.real_account.price import PricedThing, at_most, total
 from scripts.real_account.report import write_report
-from scripts.real_account.stages import BY_NAME
+from scripts.real_account.stages import BY_NAME, STAGES
 from scripts.real_account.trying import try_claims
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.commands.output import Column, complain, print_table, say
@@ -28,6 +29,19 @@ from slipway.jobs.core.errors import SlipwayError
 
 _INTERRUPTED = 130
 _STATE = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "slipway" / "acceptance"
+
+
+class Asked(TypedDict):
+    """Holds the options of the command."""
+
+    email: str
+    confirmed: str | None
+    region: str
+    claims: str | None
+    limit_usd: float
+    hours: float
+    state: Path
+    report: Path | None
 
 
 @click.command()
@@ -41,34 +55,29 @@ _STATE = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "stat
 @click.option(
     "--report", type=click.Path(path_type=Path), help="Default: docs/confirmed.md; never of a yard."
 )
-def main(
-    *,
-    email: str,
-    confirmed: str | None,
-    region: str,
-    claims: str | None,
-    limit_usd: float,
-    hours: float,
-    state: Path,
-    report: Path | None,
-) -> None:
+def main(**asked: Unpack[Asked]) -> None:
     """Try on a real account, for a few dollars, what the documentation promises.
 
     It makes two small clusters and the bakeries of their AMIs, tries claim by claim, and takes everything
     away, whatever fails, also after Ctrl-C. Run it again after it was killed: it goes on where it stopped,
     and takes away what was left. Whatever stood in the account before is left alone.
     """
+    region, state = asked["region"], asked["state"]
     state.mkdir(parents=True, exist_ok=True)
     account = Account(
-        number=_number(region), region=region, email=email, ends_at=float("inf"), log=state / "log"
+        number=_number(region),
+        region=region,
+        email=asked["email"],
+        ends_at=float("inf"),
+        log=state / "log",
     )
-    chosen = _chosen(claims)
+    chosen = _chosen(asked["claims"])
     journal = open_journal(state / f"{account.number}-{region}.json", account.number, region)
     look_around(account, journal, chosen)
-    _agree(account, chosen, limit_usd=limit_usd, hours=hours, confirmed=confirmed)
-    account.ends_at = time.monotonic() + 3600 * hours
-    path = report or (state / "confirmed.md" if account.is_yard else ROOT / "docs" / "confirmed.md")
-    sys.exit(_run(account, journal, chosen, path))
+    _agree(account, chosen, asked)
+    account.ends_at = time.monotonic() + 3600 * asked["hours"]
+    default = state / "confirmed.md" if account.is_yard else ROOT / "docs" / "confirmed.md"
+    sys.exit(_run(account, journal, chosen, asked["report"] or default))
 
 
 def _run(account: Account, journal: Journal, chosen: Sequence[Claim], report: Path) -> int:
@@ -127,25 +136,19 @@ def _chosen(names: str | None) -> list[Claim]:
     return [claim for claim in CLAIMS if claim.name in asked]
 
 
-def _agree(
-    account: Account, chosen: Sequence[Claim], *, limit_usd: float, hours: float, confirmed: str | None
-) -> None:
+def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:
     """Show what is made and what it costs at most, and go on only with the account's number."""
-    stages = {claim.stage for claim in chosen}
-    clusters = [each for each in (MPI, BATCH) if any(s and BY_NAME[s].cluster is each for s in stages)]
-    bakes = [BY_NAME[name].cluster.image for name in ("bakery-mpi", "bakery-batch") if name in stages]
-    lines = at_most(clusters, bakes, account.region, hours)
-    columns = (Column(name="what"), Column(name="usd", title="at most", unit="USD", align="right"))
-    rows = [{"what": line.what, "usd": None if line.usd is None else round(line.usd, 2)} for line in lines]
-    print_table(f"what it makes in {account.region}, for {hours:g} hours", columns, rows, as_json=False)
-    say(f"at most {total(lines):.2f} USD, builds and requests excepted; the limit is {limit_usd:.2f} USD")
+    lines = _priced(account, chosen, asked["hours"])
+    most, limit_usd = total(lines), asked["limit_usd"]
+    say(f"at most {most:.2f} USD, builds and requests excepted; the limit is {limit_usd:.2f} USD")
     if any(line.usd is None for line in lines):
         raise SlipwayError("the price of something is not known", hint="use us-east-1")
-    if total(lines) > limit_usd:
+    if most > limit_usd:
         raise SlipwayError(
-            f"{total(lines):.2f} USD are more than the limit",
+            f"{most:.2f} USD are more than the limit",
             hint="lower --hours or --claims, or raise --limit-usd",
         )
+    confirmed = asked["confirmed"]
     if confirmed is None and sys.stdin.isatty():
         confirmed = click.prompt(f"Everything is made in account {account.number}. Type its number", err=True)
     if confirmed != account.number:
@@ -153,6 +156,18 @@ def _agree(
             f"the account is {account.number}, and {confirmed or 'nobody'} was confirmed",
             hint=f"scripts/acceptance --account {account.number}",
         )
+
+
+def _priced(account: Account, chosen: Sequence[Claim], hours: float) -> list[PricedThing]:
+    """Print what is made, with its price."""
+    stages = {claim.stage for claim in chosen if claim.stage}
+    clusters = [each for each in CLUSTERS if any(BY_NAME[name].cluster is each for name in stages)]
+    bakes = [stage.cluster.image for stage in STAGES if stage.is_bakery and stage.name in stages]
+    lines = at_most(clusters, bakes, account.region, hours)
+    columns = (Column(name="what"), Column(name="usd", title="at most", unit="USD", align="right"))
+    rows = [{"what": line.what, "usd": None if line.usd is None else round(line.usd, 2)} for line in lines]
+    print_table(f"what it makes in {account.region}, for {hours:g} hours", columns, rows, as_json=False)
+    return lines
 
 
 def _interrupt(*_: object) -> None:

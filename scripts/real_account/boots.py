@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from scripts.real_account.account import Account, CommandFailed
@@ -34,9 +35,8 @@ def boot_of(account: Account, node: Node) -> str:
     """Return what is another after each boot; nothing while the machine does not answer."""
     try:
         if account.is_yard:
-            return account.run(
-                "slipway", "yard", "ssh", node["name"], "--", "sh", "-c", _FIRST_PROCESS
-            ).strip()
+            told = account.run("slipway", "yard", "ssh", node["name"], "--", "sh", "-c", _FIRST_PROCESS)
+            return told.strip()
         return _run_on(account, instance_of(account, node), _BOOT_ID)
     except CommandFailed:
         return ""
@@ -66,20 +66,16 @@ def _run_on(account: Account, instance: str, command: str) -> str:
             DocumentName="AWS-RunShellScript",
             Parameters={"commands": [command]},
         )
-        told: dict[str, Any] = {}
-
-        def is_over() -> bool:
-            told.update(
-                account.ask(
-                    "ssm",
-                    "GetCommandInvocation",
-                    CommandId=sent["Command"]["CommandId"],
-                    InstanceId=instance,
-                )
-            )
-            return told["Status"] not in ("Pending", "InProgress", "Delayed")
-
-        account.wait_until("the machine answers", is_over, _ANSWER_MINUTES)
-    except ClientError as error:  # it is not registered, or its invocation is not there yet
+    except ClientError as error:  # while it boots, it is not registered
         raise CommandFailed(str(error)) from None
+    told: dict[str, Any] = {}
+
+    def is_over() -> bool:
+        """An invocation is unknown for a moment after it was ordered."""
+        where = {"CommandId": sent["Command"]["CommandId"], "InstanceId": instance}
+        with suppress(ClientError):
+            told.update(account.ask("ssm", "GetCommandInvocation", **where))
+        return told.get("Status", "Pending") not in ("Pending", "InProgress", "Delayed")
+
+    account.wait_until("the machine answers", is_over, _ANSWER_MINUTES)
     return str(told["StandardOutputContent"]).strip() if told["Status"] == "Success" else ""

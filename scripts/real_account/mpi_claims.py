@@ -41,6 +41,8 @@ def reboot(account: Account) -> Proof:
         return not_tried(f"only {len(nodes)} nodes run, so none can be rebooted")
     node = nodes[-1]
     before = boots.boot_of(account, node)
+    if not before:
+        return not_tried(f"{node['name']} does not say which boot it is in")
     try:
         boots.reboot(account, node)
     except boots.CannotReboot as why:
