@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from slipway.containers.data.rows.train_vocabulary import train
 from slipway.containers.data.samples.corpus import write_sample
+from slipway.containers.data.sources.sources import local_source
+from slipway.containers.data.tokens.vocabulary import write_vocabulary
+from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
 from slipway.jobs.core.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 from tests.readme_session import never_printed, shown_after
@@ -58,8 +62,12 @@ def test_text_in_the_clusters_bucket_makes_the_rows_that_the_same_file_makes(
     write_sample(tmp_path / "a.txt", 12345, 1_000_000)  # what the fixture's job wrote to its shared files
     text = (tmp_path / "a.txt").read_bytes()
     cluster.client("s3").put_object(Bucket=bucket, Key="datasets/wiki/a.txt", Body=text)
-    place = f"s3://{bucket}/datasets/wiki"
-    settings = ("--set", f"input={place}", "--set", "output=from-s3", "--set", "duplicates=2", "--name", "s3")
+    write_vocabulary(train(local_source(tmp_path / "a.txt"), TRAINED_ENTRIES), tmp_path / "vocab.txt")
+    vocabulary = (tmp_path / "vocab.txt").read_bytes()
+    cluster.client("s3").put_object(Bucket=bucket, Key="datasets/vocab.txt", Body=vocabulary)
+    place = f"s3://{bucket}/datasets"
+    where = ("--set", f"input={place}/wiki", "--set", f"vocabulary={place}/vocab.txt")
+    settings = (*where, "--set", "output=from-s3", "--set", "duplicates=2", "--name", "s3")
     told = cluster.must("slipway", "submit", "prepare_bert", *NODES, *settings, "--follow")
     assert "may read only" not in told
     beside = cluster.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE, "--follow")

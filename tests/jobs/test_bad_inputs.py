@@ -17,7 +17,7 @@ from tests.jobs.deployed import job_names
 from tests.yard.conftest import RunningYard
 
 TRAIN = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2")
-PREPARE = ("submit", "prepare_bert", "--on", "dl1", "--nodes", "2")
+PREPARE = ("submit", "prepare_bert", "--on", "dl1", "--nodes", "2", "--set", "vocabulary=vocab.txt")
 
 
 def setting(text: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.arrow_file import read_arrow
 from slipway.containers.data.glue.tasks import ARROW_LABEL, Split, Task
 from slipway.containers.data.glue.tsv import parse_tsv
-from slipway.containers.data.sources.ahead import Ahead
+from slipway.containers.data.sources.ahead import read_whole
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.sources import Source
@@ -43,14 +43,6 @@ def read_texts(place: str, task: Task, split: Split, *, bucket_owner: str | None
     raise DataError(
         f"{public(place)} has neither {split.tsv}.tsv nor Arrow files of {split.arrow}", hint=_LAYOUT
     )
-
-
-def read_whole(source: Source, name: str) -> bytes:
-    size = next(file.size_bytes for file in source.files if file.name == name)
-    if source.reads_at_once == 1:
-        return source.read(name, 0, size)
-    with Ahead(source, [(name, 0, size)]) as reader:
-        return reader.read(name, 0, size)
 
 
 _LAYOUT = "give a task's folder as GLUE's download or datasets' save_to_disk writes it"

@@ -100,3 +100,12 @@ def _blocks(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
     for name, start, stop in stretches:
         for at in range(start, stop, BLOCK_BYTES):
             yield name, at, min(at + BLOCK_BYTES, stop)
+
+
+def read_whole(source: Source, name: str) -> bytes:
+    """Read one file of the source from its first byte to its last."""
+    size = next(file.size_bytes for file in source.files if file.name == name)
+    if source.reads_at_once == 1:
+        return source.read(name, 0, size)
+    with Ahead(source, [(name, 0, size)]) as reader:
+        return reader.read(name, 0, size)

@@ -15,7 +15,7 @@ from slipway.containers.training.value_kinds import RelativePath, ValueKind, Who
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareConfig:
     input: str  # text or a folder of it below the data folder, s3://bucket/prefix or https://host/file
-    vocabulary: str | None  # a vocab.txt there; None: a small one is trained on the text
+    vocabulary: str | None  # a vocab.txt there, or in S3; None: a sample trains a small one
     output: str | None  # None: phase1 or phase2
     phase: int
     duplicates: int
@@ -26,7 +26,7 @@ class PrepareConfig:
 
 @dataclass(frozen=True, slots=True)
 class TextLocation:
-    """Read where the text lies. Secrets are refused: everybody who may see the job sees its settings."""
+    """Read where a text or vocabulary lies. No secrets: everybody who may see the job sees its settings."""
 
     wanted: str = (
         "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "
@@ -53,7 +53,7 @@ DEFAULTS: Mapping[str, str] = {
 
 SETTINGS: Mapping[str, ValueKind] = {
     "input": TextLocation(),
-    "vocabulary": RelativePath(),
+    "vocabulary": TextLocation(),
     "output": RelativePath(),
     "phase": Whole(1, 2),
     "duplicates": Whole(1, 100),
@@ -63,6 +63,14 @@ SETTINGS: Mapping[str, ValueKind] = {
 }
 
 
+# One trained on the whole of Wikipedia would take a day of one processor while every node waits, and a model
+# with words of its own fits no published one.
+_NO_VOCABULARY = (
+    "vocabulary is not set, and only a sample trains its own; "
+    "set vocabulary=s3://bucket/datasets/vocab.txt or a path below the data folder"
+)
+
+
 def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     given, mistakes = split_arguments(arguments, SETTINGS, _show)
@@ -70,6 +78,8 @@ def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
     if values["sample_megabytes"] and is_remote(str(values["input"])):
         place = _show(str(values["input"]))
         more.append(f"sample_megabytes writes text to input, which is {place}; set one of the two")
+    if values["vocabulary"] is None and "vocabulary" not in given and values["sample_megabytes"] == 0:
+        more.append(_NO_VOCABULARY)
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return PrepareConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type

@@ -20,13 +20,20 @@ from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.rows.train_vocabulary import train
 from slipway.containers.data.rows.work import is_whole
 from slipway.containers.data.samples.corpus import write_sample
+from slipway.containers.data.sources.ahead import read_whole
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.origin import InputOrigin, origin_of, read_origin
 from slipway.containers.data.sources.sources import Source, local_source
 from slipway.containers.data.text.documents import decoded, read_json
 from slipway.containers.data.tokens.settings import TokenSettings
-from slipway.containers.data.tokens.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from slipway.containers.data.tokens.vocabulary import (
+    MOST_BYTES,
+    Vocabulary,
+    parse_vocabulary,
+    read_vocabulary,
+    write_vocabulary,
+)
 from slipway.containers.recipes.prepare_bert.config import PrepareConfig
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.disk import folder_within
@@ -86,11 +93,25 @@ def _source(config: PrepareConfig, contract: LaunchContract, root: Path) -> Sour
 
 
 def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, source: Source) -> Vocabulary:
+    if config.vocabulary is not None and is_remote(config.vocabulary):
+        there = open_source(config.vocabulary, bucket_owner=contract.account)
+        return parse_vocabulary(public(config.vocabulary), _only_file(there, config.vocabulary))
     if config.vocabulary is not None:
         return read_vocabulary(folder_within(str(root), *config.vocabulary.split("/")))
     trained = folder_within(str(root), *f"{_named(config.input)}.vocab.txt".split("/"))
     _once(contract, trained, lambda path: write_vocabulary(train(source, TRAINED_ENTRIES), path))
     return read_vocabulary(trained)
+
+
+def _only_file(source: Source, place: str) -> bytes:
+    """Return the content of the one file that was named."""
+    sizes = [file.size_bytes for file in source.files]
+    if len(sizes) != 1 or sizes[0] > MOST_BYTES:
+        raise Refusal(
+            f"vocabulary is {shown(public(place))}, which is {len(sizes)} files of {sum(sizes):,} bytes",
+            hint=f"name one vocab.txt of at most {MOST_BYTES >> 20} MiB",
+        )
+    return read_whole(source, source.files[0].name)
 
 
 def _named(text: str) -> str:

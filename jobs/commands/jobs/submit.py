@@ -102,7 +102,7 @@ def command(
     \b
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --follow
     slipway submit bert_pretrain --on dl1 --nodes 16 --set phase=2 --dry-run
-    slipway submit prepare_bert --on dl1 --nodes 4 --set input=wikicorpus --set phase=1
+    slipway submit prepare_bert --on dl1 --nodes 2 --set sample_megabytes=2
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """
     from slipway.jobs.core.cost import parse_agreed

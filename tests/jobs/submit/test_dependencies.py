@@ -16,7 +16,7 @@ from tests.yard.services.batch.conftest import Cluster
 
 pytestmark = pytest.mark.usefixtures("target")
 
-DATA = Job(name="data", recipe="prepare_bert", nodes=1, settings={"input": "text"})
+DATA = Job(name="data", recipe="prepare_bert", nodes=1, settings={"input": "text", "vocabulary": "v"})
 TRAIN = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--set", "size=tiny")
 
 

@@ -57,7 +57,8 @@ def test_an_image_that_is_not_pushed_is_refused_on_aws(
 
 
 def test_text_that_the_role_of_jobs_cannot_read_is_warned_of(target: BatchTarget) -> None:
-    job = Job(name="p", recipe="prepare_bert", nodes=1, settings={"input": "s3://elsewhere/wiki"})
+    settings = {"input": "s3://elsewhere/wiki", "vocabulary": "vocab.txt"}
+    job = Job(name="p", recipe="prepare_bert", nodes=1, settings=settings)
     assert any("input is s3://elsewhere/wiki" in warning for warning in prepare(job, "dl1").warnings)
 
 
@@ -83,11 +84,19 @@ def test_the_digest_of_the_image_is_recorded(
         ({"nodes": 17}, DoesNotFit, "asks for 17 nodes but cluster 'dl1' has 16"),
         ({"settings": {"size": "huge"}}, InvalidJob, "size"),
         (
-            {"recipe": "prepare_bert", "settings": {"input": "https://me:secret@host/wiki.txt"}},
+            {
+                "recipe": "prepare_bert",
+                "settings": {"input": "https://me:secret@host/wiki.txt", "vocabulary": "vocab.txt"},
+            },
             InvalidJob,
             "input is 'https://host/wiki.txt', and must be a path below the data folder",
         ),
         ({"settings": {"sise": "tiny"}}, InvalidJob, "sise"),
+        (
+            {"recipe": "prepare_bert", "settings": {"input": "wikicorpus"}},
+            InvalidJob,
+            "vocabulary is not set, and only a sample trains its own; set vocabulary=s3://",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_is_sent(

@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.glue.texts import read_whole
+from slipway.containers.data.sources.ahead import read_whole
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.sources import Source

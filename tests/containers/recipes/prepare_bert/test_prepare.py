@@ -129,9 +129,16 @@ def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(tmp_path: Path, setting: str, words: str) -> None:
-    (ended,) = run(tmp_path, 1, setting)
+    (ended,) = run(tmp_path, 1, setting, "vocabulary=vocab.txt")
     assert ended.returncode != 0
     assert ended.stderr.startswith("error: ")
     assert words in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_text_of_ones_own_needs_a_vocabulary(tmp_path: Path) -> None:
+    """One trained on all of it would keep every node waiting, and fit no published model."""
+    (ended,) = run(tmp_path, 1, "input=wikicorpus")
+    assert ended.returncode != 0
+    assert ended.stderr.startswith("error: vocabulary is not set, and only a sample trains its own; set ")
