@@ -16,6 +16,10 @@ from slipway.jobs.platforms.reasons import known_reason
 _NOTHING_TO_DO = ""
 _LOOK_AHEAD = "slipway preflight {target}"
 _LOOK_BACK = "look at its log: slipway logs {job}"
+_LOOK_AT_NODE = (
+    "its console says more: aws ec2 get-console-output; the node ends itself, the job does not: "
+    "slipway cancel {job}"
+)
 _DEPENDENT = "dependent job"  # Batch says it of a job whose dependency failed
 _TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLimitActions cancelled
 
@@ -36,6 +40,8 @@ def _waiting(facts: JobFacts) -> Told:
     if waited_for := not_succeeded(facts.depends_on):
         return f"waits for {', '.join(waited_for)} to succeed first", _NOTHING_TO_DO
     own = (facts.run.reason,) if facts.run.reason else ()  # what earlier attempts said is over
+    if facts.unjoined:  # of which AWS Batch knows no more than that it cannot tell
+        return f"waits for a node that does not join: {'; '.join(facts.unjoined)}", _LOOK_AT_NODE
     told = _known(own, "waits: ") or _blocked(facts)
     if told:
         return told

@@ -15,6 +15,7 @@ from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.runs import describe_jobs, find_dependencies_of, list_runs
+from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 
 _FAILED = "Failed"
 _LAST_LINES = 100
@@ -42,6 +43,7 @@ class JobFacts:
     scaling_failure: str | None
     unanswered: tuple[str, ...]
     last_error: str | None = None  # that the main node logged
+    unjoined: tuple[str, ...] = ()  # why nodes of the cluster did not join it lately, in words
 
 
 def gather(found: Found[BatchTarget]) -> JobFacts:
@@ -63,6 +65,7 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
         environments=environments,
         scaling_failure=_scaling_failure(target, environments, unanswered),
         last_error=_last_error(found, nodes),
+        unjoined=_unjoined(found, unanswered),
         unanswered=tuple(dict.fromkeys(unanswered)),
     )
 
@@ -103,6 +106,16 @@ def _last_error(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -
     )
     lines = [] if isinstance(answer, Unanswered) else [str(event["message"]) for event in answer["events"]]
     return last_error([line.rstrip("\n") for line in lines])
+
+
+def _unjoined(found: Found[BatchTarget], unanswered: list[str]) -> tuple[str, ...]:
+    if found.run.state is not JobState.WAITING:
+        return ()
+    answer = why_nodes_did_not_join(found.target.name, found.target.region)
+    if isinstance(answer, Unanswered):
+        unanswered.append(answer.action)
+        return ()
+    return answer
 
 
 def _is_before(other: Run, run: Run) -> bool:

@@ -14,6 +14,7 @@ from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import MAIN_NODE_LOST
 from slipway.jobs.platforms.reasons import known_reason
+from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 
 _LAST_LINES = 100
 _RUN = "[run] "
@@ -63,7 +64,10 @@ def _broken(run: Run, target: MpiTarget) -> list[str]:
     """List nodes that will not come up by waiting; a job that succeeded did not need them."""
     if run.state is JobState.SUCCEEDED:
         return []
-    return [f"{each.name}: {each.why}" for each in find_answers(target) if each.lasts]
+    lasting = [f"{each.name}: {each.why}" for each in find_answers(target) if each.lasts]
+    unjoined = why_nodes_did_not_join(target.name, target.region)
+    silent = () if isinstance(unjoined, Unanswered) else unjoined
+    return [*lasting, *(f"a node did not join and ended itself: {why}" for why in silent)]
 
 
 def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
