@@ -48,7 +48,9 @@ class Settings:
     resume_after_signals: bool = (
         False  # a rank killed by a signal, other than for memory, ends the job with 85
     )
-    rendezvous_seconds: float = 900.0  # nodes pull an image of many gigabytes, and not all as fast
+    # AWS Batch starts the other nodes' containers only when the main node's runs, and only then do they pull
+    # an image of many gigabytes: this has to hold for a whole pull, not for the difference of two.
+    rendezvous_seconds: float = 1800.0
     heartbeat_seconds: float = 10.0  # silence after which a node is dead
     grace_seconds: float = 25.0  # from SIGTERM to SIGKILL; Batch gives 30
     hang_seconds: float = 300.0  # without a step; 0 lets a rank hang
