@@ -19,7 +19,6 @@ from slipway.infra.patterns.observability.alarms import (
 )
 from slipway.infra.patterns.observability.budget import ClusterBudget, ClusterBudgetProps
 from slipway.infra.patterns.observability.dashboard import ClusterDashboard, ClusterDashboardProps
-from slipway.infra.patterns.observability.unjoined_nodes import UnjoinedNodes, UnjoinedNodesProps
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 
 
@@ -45,11 +44,6 @@ class ObservabilityStack(DeclaredStack):
             self,
             "Alarms",
             props=ClusterAlarmsProps(cluster=cluster.name, stuck=props.stuck, topic=self.alerts),
-        )
-        UnjoinedNodes(
-            self,
-            "UnjoinedNodes",
-            props=UnjoinedNodesProps(cluster=cluster.name, join_minutes=cluster.join_minutes, topic=topic),
         )
         ClusterDashboard(
             self,

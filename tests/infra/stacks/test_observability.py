@@ -136,14 +136,3 @@ def _parameters(user_data: str) -> dict[str, Any]:
     found = json.loads(line)
     assert isinstance(found, dict)
     return found
-
-
-def test_a_node_that_does_not_join_is_mailed_with_its_first_report() -> None:
-    found = alarm("UnjoinedNodes")
-    data = only(templates_of().batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
-    told = _parameters(as_text(data["UserData"]))
-    assert (found["Namespace"], found["MetricName"]) == ("Slipway", told["join"]["metric"])
-    assert found["Dimensions"] == [{"Name": "Cluster", "Value": "dl1"}]
-    assert (found["EvaluationPeriods"], found["Threshold"]) == (1, 1)
-    assert found["AlarmActions"] == alarm("AlarmsIdleNodes")["AlarmActions"]
-    assert f"{told['join']['within_minutes']} minutes after its boot" in found["AlarmDescription"]
