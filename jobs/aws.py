@@ -157,7 +157,9 @@ def _unanswered(client: Any, operation: str, error: Exception) -> Unanswered:
 
 
 @lru_cache(maxsize=64)
-def client_at(url: str, service: str, region: str, access_key_id: str, secret_access_key: str) -> Any:
+def client_at(
+    url: str, service: str, region: str, access_key_id: str, secret_access_key: str, token: str | None = None
+) -> Any:
     """Make a client to one endpoint with keys of its own."""
     import boto3
     from botocore.config import Config
@@ -168,5 +170,6 @@ def client_at(url: str, service: str, region: str, access_key_id: str, secret_ac
         endpoint_url=url,
         aws_access_key_id=access_key_id,
         aws_secret_access_key=secret_access_key,
+        aws_session_token=token,
         config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
     )

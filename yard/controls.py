@@ -21,6 +21,7 @@ from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatur
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import differences as host_differences
 from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler, spot_notices
+from slipway.yard.permissions import judging, record, roles
 from slipway.yard.services import pretending, registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
@@ -81,6 +82,7 @@ def _status(_body: object) -> dict[str, Any]:
         "own_services": sorted(registry.SERVICES),
         "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
         "stand_ins": seed_data.described(),
+        "not_judged": list(judging.NOT_JUDGED),
         "batch_jobs": differences.described(),
         "hosts": host_differences.described(),
         "undelivered": delivery.undelivered(),
@@ -226,6 +228,7 @@ def _reset(_body: object) -> None:
     gate.reset()
     keys.reset()
     spot_notices.reset()
+    record.reset()
     registry.reset()
     quotas.reset()
     moto_adapter.reset()
@@ -252,5 +255,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/kill-host"): _kill_host,
     ("GET", "/mail"): lambda _body: mail.listed(),
     ("POST", "/confirm-mail"): _confirm_mail,
+    ("GET", "/denied"): lambda _body: record.denied(),
+    ("GET", "/permissions"): lambda _body: roles.used(),
     ("POST", "/reset"): _reset,
 }

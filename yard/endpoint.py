@@ -20,6 +20,7 @@ DEFAULT_PORT = 5566
 CONTROL_PATH = "/_yard"  # what is not AWS: health, faults, reset
 CONTROL_SERVICE = "slipway-yard"  # which its requests are signed for
 HEALTH = "/health"
+ENDPOINT_VARIABLE = "SLIPWAY_YARD_ENDPOINT"  # in the yard's own process
 SECRET_VARIABLE = "SLIPWAY_YARD_SECRET"  # noqa: S105 - in the yard's own process
 # What no program that the yard starts may find in its environment.
 HIDDEN_VARIABLES = frozenset({SECRET_VARIABLE, "AWS_SECRET_ACCESS_KEY"})
@@ -44,7 +45,7 @@ def own_client(service: str, region: str) -> Any:
     """A client to the running yard, from inside it: its server sets both variables before it starts."""
     from slipway.jobs.aws import client_at
 
-    endpoint, secret = os.environ["SLIPWAY_YARD_ENDPOINT"], os.environ[SECRET_VARIABLE]
+    endpoint, secret = os.environ[ENDPOINT_VARIABLE], os.environ[SECRET_VARIABLE]
     client = client_at(endpoint, service, region, ACCESS_KEY_ID, secret)
     client.meta.events.register("before-call", _name_caller, unique_id=CALLER_HEADER)
     return client

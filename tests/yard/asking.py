@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,8 +15,11 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from botocore.session import get_session
 
-from slipway.yard.endpoint import ACCESS_KEY_ID
+from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT
 from tests.yard.conftest import REGION, RunningYard
+
+BY_ACCOUNT = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
 
 def refusal(call: Any, **parameters: Any) -> dict[str, Any]:
@@ -60,3 +64,19 @@ def client_of(yard: RunningYard, service: str, given: Mapping[str, Any]) -> Any:
         aws_secret_access_key=given["SecretAccessKey"],
         aws_session_token=given["SessionToken"],
     )
+
+
+def policy(*statements: Mapping[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def make_role(
+    yard: RunningYard, name: str, principal: Mapping[str, str], *statements: Mapping[str, Any]
+) -> str:
+    """Make a role that the principal may assume, with one inline policy; return its ARN."""
+    iam = yard.client("iam")
+    trust = policy({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
+    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
+    if statements:
+        iam.put_role_policy(RoleName=name, PolicyName="own", PolicyDocument=policy(*statements))
+    return str(made["Arn"])

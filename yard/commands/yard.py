@@ -22,7 +22,7 @@ from slipway.jobs.commands.output import (
     say,
 )
 from slipway.jobs.core.errors import SlipwayError
-from slipway.yard.commands import account, faults, hosts, mail
+from slipway.yard.commands import account, faults, hosts, mail, permissions
 
 if TYPE_CHECKING:
     from slipway.yard.state import YardState
@@ -43,6 +43,7 @@ TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", tit
 LESS = (Column(name="name", title="answered, and less than on AWS"),)
 REFUSED = (Column(name="name", title="calls refused because nothing would run"),)
 STAND_INS = (Column(name="name", title="stand-ins for what a real account gets by other means"),)
+NOT_JUDGED = (Column(name="name", title="what is allowed without a look at its policies, or not looked at"),)
 JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machine)"),)
 HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
 BAKES = (Column(name="name", title="AMI bakes (run on this machine)"),)
@@ -130,6 +131,7 @@ def status(as_json: bool) -> None:
     print_table("stacks", STACKS, found["stacks"], as_json=False)
     print_table("", SERVICES, _named([*found["own_services"], *found["own_operations"]]), as_json=False)
     print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
+    print_table("", NOT_JUDGED, _named(found["not_judged"]), as_json=False)
     print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
     print_table("", BAKES, _named(found["bakes"]), as_json=False)
     print_table("", UNDELIVERED, _named(found["undelivered"]), as_json=False)
@@ -209,6 +211,8 @@ command.add_command(account.stand_in)
 command.add_command(account.grant_quota)
 command.add_command(faults.faults)
 command.add_command(mail.mail)
+command.add_command(permissions.denied)
+command.add_command(permissions.permissions)
 
 
 def _yard() -> YardState:

@@ -11,12 +11,15 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from slipway.yard.endpoint import ACCESS_KEY_ID, SECRET_VARIABLE
+from slipway.yard.endpoint import ACCESS_KEY_ID, ENDPOINT_VARIABLE, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
+from slipway.yard.permissions.sessions import RoleSession
 
 _SECRET_BYTES = 30  # 40 characters, as AWS's are
 _TOKEN_BYTES = 96
+_INSIDE_LASTS_S = 24 * 60 * 60
 _MOTOS_EXAMPLE = b"AKIAIOSFODNN7EXAMPLE"  # which moto gives to everybody who asks for a session
 _ID, _SECRET, _TOKEN, _END = (
     re.compile(rb"(?<=<%b>)[^<]+(?=</%b>)" % (name, name))
@@ -30,6 +33,7 @@ class Key:
     secret: str = field(repr=False)
     token: str = field(default="", repr=False)  # empty for the yard's own key
     expires_at: float | None = None  # seconds of the epoch
+    session: RoleSession | None = None  # whose policies judge; None: an administrator's
 
 
 _issued: dict[str, Key] = {}
@@ -53,19 +57,30 @@ def find(access_key_id: str) -> Key:
     )
 
 
-def issue(access_key_id: str = "", *, lasts_s: float | None = None) -> Key:
-    """A temporary key; without an end it is good until the yard is reset."""
+def issue(
+    access_key_id: str = "", *, lasts_s: float | None = None, session: RoleSession | None = None
+) -> Key:
+    """Give out a temporary key; without an end it is good until the yard is reset."""
     key = Key(
         access_key_id=access_key_id or f"ASIA{secrets.token_hex(8).upper()}",
         secret=new_secret(),
         token=secrets.token_urlsafe(_TOKEN_BYTES),
         expires_at=None if lasts_s is None else time.time() + lasts_s,
+        session=session,
     )
     _issued[key.access_key_id] = key
     return key
 
 
-def reissued(answer_of_sts: bytes) -> bytes:
+def client(session: RoleSession, service: str, region: str) -> Any:
+    """Make a client of the yard for what AWS does inside with a role: its calls are judged like any other."""
+    from slipway.jobs.aws import client_at
+
+    key = issue(session=session, lasts_s=_INSIDE_LASTS_S)
+    return client_at(os.environ[ENDPOINT_VARIABLE], service, region, key.access_key_id, key.secret, key.token)
+
+
+def reissued(answer_of_sts: bytes, session: RoleSession | None) -> bytes:
     """The answer with a secret and a token of ours: moto's are guessable, and some the same for everybody."""
     found = _ID.search(answer_of_sts)
     if not found:
@@ -74,6 +89,7 @@ def reissued(answer_of_sts: bytes) -> bytes:
     key = issue(
         "" if found[0] == _MOTOS_EXAMPLE else found[0].decode(),
         lasts_s=_seconds_until(end[0].decode()) if end else None,
+        session=session,
     )
     for pattern, value in ((_ID, key.access_key_id), (_SECRET, key.secret), (_TOKEN, key.token)):
         answer_of_sts = pattern.sub(value.encode(), answer_of_sts)

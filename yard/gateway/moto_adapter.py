@@ -30,15 +30,18 @@ def configure() -> None:
     """Set moto up before the first request: no containers, AWS's policies and default groups, no access logs.
 
     S3 delivers access logs hours later; moto would at once, into a bucket that then could not be deleted.
+    Bucket policies are judged at the gate: moto reads no Condition, and would lock everybody out.
     """
     from moto.core.config import default_user_config
-    from moto.s3.models import S3Backend
+    from moto.iam.access_control import PermissionResult
+    from moto.s3.models import FakeBucket, S3Backend
 
     default_user_config["batch"] = {"use_docker": False}
     default_user_config["lambda"] = {"use_docker": False}
     default_user_config["iam"] = {"load_aws_managed_policies": True}
     S3Backend.log_incoming_request = lambda *_: None
     admit_own_members()
+    FakeBucket.get_permission = lambda *_: PermissionResult.NEUTRAL
 
 
 def reset() -> None:

@@ -10,7 +10,16 @@ from typing import Any
 from slipway.jobs.core.regions import REGIONS
 from slipway.yard.chaos import gate
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import faults, keys, moto_adapter, reach, seed_data, signatures, validation
+from slipway.yard.gateway import (
+    authorization,
+    faults,
+    keys,
+    moto_adapter,
+    reach,
+    seed_data,
+    signatures,
+    validation,
+)
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.cloudwatch import alarms
@@ -44,11 +53,14 @@ def answer(environ: dict[str, Any]) -> Reply:
 
 def _answer(environ: dict[str, Any], call: Call) -> Reply:
     try:
-        signatures.check(environ, call.signature, keys.find(call.signature.access_key_id), call.body)
+        key = keys.find(call.signature.access_key_id)
+        signatures.check(environ, call.signature, key, call.body)
         _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
         gate.enter(environ, call)
+        seed_data.prepare(call.service, call.region)
+        authorization.check(environ, call, key)
         fault = faults.next_for(call.service, call.operation)
         scripted = faults.scripted_result(fault, call.service)
         if scripted is not None:
@@ -56,7 +68,7 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
         validation.check(call)
     except ApiError as error:
         return respond(call, error)
-    reply = _serve(environ, call)
+    reply = _serve(environ, call, key)
     gate.leave(call, reply)
     launching.launched(call, reply)
     if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or gate.is_lost(environ, call):
@@ -64,9 +76,10 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
     return reply
 
 
-def _serve(environ: dict[str, Any], call: Call) -> Reply:
+def _serve(environ: dict[str, Any], call: Call, key: keys.Key) -> Reply:
     try:
-        seed_data.prepare(call.service, call.region)
+        if key.session and (call.service, call.operation) == ("sts", "GetCallerIdentity"):
+            return respond(call, authorization.identity(key.session))
         if module := module_of(call.service, call.operation):
             found = module.call(call.operation, call.parameters or {}, call.region)
             reconciler.noticed(call.service, call.operation)
@@ -79,7 +92,9 @@ def _serve(environ: dict[str, Any], call: Call) -> Reply:
     reply = moto_adapter.answer(environ, call)
     reconciler.noticed(call.service, call.operation)
     alarms.noticed(call.service, call.operation, call.region)
-    return replace(reply, body=keys.reissued(reply.body)) if call.service == "sts" else reply
+    if call.service != "sts":
+        return reply
+    return replace(reply, body=keys.reissued(reply.body, authorization.session_of_answer(call, key)))
 
 
 def _refuse_unknown_region(call: Call) -> None:

@@ -96,6 +96,12 @@ def parse(environ: Environ) -> Call:
     )
 
 
+def operation_of(service: str, environ: Environ) -> str:
+    """Return the operation that this method, path and query are; "" where the service has none such."""
+    routed = _route(service, environ, b"")
+    return str(routed[2].name) if routed else ""
+
+
 def respond(call: Call, result: Mapping[str, Any] | ApiError) -> Reply:
     """The result, or the error, in the protocol in which the call was made."""
     serializer = get_serializer_class(call.service, call.protocol)(

@@ -95,9 +95,7 @@ def _managed(policy: Any) -> PolicyDocument:
 
 
 def _bucket(_region: str, resource: str, _arn: str) -> str | None:
-    from moto.s3.models import s3_backends
-
-    bucket = s3_backends[ACCOUNT][_GLOBAL].buckets.get(resource.partition("/")[0])
+    bucket = _buckets().get(resource.partition("/")[0])
     return bucket.policy.decode() if bucket and bucket.policy else None
 
 
@@ -149,4 +147,43 @@ _READERS: Mapping[str, Callable[[str, str, str], str | None]] = {
     "s3": _bucket,
     "secretsmanager": _secret,
     "sns": _topic,
+}
+
+
+def is_owned(arn: str) -> bool:
+    """Return True if the resource is of this account; a bucket's ARN does not say whose it is."""
+    parts = arn.split(":", 5)
+    return parts[4] == ACCOUNT or (parts[2] == "s3" and parts[5].partition("/")[0] in _buckets())
+
+
+def tags_of(arn: str) -> Mapping[str, str]:
+    """Return the tags of a resource, as far as they are read here: EC2's, secrets' and keys'."""
+    parts = arn.split(":", 5)
+    reader = _TAGS.get(parts[2]) if len(parts) > 5 else None
+    return reader(parts[3], parts[5].rpartition("/")[2], arn) if reader else {}
+
+
+def _buckets() -> Mapping[str, Any]:
+    from moto.s3.models import s3_backends
+
+    found: Mapping[str, Any] = s3_backends[ACCOUNT][_GLOBAL].buckets
+    return found
+
+
+def _ec2_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
+    from moto.ec2.models import ec2_backends
+
+    return dict(ec2_backends[ACCOUNT][region].tags.get(id_, {}))
+
+
+def _secret_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
+    from moto.secretsmanager.models import secretsmanager_backends
+
+    secret = secretsmanager_backends[ACCOUNT][region].secrets.get(arn)
+    return {tag["Key"]: tag["Value"] for tag in (secret.tags or [])} if secret else {}
+
+
+_TAGS: Mapping[str, Callable[[str, str, str], Mapping[str, str]]] = {
+    "ec2": _ec2_tags,
+    "secretsmanager": _secret_tags,
 }

@@ -11,7 +11,7 @@ import pytest
 from slipway.jobs.aws import client_at
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, control
-from tests.yard.asking import client_of, refusal, send
+from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send
 from tests.yard.conftest import REGION, RunningYard
 
 # One service of each protocol, and a call of it that needs nothing.
@@ -42,7 +42,7 @@ def test_the_yards_own_key_opens_it_in_every_protocol(yard: RunningYard, protoco
 
 
 def test_a_key_from_the_yards_own_sts_opens_it_until_the_yard_is_reset(yard: RunningYard) -> None:
-    role = f"arn:aws:iam::{ACCOUNT}:role/cdk-deploy"
+    role = make_role(yard, "cdk-deploy", BY_ACCOUNT, EVERYTHING)
     given = yard.client("sts").assume_role(RoleArn=role, RoleSessionName="cdk")["Credentials"]
     assumed = client_of(yard, "s3", given)
     assert assumed.list_buckets()["Buckets"] == []

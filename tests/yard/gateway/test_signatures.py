@@ -17,14 +17,13 @@ from botocore.credentials import Credentials
 
 from slipway.jobs.aws import client_at
 from slipway.jobs.core.errors import SlipwayError
-from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_SERVICE, control
-from tests.yard.asking import client_of, refusal, send
+from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_SERVICE, control
+from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send
 from tests.yard.conftest import REGION, RunningYard
 from tests.yard.gateway.test_pipeline import PROTOCOLS
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 WHO = b"Action=GetCallerIdentity&Version=2011-06-15"
-ROLE = f"arn:aws:iam::{ACCOUNT}:role/any"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,8 @@ def test_a_signature_for_aws_orders_no_control(yard: RunningYard) -> None:
 
 
 def test_keys_that_the_yard_gave_out_order_no_control(yard: RunningYard) -> None:
-    given = yard.client("sts").assume_role(RoleArn=ROLE, RoleSessionName="anybody")["Credentials"]
+    role = make_role(yard, "any", BY_ACCOUNT, EVERYTHING)
+    given = yard.client("sts").assume_role(RoleArn=role, RoleSessionName="anybody")["Credentials"]
     request = AWSRequest(method="POST", url=f"{yard.endpoint}/_yard/reset", data=b"")
     key = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
     SigV4Auth(key, CONTROL_SERVICE, REGION).add_auth(request)
@@ -147,8 +147,9 @@ def test_objects_of_any_name_are_signed_as_boto3_signs_them(yard: RunningYard, k
 
 def test_the_session_token_must_be_the_one_that_came_with_the_key(yard: RunningYard) -> None:
     sts = yard.client("sts")
+    role = make_role(yard, "any", BY_ACCOUNT, EVERYTHING)
     first, second = (
-        sts.assume_role(RoleArn=ROLE, RoleSessionName=name)["Credentials"] for name in ("first", "second")
+        sts.assume_role(RoleArn=role, RoleSessionName=name)["Credentials"] for name in ("first", "second")
     )
     assert len({first["SecretAccessKey"], second["SecretAccessKey"], yard.secret}) == 3
     swapped = {**first, "SessionToken": second["SessionToken"]}
@@ -164,7 +165,10 @@ def test_the_session_token_must_be_the_one_that_came_with_the_key(yard: RunningY
 @pytest.mark.parametrize("operation", ["get_session_token", "get_federation_token", "assume_role"])
 def test_every_temporary_key_has_a_secret_of_its_own(yard: RunningYard, operation: str) -> None:
     given = {
-        "assume_role": {"RoleArn": ROLE, "RoleSessionName": "anybody"},
+        "assume_role": {
+            "RoleArn": make_role(yard, "any", BY_ACCOUNT, EVERYTHING),
+            "RoleSessionName": "anybody",
+        },
         "get_federation_token": {"Name": "anybody"},
     }.get(operation, {})
     ask = getattr(yard.client("sts"), operation)

@@ -45,7 +45,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::IAM::InstanceProfile": ("services.iam.resources", MOTO),
     "AWS::IAM::ServiceLinkedRole": ("services.iam.resources", MOTO),
     "AWS::S3::Bucket": ("services.s3.resources", MOTO),
-    "AWS::S3::BucketPolicy": ("services.s3.policy", RECORDED),
+    "AWS::S3::BucketPolicy": ("services.s3.policy", MOTO),
     "AWS::KMS::Key": ("services.kms.resources", MOTO),
     "AWS::KMS::Alias": ("services.kms.resources", MOTO),
     "AWS::ECR::Repository": ("services.ecr.resources", MOTO),

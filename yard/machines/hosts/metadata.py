@@ -12,21 +12,29 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
 from slipway.yard.gateway import keys
 from slipway.yard.machines.hosts import spot_notices
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.instances import HostInstance
+from slipway.yard.permissions import roles
 
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)
 TOKEN_PATH = "/latest/api/token"  # noqa: S105 - a path
 TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - a header's name
+# Instance metadata's words for a role whose trust policy does not name EC2.
+NOT_ASSUMED = (
+    "EC2 cannot assume the role {}. Please see documentation at "
+    "https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc."
+)
 
 
 def serve(listener: socket.socket, host: Host) -> None:
@@ -89,7 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _tree(instance: HostInstance) -> dict[str, Any]:
     role = instance.role
-    iam = {"info": _profile(instance), "security-credentials": {role: _credentials}} if role else {}
+    iam = (
+        {"info": _profile(instance), "security-credentials": {role: lambda: _credentials(instance)}}
+        if role
+        else {}
+    )
     meta = {
         "ami-id": instance.image,
         "hostname": instance.hostname,
@@ -128,9 +140,21 @@ def _profile(instance: HostInstance) -> str:
     return json.dumps({"Code": "Success", "InstanceProfileArn": instance.profile_arn})
 
 
-def _credentials() -> str:
-    """A key of the host's own, which the yard takes; what its role may do is not looked at."""
-    key = keys.issue(lasts_s=CREDENTIALS_LAST.total_seconds())
+def _credentials(instance: HostInstance) -> str:
+    """Return a key of the host's role, which its policies judge."""
+    try:
+        session = roles.assume(instance.role, "ec2.amazonaws.com", instance.id)
+    except ApiError:
+        return json.dumps(
+            {"Code": "AssumeRoleUnauthorizedAccess", "Message": NOT_ASSUMED.format(instance.role)}
+        )
+    placed = replace(
+        session,
+        vpc=instance.vpc,
+        address=instance.address,
+        instance_arn=f"arn:aws:ec2:{instance.region}:{ACCOUNT}:instance/{instance.id}",
+    )
+    key = keys.issue(session=placed, lasts_s=CREDENTIALS_LAST.total_seconds())
     now = datetime.now(UTC)
     given = {
         "Code": "Success",

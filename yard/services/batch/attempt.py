@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from slipway.yard.machines import api_proxy, log_stream, memory, storage
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.batch import capacity, instances, job_store, plan
+from slipway.yard.services.batch import capacity, instances, job_store, plan, task_roles
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.batch.records import BatchJob, JobAttempt, NodeRun
 from slipway.yard.services.batch.retries import HOST_GONE, ContainerExit, is_retried
@@ -57,6 +57,8 @@ def _open_logs(job: BatchJob, attempt: JobAttempt) -> ContainerExit | None:
     name = job.definition["jobDefinitionName"]
     for node, container in zip(attempt.nodes, capacity.containers(job), strict=True):
         node.group, node.stream = log_stream.place(container, name, node.task_id)
+        if reason := task_roles.problem(container, node.group, node.stream, job.region):
+            return ContainerExit(status_reason=NOT_STARTED, exit_code=None, reason=reason)
         if problem := log_stream.create(node.group, node.stream, job.region):
             reason = f"ResourceInitializationError: {problem}"
             return ContainerExit(status_reason=NOT_STARTED, exit_code=None, reason=reason)

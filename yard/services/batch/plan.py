@@ -17,7 +17,7 @@ from slipway.yard.machines import storage
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import interpreter, needed
-from slipway.yard.services.batch import capacity, overrides, variables
+from slipway.yard.services.batch import capacity, overrides, task_roles, variables
 from slipway.yard.services.batch.records import BatchJob, JobAttempt
 from slipway.yard.services.batch.variables import NodePosition
 
@@ -79,6 +79,7 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
     (own / "tmp").chmod(0o1777)
     linux = container.get("linuxParameters") or {}
     place = _place(stage, index)
+    session = task_roles.of_job(container, stage.environment, job.region, stage.attempt.nodes[index].task_id)
     node: Node = {
         "index": index,
         "folder": str(own),
@@ -86,7 +87,7 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
         "hostname": _hostname(stage.address(index), job.region),
         "address": f"{stage.address(index)}/16",
         "argv": _argv(overrides.command(container, job.definition, job.submit)),
-        "environment": variables.of_container(place, container, endpoint()),
+        "environment": variables.of_container(place, container, session, endpoint()),
         "mounts": [(str(own / "work"), WORK), *storage.mounts(container, shared, own)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
         "init": bool(linux.get("initProcessEnabled")),

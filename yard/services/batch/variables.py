@@ -14,6 +14,7 @@ from typing import Any
 from slipway.containers.runtime.contract import variables
 from slipway.yard.gateway import keys
 from slipway.yard.machines.settings import CHECKOUT, interpreter
+from slipway.yard.permissions.sessions import RoleSession
 
 KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
 # What the launcher would count in /dev before it starts, where the yard has none (imitation.py).
@@ -37,13 +38,21 @@ class NodePosition:
     array_size: int = 0
 
 
-def of_container(place: NodePosition, container: Mapping[str, Any], endpoint: str) -> dict[str, str]:
+def of_container(
+    place: NodePosition, container: Mapping[str, Any], session: RoleSession | None, endpoint: str
+) -> dict[str, str]:
     given = {
         item["name"]: item.get("value", "")
         for item in container.get("environment", ())
         if item["name"] not in DROPPED
     }
-    return {**_of_machine(), **given, **_of_role(place.region, endpoint), **_of_batch(place)}
+    return {
+        **_of_machine(),
+        **given,
+        **_of_aws(place.region, endpoint),
+        **_of_role(session),
+        **_of_batch(place),
+    }
 
 
 def _of_machine() -> dict[str, str]:
@@ -52,17 +61,24 @@ def _of_machine() -> dict[str, str]:
     return {**kept, "PATH": os.pathsep.join(programs), "PYTHONPATH": str(CHECKOUT)}
 
 
-def _of_role(region: str, endpoint: str) -> dict[str, str]:
-    """Return a key that opens AWS but not the yard's controls, in place of the task role's credentials."""
-    key = keys.issue()
+def _of_aws(region: str, endpoint: str) -> dict[str, str]:
     return {
         "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": key.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": key.secret,
-        "AWS_SESSION_TOKEN": key.token,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def _of_role(session: RoleSession | None) -> dict[str, str]:
+    """Return a key of the role, in place of the address at which ECS would give one out."""
+    if session is None:
+        return {}
+    key = keys.issue(session=session)
+    return {
+        "AWS_ACCESS_KEY_ID": key.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "AWS_SESSION_TOKEN": key.token,
     }
 
 

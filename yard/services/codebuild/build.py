@@ -20,12 +20,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.gateway import keys
+from slipway.yard.permissions import roles
+from slipway.yard.permissions.calls.asked import Need, arn
+from slipway.yard.permissions.sessions import RoleSession
 
 log = logging.getLogger(__name__)
 
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
+_LAYER_ACTIONS = (
+    "BatchCheckLayerAvailability",
+    "InitiateLayerUpload",
+    "UploadLayerPart",
+    "CompleteLayerUpload",
+)
 _REGISTRY = re.compile(r"^\d{12}\.dkr\.ecr\.[\w.-]+/")
 
 
@@ -41,6 +51,7 @@ class Build:
     facts: dict[str, Any]
     variables: Mapping[str, str]
     source: bytes = b""
+    session: RoleSession | None = None  # of the service role, from the first use on
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
@@ -71,6 +82,13 @@ class Build:
             "logs": _log_of(project, stream),
         }
         return cls(region=region, facts=facts, variables={item["name"]: item["value"] for item in variables})
+
+    def client(self, service: str) -> Any:
+        """Make a client with the project's service role."""
+        if self.session is None:
+            name = f"AWSCodeBuild-{self.facts['id'].rpartition(':')[2]}"
+            self.session = roles.assume(self.facts["serviceRole"], "codebuild.amazonaws.com", name)
+        return keys.client(self.session, service, self.region)
 
     def view(self) -> dict[str, Any]:
         with self.lock:
@@ -152,7 +170,7 @@ def _download(build: Build) -> str:
         raise CodeBuildFailed(f"the source is of type {source['type']}; the yard fetches S3 sources only")
     bucket, _, key = source["location"].partition("/")
     bucket = bucket.removeprefix("arn:aws:s3:::")
-    build.source = own_client("s3", build.region).get_object(Bucket=bucket, Key=key)["Body"].read()
+    build.source = build.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     return f"{len(build.source)} bytes from s3://{bucket}/{key}"
 
 
@@ -175,10 +193,12 @@ def _pass_over(_build: Build) -> str:
 
 def _push(build: Build) -> str:
     repository, tag = _REGISTRY.sub("", build.variable("REPOSITORY")), build.variable("TAG")
-    client, manifest = own_client("ecr", build.region), _manifest(build.source)
+    client, manifest = build.client("ecr"), _manifest(build.source)
+    client.get_authorization_token()
     there = client.batch_get_image(repositoryName=repository, imageIds=[{"imageTag": tag}])["images"]
     if there and there[0]["imageManifest"] == manifest:
         return f"{repository}:{tag} is there already, with the same content"
+    _push_layers(build, repository)
     client.put_image(
         repositoryName=repository,
         imageManifest=manifest,
@@ -187,6 +207,15 @@ def _push(build: Build) -> str:
         imageTag=tag,
     )
     return f"pushed {repository}:{tag}"
+
+
+def _push_layers(build: Build, repository: str) -> None:
+    """There are no layers, but a build without the right to push them must not look done."""
+    assert build.session, "it has asked for a token"
+    resource = arn("ecr", build.region, f"repository/{repository}")
+    needs = [Need(action=f"ecr:{act}", resource=resource) for act in _LAYER_ACTIONS]
+    if words := roles.refused(build.session, build.region, needs):
+        raise CodeBuildFailed(words)
 
 
 def _manifest(source: bytes) -> str:
@@ -198,21 +227,25 @@ def _manifest(source: bytes) -> str:
 
 def _say(build: Build, text: str) -> None:
     """One line of the build's log."""
-    client = own_client("logs", build.region)
+    client = build.client("logs")
     where = {
         "logGroupName": build.facts["logs"]["groupName"],
         "logStreamName": build.facts["logs"]["streamName"],
     }
-    for create, names in (
-        (client.create_log_group, ("logGroupName",)),
-        (client.create_log_stream, tuple(where)),
-    ):
-        try:
-            create(**{name: where[name] for name in names})
-        except client.exceptions.ResourceAlreadyExistsException:
-            continue
+    _open_log(client, where)
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     client.put_log_events(**where, logEvents=[{"timestamp": now_ms, "message": f"[Container] {text}"}])
+
+
+def _open_log(client: Any, where: Mapping[str, str]) -> None:
+    """The group is made only where there is none, as CodeBuild does."""
+    for _ in range(2):
+        try:
+            client.create_log_stream(**where)
+        except client.exceptions.ResourceAlreadyExistsException:
+            return
+        except client.exceptions.ResourceNotFoundException:
+            client.create_log_group(logGroupName=where["logGroupName"])
 
 
 def _say_last(build: Build, text: str) -> None:

@@ -1,64 +1,14 @@
-"""Bucket policies, kept apart from buckets because moto must not see all of one."""
+"""Bucket policies. They are judged where roles ask (yard/permissions); moto's own reading of them is off."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
-from slipway.yard.cloudformation.resources.recorded import ResourceRecord, forget, keep, recall
-from slipway.yard.cloudformation.resources.scope import ResourceScope, is_gone
-from slipway.yard.errors import ApiError
-
-POLICY_TYPE = "AWS::S3::BucketPolicy"
-
-
-class BucketPolicy:
-    """moto applies a Deny without reading its Condition, so a TLS-only policy would lock everyone out.
-
-    Such statements are recorded only; the others go to the bucket, where moto's access logging wants them.
-    """
-
-    fidelity = Fidelity.RECORDED
-
-    def create(self, context: Context, properties: Properties) -> Resource:
-        bucket = str(properties["Bucket"])
-        enforceable = without_conditional_denies(properties["PolicyDocument"])
-        scope = ResourceScope(context=context, service="s3", id=bucket)
-        scope.send("head_bucket", Bucket=bucket)
-        write_policy(scope, bucket, enforceable if enforceable["Statement"] else None)
-        keep(
-            ResourceRecord(
-                region=context.region,
-                type=POLICY_TYPE,
-                physical_id=bucket,
-                properties=properties,
-                attributes={},
-            )
-        )
-        return Resource(physical_id=bucket)
-
-    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        return self.create(context, new)
-
-    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
-        forget(context.region, POLICY_TYPE, resource.physical_id)
-        try:
-            scope = ResourceScope(context=context, service="s3")
-            scope.send("delete_bucket_policy", Bucket=resource.physical_id)
-        except ApiError as error:
-            if not is_gone(error):
-                raise
-
-    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        kept = recall(context.region, POLICY_TYPE, resource.physical_id)
-        return kept.properties if kept else None
-
-
-def without_conditional_denies(policy: Mapping[str, Any]) -> dict[str, Any]:
-    listed = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
-    kept = [item for item in listed if not (item["Effect"] == "Deny" and item.get("Condition"))]
-    return {**policy, "Statement": kept}
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting
+from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, prop
+from slipway.yard.cloudformation.resources.shapes import like
 
 
 def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | str | None) -> None:
@@ -68,4 +18,17 @@ def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | 
         scope.send("put_bucket_policy", Bucket=bucket, Policy=policy)
 
 
-PROVIDERS: Mapping[str, Provider] = {POLICY_TYPE: BucketPolicy()}
+BUCKET_POLICY = ApiResource(
+    service="s3",
+    create_call=lambda _scope: {},
+    identity=prop("Bucket"),
+    accepts=frozenset({"Bucket"}),
+    settings=(
+        setting("PolicyDocument", put=call("put_bucket_policy", Bucket=ID, Policy=prop("PolicyDocument"))),
+    ),
+    delete_call=call("delete_bucket_policy", Bucket=ID),
+    describe=find("get_bucket_policy", "", Bucket=ID),
+    reads={"PolicyDocument": lambda scope: like(scope.properties["PolicyDocument"], scope.live["Policy"])},
+)
+
+PROVIDERS: Mapping[str, Provider] = {"AWS::S3::BucketPolicy": BUCKET_POLICY}

@@ -47,7 +47,6 @@ def test_types_are_told_apart_by_how_far_they_can_be_trusted() -> None:
     fidelities = registry.fidelities()
     assert fidelities["AWS::EC2::VPC"] is Fidelity.MOTO
     assert fidelities["AWS::FSx::DataRepositoryAssociation"] is Fidelity.RECORDED
-    assert fidelities["AWS::S3::BucketPolicy"] is Fidelity.RECORDED
 
 
 def test_listing_the_types_loads_no_provider() -> None:

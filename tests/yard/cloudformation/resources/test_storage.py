@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from slipway.yard.cloudformation.resources.recorded import records
 from slipway.yard.services.s3.lifecycle import lifecycle_rule
 from tests.yard.cloudformation.resources.world import World
 
@@ -35,13 +36,14 @@ def test_a_tls_only_policy_does_not_lock_the_bucket(world: World) -> None:
     s3.delete_object(Bucket=bucket, Key="data")
 
 
-def test_the_whole_policy_is_recorded_and_goes_with_its_resource(world: World) -> None:
+def test_the_whole_policy_stands_in_s3_and_goes_with_its_resource(world: World) -> None:
     bucket = world.bucket()
     policy = world.make("AWS::S3::BucketPolicy", Bucket=bucket, PolicyDocument=tls_only(bucket))
-    kept = [record for record in records("AWS::S3::BucketPolicy") if record.physical_id == bucket]
-    assert [record.properties["PolicyDocument"] for record in kept] == [tls_only(bucket)]
+    s3 = world.client("s3")
+    assert json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"]) == tls_only(bucket)
     policy.delete()
-    assert not [record for record in records("AWS::S3::BucketPolicy") if record.physical_id == bucket]
+    with pytest.raises(s3.exceptions.ClientError, match="NoSuchBucketPolicy"):
+        s3.get_bucket_policy(Bucket=bucket)
 
 
 def test_access_logs_may_be_asked_for_before_the_policy_that_permits_them(world: World) -> None:

@@ -11,10 +11,24 @@ from typing import Any
 
 import pytest
 
-from tests.yard.asking import refusal
+from tests.yard.asking import make_role, policy, refusal
 from tests.yard.conftest import RunningYard
 
 ROLE = "arn:aws:iam::123456789012:role/build"
+BUILDS = {"Service": "codebuild.amazonaws.com"}
+PUSH = (
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+)
+ALLOWED = (
+    {"Effect": "Allow", "Action": ["logs:*", "ecr:GetAuthorizationToken"], "Resource": "*"},
+    {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::source/*"},
+    {"Effect": "Allow", "Action": list(PUSH), "Resource": "arn:aws:ecr:*:*:repository/*"},
+)
 GROUP = "/slipway/build"
 STEPS = [
     "SUBMITTED",
@@ -84,7 +98,7 @@ def workshop(yard: RunningYard) -> Workshop:
             "computeType": "BUILD_GENERAL1_LARGE",
             "privilegedMode": True,
         },
-        serviceRole=ROLE,
+        serviceRole=make_role(yard, "build", BUILDS, *ALLOWED),
         logsConfig={"cloudWatchLogs": {"status": "ENABLED", "groupName": GROUP}},
     )
     return Workshop(yard=yard)
@@ -182,3 +196,15 @@ def test_a_project_is_updated_found_and_deleted(workshop: Workshop) -> None:
     codebuild.delete_project(name="build")
     refused = refusal(codebuild.start_build, projectName="build")
     assert refused["Code"] == "ResourceNotFoundException"
+
+
+@pytest.mark.parametrize(
+    "action", ["s3:GetObject", "ecr:PutImage", "ecr:UploadLayerPart", "logs:PutLogEvents"]
+)
+def test_a_build_fails_where_its_role_lacks_an_action(workshop: Workshop, action: str) -> None:
+    workshop.upload("images/gaudi/Dockerfile")
+    deny = policy({"Effect": "Deny", "Action": action, "Resource": "*"})
+    workshop.client("iam").put_role_policy(RoleName="build", PolicyName="deny", PolicyDocument=deny)
+    _, why = failure(workshop.build())
+    assert f"is not authorized to perform: {action} on resource: " in why
+    assert "with an explicit deny in an identity-based policy" in why

@@ -1,0 +1,113 @@
+"""Judge a call by the role whose key signed it. The yard's own key may do everything, as an administrator."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+from xml.etree import ElementTree
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.gateway.keys import Key
+from slipway.yard.gateway.protocols import Call, operation_of
+from slipway.yard.permissions import deployed, judging
+from slipway.yard.permissions.calls.asked import AskedCall
+from slipway.yard.permissions.sessions import RoleSession
+
+Environ = dict[str, Any]
+
+S3 = "s3"
+ADMINISTRATOR = f"arn:aws:sts::{ACCOUNT}:user/moto"  # as STS here names the holder of the yard's own key
+_ASSUMES = frozenset({"AssumeRole", "AssumeRoleWithWebIdentity", "AssumeRoleWithSAML"})
+_LARGEST_LIST = 1 << 21  # of 1,000 keys to delete
+_XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+
+
+def check(environ: Environ, call: Call, key: Key) -> None:
+    """Raise ApiError where the policies of the caller's role do not allow the call."""
+    if call.service == "sts" and call.operation in _ASSUMES:
+        _check_role(call, key)
+    if key.session is not None:
+        judging.check(key.session, _asked(environ, call), call.protocol)
+
+
+def session_of_answer(call: Call, key: Key) -> RoleSession | None:
+    """Return whose session it is that STS gives out with its answer to this call."""
+    if call.operation not in _ASSUMES:
+        return key.session
+    parameters = call.parameters or {}
+    role = deployed.role(str(parameters.get("RoleArn", "")))
+    assert role, "check let it pass"
+    return RoleSession(
+        role_arn=role.arn, role_id=role.id, name=str(parameters.get("RoleSessionName", "session"))
+    )
+
+
+def identity(session: RoleSession) -> Mapping[str, str]:
+    """Answer sts:GetCallerIdentity for a role's session."""
+    return {"UserId": session.user_id, "Account": ACCOUNT, "Arn": session.arn}
+
+
+def _check_role(call: Call, key: Key) -> None:
+    """Refuse a role that is not there in the words of one that may not be assumed, as STS does."""
+    arn = str((call.parameters or {}).get("RoleArn", ""))
+    role = deployed.role(arn)
+    caller = key.session.arn if key.session else ADMINISTRATOR
+    if role is None or (key.session is None and not judging.trusts_account(role)):
+        raise ApiError(
+            "AccessDenied",
+            f"User: {caller} is not authorized to perform: sts:{call.operation} on resource: {arn}",
+            status=403,
+        )
+
+
+def _asked(environ: Environ, call: Call) -> AskedCall:
+    if call.service != S3:
+        return AskedCall(
+            service=call.service,
+            operation=call.operation,
+            region=call.region,
+            parameters=call.parameters or {},
+        )
+    bucket, key = _place(environ)
+    operation = operation_of(S3, {**environ, "PATH_INFO": f"/{bucket}/{key}" if key else f"/{bucket}"})
+    query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+    found: dict[str, object] = {**query, "Bucket": bucket, "Key": key}
+    if operation == "DeleteObjects":
+        found["Keys"] = _keys_to_delete(environ)
+    return AskedCall(
+        service=S3,
+        operation=operation or call.operation,
+        region=call.region,
+        parameters=found,
+        headers=_amz_headers(environ),
+    )
+
+
+def _place(environ: Environ) -> tuple[str, str]:
+    """Return bucket and key, of a path or of a host such as BUCKET.localhost."""
+    path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", errors="replace").lstrip("/")
+    bucket, dot, _ = environ["HTTP_HOST"].partition(".localhost")
+    if dot:
+        return bucket, path
+    bucket, _, key = path.partition("/")
+    return bucket, key
+
+
+def _amz_headers(environ: Environ) -> dict[str, str]:
+    names = {name: name[5:].lower().replace("_", "-") for name in environ if name.startswith("HTTP_X_AMZ_")}
+    return {header: unquote(str(environ[name])) for name, header in names.items()}
+
+
+def _keys_to_delete(environ: Environ) -> list[str]:
+    """The body is read here and handed on."""
+    length = environ.get("CONTENT_LENGTH")
+    body = environ["wsgi.input"].read(int(length)) if length else environ["wsgi.input"].read(_LARGEST_LIST)
+    environ["wsgi.input"] = io.BytesIO(body)
+    try:
+        root = ElementTree.fromstring(body)  # noqa: S314 - entities are not expanded into keys: no DTD is read
+    except ElementTree.ParseError:
+        return []
+    return [key.text or "" for key in root.iter() if key.tag in ("Key", f"{_XML}Key")]

@@ -1,0 +1,173 @@
+"""Which resources a call names: for each service and type of resource, the parameters that name one.
+
+To add one: a row of NAMED. `{}` is the parameter's value; a value that is an ARN already stays as it is.
+Sources: Service Authorization Reference, "Resource types defined by …"; AWS's refusals for the logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from slipway.yard.permissions.calls.asked import AskedCall, arn, found
+from slipway.yard.permissions.calls.names import key_arn, secret_arn
+
+_SOME_ID = "00000000-0000-0000-0000-000000000000"  # AWS's own, in ARNs of which callers know the name
+_PUBLIC_DOCUMENTS = ("AWS-", "AmazonCloudWatch-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    parameters: tuple[str, ...]
+    resource: str  # after the account
+    in_region: bool = True
+
+
+def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
+    """Return the ARNs of this type that the call names."""
+    if custom := _CUSTOM.get((prefix, kind)):
+        return list(custom(call))
+    naming = NAMED.get((prefix, kind))
+    if naming is None:
+        return _arns_of(call, prefix)
+    region = call.region if naming.in_region else ""
+    return [
+        value
+        if value.startswith("arn:")
+        else arn(prefix, region, naming.resource.format(value.removeprefix("/")))
+        for path in naming.parameters
+        for value in found(call.parameters, path)
+    ]
+
+
+def _arns_of(call: AskedCall, prefix: str) -> list[str]:
+    """Return the parameters that are ARNs of the service itself: imagePipelineArn and its like."""
+    return [
+        value
+        for value in call.parameters.values()
+        if isinstance(value, str) and value.startswith(f"arn:aws:{prefix}:")
+    ]
+
+
+def _log_group(call: AskedCall) -> Iterator[str]:
+    """Logs puts an empty stream behind a group, and behind no group at all."""
+    paths = ("logGroupName", "logGroupIdentifier", "logGroupNames[]", "logGroupIdentifiers[]")
+    names = [value for path in paths for value in found(call.parameters, path)]
+    if call.operation == "DescribeLogGroups":
+        names = [""]
+    for name in names:
+        group = name.partition(":log-group:")[2].removesuffix(":*") if name.startswith("arn:") else name
+        yield arn("logs", call.region, f"log-group:{group}:log-stream:")
+
+
+def _log_stream(call: AskedCall) -> Iterator[str]:
+    stream = "".join(found(call.parameters, "logStreamName"))
+    for group in _log_group(call):
+        yield group + stream
+
+
+def _parameter(call: AskedCall) -> Iterator[str]:
+    for path in ("Name", "Names[]", "Path"):
+        for value in found(call.parameters, path):
+            name = value if value.startswith("arn:") else value.partition(":")[0].removeprefix("/")
+            owned = {"account": ""} if name.startswith("aws/") else {}
+            yield name if name.startswith("arn:") else arn("ssm", call.region, f"parameter/{name}", **owned)
+
+
+def _document(call: AskedCall) -> Iterator[str]:
+    for path in ("DocumentName", "Name"):
+        for name in found(call.parameters, path):
+            owned = {"account": ""} if name.startswith(_PUBLIC_DOCUMENTS) else {}
+            yield name if name.startswith("arn:") else arn("ssm", call.region, f"document/{name}", **owned)
+
+
+def _instance_of_command(call: AskedCall) -> Iterator[str]:
+    ids = [
+        *found(call.parameters, "InstanceIds[]"),
+        *found(call.parameters, "InstanceId"),
+        *(
+            value
+            for target in _items(call.parameters.get("Targets"))
+            if str(target.get("Key", "")).lower() == "instanceids"
+            for value in found(target, "Values[]")
+        ),
+    ]
+    for instance in ids or (["*"] if call.parameters.get("Targets") else []):
+        yield arn("ec2", call.region, f"instance/{instance}")
+
+
+def _items(value: object) -> list[Mapping[str, object]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _key(call: AskedCall) -> Iterator[str]:
+    for path in ("KeyId", "TargetKeyId", "SourceKeyId", "DestinationKeyId"):
+        for value in found(call.parameters, path):
+            yield key_arn(value, call.region)
+
+
+def _secret(call: AskedCall) -> Iterator[str]:
+    for path in ("SecretId", "Name", "SecretIdList[]"):
+        for value in found(call.parameters, path):
+            yield secret_arn(value, call.region)
+
+
+def _project_of_build(call: AskedCall) -> Iterator[str]:
+    """A build's id is PROJECT:NUMBER."""
+    for path in ("projectName", "name", "names[]", "id", "ids[]", "project.name"):
+        for value in found(call.parameters, path):
+            name = value.rpartition("/")[2].partition(":")[0]
+            yield arn("codebuild", call.region, f"project/{name}")
+
+
+_CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
+    ("codebuild", "project"): _project_of_build,
+    ("kms", "key"): _key,
+    ("logs", "log-group"): _log_group,
+    ("logs", "log-stream"): _log_stream,
+    ("secretsmanager", "secret"): _secret,
+    ("ssm", "document"): _document,
+    ("ssm", "instance"): _instance_of_command,
+    ("ssm", "parameter"): _parameter,
+}
+
+NAMED: Mapping[tuple[str, str], Naming] = {
+    ("autoscaling", "autoscalinggroup"): Naming(
+        parameters=("AutoScalingGroupName", "Tags[].ResourceId"),
+        resource=f"autoScalingGroup:{_SOME_ID}:autoScalingGroupName/{{}}",
+    ),
+    ("batch", "compute-environment"): Naming(
+        parameters=("computeEnvironment", "computeEnvironmentName"), resource="compute-environment/{}"
+    ),
+    ("batch", "job"): Naming(parameters=("jobId",), resource="job/{}"),
+    ("batch", "job-definition"): Naming(
+        parameters=("jobDefinition", "jobDefinitionName"), resource="job-definition/{}"
+    ),
+    ("batch", "job-queue"): Naming(parameters=("jobQueue", "jobQueueName"), resource="job-queue/{}"),
+    ("budgets", "budget"): Naming(
+        parameters=("BudgetName", "Budget.BudgetName"), resource="budget/{}", in_region=False
+    ),
+    ("cloudformation", "stack"): Naming(parameters=("StackName",), resource=f"stack/{{}}/{_SOME_ID}"),
+    ("cloudwatch", "alarm"): Naming(parameters=("AlarmName", "AlarmNames[]"), resource="alarm:{}"),
+    ("cloudwatch", "dashboard"): Naming(
+        parameters=("DashboardName", "DashboardNames[]"), resource="dashboard/{}", in_region=False
+    ),
+    ("ecr", "repository"): Naming(
+        parameters=("repositoryName", "repositoryNames[]", "resourceArn"), resource="repository/{}"
+    ),
+    ("ecs", "cluster"): Naming(parameters=("cluster", "clusterName", "clusters[]"), resource="cluster/{}"),
+    ("elasticfilesystem", "access-point"): Naming(parameters=("AccessPointId",), resource="access-point/{}"),
+    ("elasticfilesystem", "file-system"): Naming(
+        parameters=("FileSystemId", "ResourceId"), resource="file-system/{}"
+    ),
+    ("events", "rule-on-default-event-bus"): Naming(parameters=("Name", "Rule"), resource="rule/{}"),
+    ("iam", "instance-profile"): Naming(
+        parameters=("InstanceProfileName",), resource="instance-profile/{}", in_region=False
+    ),
+    ("iam", "policy"): Naming(parameters=("PolicyArn",), resource="policy/{}", in_region=False),
+    ("iam", "role"): Naming(parameters=("RoleName",), resource="role/{}", in_region=False),
+    ("pcs", "cluster"): Naming(parameters=("clusterIdentifier",), resource="cluster/{}"),
+    ("sagemaker", "training-job"): Naming(parameters=("TrainingJobName",), resource="training-job/{}"),
+    ("sns", "topic"): Naming(parameters=("TopicArn", "TargetArn", "ResourceArn", "Name"), resource="{}"),
+    ("sts", "role"): Naming(parameters=("RoleArn",), resource="role/{}", in_region=False),
+}

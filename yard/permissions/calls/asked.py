@@ -1,0 +1,61 @@
+"""A call as permissions see it, and what it needs: the actions, their resources and condition keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.permissions.patterns import Keys
+
+ANY_RESOURCE = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    service: str  # botocore's name
+    operation: str
+    region: str
+    parameters: Mapping[str, object]
+    headers: Mapping[str, str] = field(default_factory=dict)  # S3's x-amz-…, in lower case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """One action that a call needs on one resource."""
+
+    action: str
+    resource: str = ANY_RESOURCE
+    keys: Keys = field(default_factory=dict)
+    via: str = ""  # the service that asks in the caller's name, such as s3.us-east-1.amazonaws.com
+
+
+class NotJudged(Exception):
+    """The tables here do not know what this call needs."""
+
+
+def arn(service: str, region: str, resource: str, *, account: str = ACCOUNT) -> str:
+    return f"arn:aws:{service}:{region}:{account}:{resource}"
+
+
+def found(parameters: object, path: str) -> list[str]:
+    """Return the texts at a path: `Targets[].Arn`, or `Tags[]` for a list of texts."""
+    values: list[object] = [parameters]
+    for step in path.split("."):
+        name, is_list = step.removesuffix("[]"), step.endswith("[]")
+        values = [value[name] for value in values if isinstance(value, Mapping) and value.get(name)]
+        if is_list:
+            values = [item for value in values if isinstance(value, list) for item in value]
+    return [value for value in values if isinstance(value, str) and value]
+
+
+def texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every text below a value with the name of its parameter."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from texts(item, str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from texts(item, name)

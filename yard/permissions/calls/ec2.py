@@ -1,0 +1,94 @@
+"""Which resources a call to EC2 touches: every id that it names, and those that it makes.
+
+Sources: Service Authorization Reference, "Amazon EC2"; EC2 user guide, "Grant permission to tag resources
+during creation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from slipway.yard.permissions.calls.asked import ANY_RESOURCE, AskedCall, Need, arn, texts
+from slipway.yard.permissions.calls.facts import resource_types
+
+# The beginning of an id -> its type in ARNs.
+TYPE_OF_ID: Mapping[str, str] = {
+    "acl": "network-acl",
+    "ami": "image",
+    "cr": "capacity-reservation",
+    "eipalloc": "elastic-ip",
+    "eni": "network-interface",
+    "i": "instance",
+    "igw": "internet-gateway",
+    "key": "key-pair",
+    "lt": "launch-template",
+    "nat": "natgateway",
+    "pg": "placement-group",
+    "rtb": "route-table",
+    "sg": "security-group",
+    "snap": "snapshot",
+    "subnet": "subnet",
+    "vol": "volume",
+    "vpc": "vpc",
+    "vpce": "vpc-endpoint",
+}
+# What an action makes besides what it names; its ids are not known yet.
+MADE: Mapping[str, tuple[str, ...]] = {
+    "CopyImage": ("image", "snapshot"),
+    "CreateFleet": ("fleet", "instance", "volume", "network-interface"),
+    "CreateImage": ("image", "snapshot"),
+    "CreateLaunchTemplate": ("launch-template",),
+    "CreateNetworkInterface": ("network-interface",),
+    "CreatePlacementGroup": ("placement-group",),
+    "CreateSecurityGroup": ("security-group",),
+    "CreateSnapshot": ("snapshot",),
+    "CreateSubnet": ("subnet",),
+    "CreateVolume": ("volume",),
+    "CreateVpc": ("vpc",),
+    "CreateVpcEndpoint": ("vpc-endpoint",),
+    "RegisterImage": ("image",),
+    "RunInstances": ("instance", "volume", "network-interface"),
+}
+_OWNED_BY_NOBODY = frozenset({"image", "snapshot"})  # their ARNs name no account
+
+
+def needs(call: AskedCall) -> Iterator[Need]:
+    """Yield one need for each resource; tags that it is made with need ec2:CreateTags as well."""
+    action = f"ec2:{call.operation}"
+    types = resource_types(action) or ()
+    named = dict.fromkeys(
+        _arn(call, kind, value)
+        for _, value in texts(call.parameters)
+        if (kind := TYPE_OF_ID.get(value.rpartition("-")[0], "")) in types
+    )
+    made = {_arn(call, kind, "*"): _tag_keys(call, kind) for kind in MADE.get(call.operation, ())}
+    for resource in named:
+        yield Need(action=action, resource=resource)
+    for resource, keys in made.items():
+        yield Need(action=action, resource=resource, keys=keys)
+        if keys:
+            created = {**keys, "ec2:createaction": (call.operation,)}
+            yield Need(action="ec2:CreateTags", resource=resource, keys=created)
+    if not named and not made:
+        yield Need(action=action, resource=ANY_RESOURCE)
+
+
+def _arn(call: AskedCall, kind: str, id_: str) -> str:
+    owned = {"account": ""} if kind in _OWNED_BY_NOBODY else {}
+    return arn("ec2", call.region, f"{kind}/{id_}", **owned)
+
+
+def _tag_keys(call: AskedCall, kind: str) -> dict[str, tuple[str, ...]]:
+    stated = call.parameters.get("TagSpecifications")
+    tags = {
+        str(tag["Key"]): str(tag.get("Value", ""))
+        for item in (stated if isinstance(stated, list) else ())
+        if item.get("ResourceType") == kind
+        for tag in item.get("Tags") or ()
+    }
+    return request_tag_keys(tags)
+
+
+def request_tag_keys(tags: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    by_name = {f"aws:requesttag/{name.lower()}": (value,) for name, value in tags.items()}
+    return {**by_name, "aws:tagkeys": tuple(tags)} if tags else {}

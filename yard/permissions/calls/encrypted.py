@@ -1,0 +1,117 @@
+"""What a service asks of a key in the caller's name: kms:ViaService says through whom.
+
+Sources: S3 user guide, "Using server-side encryption with AWS KMS keys"; Secrets Manager user guide, "Secret
+encryption and decryption"; SNS developer guide, "Key management"; SSM user guide, "SecureString".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.permissions.calls.asked import AskedCall, Need, found
+from slipway.yard.permissions.calls.names import key_arn, secret_arn
+
+# KMS's own keys for services (aws/s3, aws/ssm, …): their policies let in whoever may use the service.
+_OF_AWS = "alias/aws/"
+_READS = frozenset({"GetObject"})
+_WRITES = frozenset({"PutObject", "CopyObject", "CreateMultipartUpload"})
+_OF_PARTS = frozenset({"UploadPart", "UploadPartCopy", "CompleteMultipartUpload"})  # decrypt to re-encrypt
+_SECRET_READS = frozenset({"GetSecretValue"})
+_SECRET_WRITES = frozenset({"PutSecretValue", "CreateSecret", "UpdateSecret"})
+
+
+def needs(call: AskedCall) -> Iterator[Need]:
+    """Yield what the call needs of keys beside its own action; S3's are in_bucket."""
+    if of_service := _BY_SERVICE.get(call.service):
+        yield from of_service(call)
+
+
+def in_bucket(call: AskedCall, bucket: str, name: str) -> Iterator[Need]:
+    from moto.s3.models import s3_backends
+
+    found_bucket: Any = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    if found_bucket is None:
+        return
+    if call.operation in _READS:
+        stored: Any = found_bucket.keys.get(name)
+        key = (
+            (stored.kms_key_id or _default_key(found_bucket)) if stored and _is_kms(stored.encryption) else ""
+        )
+        actions: tuple[str, ...] = ("kms:Decrypt",)
+    elif call.operation in _WRITES | _OF_PARTS:
+        by_header = call.headers.get("x-amz-server-side-encryption-aws-kms-key-id", "")
+        key = by_header or _default_key(found_bucket)
+        actions = ("kms:GenerateDataKey", *(("kms:Decrypt",) if call.operation in _OF_PARTS else ()))
+    else:
+        return
+    context = {"kms:encryptioncontext:aws:s3:arn": (f"arn:aws:s3:::{bucket}",)}
+    yield from _via(call, "s3", key, actions, context)
+
+
+def _is_kms(encryption: object) -> bool:
+    return str(encryption or "").startswith("aws:kms")
+
+
+def _default_key(bucket: Any) -> str:
+    rule = ((bucket.encryption or {}).get("Rule") or {}).get("ApplyServerSideEncryptionByDefault") or {}
+    return str(rule.get("KMSMasterKeyID", ""))
+
+
+def _secret(call: AskedCall) -> Iterator[Need]:
+    from moto.secretsmanager.models import secretsmanager_backends
+
+    if call.operation not in _SECRET_READS | _SECRET_WRITES:
+        return
+    given = "".join(found(call.parameters, "SecretId") or found(call.parameters, "Name"))
+    secret = secretsmanager_backends[ACCOUNT][call.region].secrets.get(given)
+    key = str((secret and secret.kms_key_id) or call.parameters.get("KmsKeyId") or "")
+    reads = call.operation in _SECRET_READS
+    actions = ("kms:Decrypt",) if reads else ("kms:GenerateDataKey", "kms:Decrypt")
+    context = {"kms:encryptioncontext:secretarn": (secret_arn(given, call.region),)}
+    yield from _via(call, "secretsmanager", key, actions, context)
+
+
+def _topic(call: AskedCall) -> Iterator[Need]:
+    from moto.sns.models import sns_backends
+
+    if call.operation not in ("Publish", "PublishBatch"):
+        return
+    topic = sns_backends[ACCOUNT][call.region].topics.get("".join(found(call.parameters, "TopicArn")))
+    key = str((topic and topic.kms_master_key_id) or "")
+    yield from _via(call, "sns", key, ("kms:GenerateDataKey", "kms:Decrypt"), {})
+
+
+def _parameter(call: AskedCall) -> Iterator[Need]:
+    from moto.ssm.models import ssm_backends
+
+    if call.operation == "PutParameter" and call.parameters.get("Type") == "SecureString":
+        yield from _via(call, "ssm", str(call.parameters.get("KeyId") or ""), ("kms:Encrypt",), {})
+    if call.parameters.get("WithDecryption"):
+        for name in (*found(call.parameters, "Name"), *found(call.parameters, "Names[]")):
+            stored: Any = ssm_backends[ACCOUNT][call.region].get_parameter(name)
+            if stored and stored.type == "SecureString":
+                yield from _via(call, "ssm", str(stored.keyid or ""), ("kms:Decrypt",), {})
+
+
+def _via(
+    call: AskedCall,
+    service: str,
+    key: str,
+    actions: tuple[str, ...],
+    context: Mapping[str, tuple[str, ...]],
+) -> Iterator[Need]:
+    if not key or key.startswith(_OF_AWS):
+        return
+    by = f"{service}.{call.region}.amazonaws.com"
+    keys = {"kms:viaservice": (by,), "kms:calleraccount": (ACCOUNT,), **context}
+    for action in actions:
+        yield Need(action=action, resource=key_arn(key, call.region), keys=keys, via=by)
+
+
+_BY_SERVICE: Mapping[str, Callable[[AskedCall], Iterator[Need]]] = {
+    "secretsmanager": _secret,
+    "sns": _topic,
+    "ssm": _parameter,
+}

@@ -1,0 +1,130 @@
+"""Which actions a call to S3 needs: they are named otherwise than its operations, and hang on headers.
+
+Source: Amazon S3 user guide, "Required permissions for Amazon S3 API operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from slipway.yard.permissions.calls.asked import AskedCall, Need, NotJudged
+from slipway.yard.permissions.calls.encrypted import in_bucket
+from slipway.yard.permissions.calls.facts import resource_types
+
+# An object's operations -> actions. With a version, VERSIONED has another.
+OBJECT: Mapping[str, tuple[str, ...]] = {
+    "AbortMultipartUpload": ("AbortMultipartUpload",),
+    "CompleteMultipartUpload": ("PutObject",),
+    "CopyObject": ("PutObject",),
+    "CreateMultipartUpload": ("PutObject",),
+    "DeleteObject": ("DeleteObject",),
+    "DeleteObjectTagging": ("DeleteObjectTagging",),
+    "DeleteObjects": ("DeleteObject",),
+    "GetObject": ("GetObject",),
+    "GetObjectAcl": ("GetObjectAcl",),
+    "GetObjectAttributes": ("GetObject", "GetObjectAttributes"),
+    "GetObjectLegalHold": ("GetObjectLegalHold",),
+    "GetObjectRetention": ("GetObjectRetention",),
+    "GetObjectTagging": ("GetObjectTagging",),
+    "HeadObject": ("GetObject",),
+    "ListParts": ("ListMultipartUploadParts",),
+    "PutObject": ("PutObject",),
+    "PutObjectAcl": ("PutObjectAcl",),
+    "PutObjectLegalHold": ("PutObjectLegalHold",),
+    "PutObjectRetention": ("PutObjectRetention",),
+    "PutObjectTagging": ("PutObjectTagging",),
+    "RestoreObject": ("RestoreObject",),
+    "UploadPart": ("PutObject",),
+    "UploadPartCopy": ("PutObject",),
+}
+VERSIONED: Mapping[str, str] = {
+    "DeleteObject": "DeleteObjectVersion",
+    "DeleteObjectTagging": "DeleteObjectVersionTagging",
+    "GetObject": "GetObjectVersion",
+    "GetObjectAcl": "GetObjectVersionAcl",
+    "GetObjectAttributes": "GetObjectVersionAttributes",
+    "GetObjectTagging": "GetObjectVersionTagging",
+    "PutObjectAcl": "PutObjectVersionAcl",
+    "PutObjectTagging": "PutObjectVersionTagging",
+}
+# A bucket's operations whose action has another name; the others' is the same.
+BUCKET: Mapping[str, str] = {
+    "DeleteBucketCors": "PutBucketCORS",
+    "DeleteBucketEncryption": "PutEncryptionConfiguration",
+    "DeleteBucketLifecycle": "PutLifecycleConfiguration",
+    "DeleteBucketReplication": "PutReplicationConfiguration",
+    "DeleteBucketTagging": "PutBucketTagging",
+    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
+    "GetBucketAccelerateConfiguration": "GetAccelerateConfiguration",
+    "GetBucketCors": "GetBucketCORS",
+    "GetBucketEncryption": "GetEncryptionConfiguration",
+    "GetBucketLifecycle": "GetLifecycleConfiguration",
+    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
+    "GetBucketNotificationConfiguration": "GetBucketNotification",
+    "GetBucketReplication": "GetReplicationConfiguration",
+    "GetObjectLockConfiguration": "GetBucketObjectLockConfiguration",
+    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
+    "HeadBucket": "ListBucket",
+    "ListMultipartUploads": "ListBucketMultipartUploads",
+    "ListObjectVersions": "ListBucketVersions",
+    "ListObjects": "ListBucket",
+    "ListObjectsV2": "ListBucket",
+    "PutBucketAccelerateConfiguration": "PutAccelerateConfiguration",
+    "PutBucketCors": "PutBucketCORS",
+    "PutBucketEncryption": "PutEncryptionConfiguration",
+    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
+    "PutBucketNotificationConfiguration": "PutBucketNotification",
+    "PutBucketReplication": "PutReplicationConfiguration",
+    "PutObjectLockConfiguration": "PutBucketObjectLockConfiguration",
+    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
+}
+# A header that needs an action of its own.
+BY_HEADER: Mapping[str, str] = {
+    "x-amz-acl": "PutObjectAcl",
+    "x-amz-object-lock-mode": "PutObjectRetention",
+    "x-amz-tagging": "PutObjectTagging",
+}
+_QUERY_KEYS = ("prefix", "delimiter", "max-keys", "versionid")
+_CREATES = frozenset({"PutObject", "CreateMultipartUpload", "CopyObject"})
+_COPIES = frozenset({"CopyObject", "UploadPartCopy"})
+
+
+def needs(call: AskedCall) -> Iterator[Need]:
+    """`call.parameters` holds Bucket, Key, Keys of DeleteObjects, and what stands in the query."""
+    if call.operation == "ListBuckets":
+        yield Need(action="s3:ListAllMyBuckets")
+        return
+    keys = _keys(call)
+    if call.operation in OBJECT:
+        yield from _of_object(call, keys)
+        return
+    action = f"s3:{BUCKET.get(call.operation, call.operation)}"
+    if resource_types(action) is None:
+        raise NotJudged
+    yield Need(action=action, resource=f"arn:aws:s3:::{call.parameters['Bucket']}", keys=keys)
+
+
+def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator[Need]:
+    bucket = str(call.parameters["Bucket"])
+    names = call.parameters.get("Keys") or [call.parameters.get("Key", "")]
+    assert isinstance(names, list)
+    has_version = "versionId" in call.parameters and call.operation in VERSIONED
+    actions = (VERSIONED[call.operation],) if has_version else OBJECT[call.operation]
+    if call.operation in _CREATES:
+        actions += tuple(action for header, action in BY_HEADER.items() if header in call.headers)
+    for name in names:
+        for action in actions:
+            yield Need(action=f"s3:{action}", resource=f"arn:aws:s3:::{bucket}/{name}", keys=keys)
+        yield from in_bucket(call, bucket, str(name))
+    if call.operation in _COPIES:
+        source = unquote(call.headers.get("x-amz-copy-source", "")).partition("?")[0].removeprefix("/")
+        yield Need(action="s3:GetObject", resource=f"arn:aws:s3:::{source}", keys=keys)
+
+
+def _keys(call: AskedCall) -> Mapping[str, tuple[str, ...]]:
+    given = {name.lower(): str(value) for name, value in call.parameters.items()}
+    query = {f"s3:{name}": (given[name],) for name in _QUERY_KEYS if name in given}
+    headers = {f"s3:{name}": (value,) for name, value in call.headers.items() if name.startswith("x-amz-")}
+    # Clients of AWS agree on TLS 1.3; the yard's own door, on the loopback address, speaks plain HTTP.
+    return {**headers, **query, "s3:tlsversion": ("1.3",), "s3:authtype": ("REST-HEADER",)}

@@ -1,0 +1,82 @@
+"""Roles that AWS's services assume, and what they do with them inside, where no request could be judged.
+
+`assume` answers for an instance, a task, a build; `refused` judges acts that the yard has no request for,
+such as those of an agent that it imitates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.permissions import deployed, judging, record, refusals
+from slipway.yard.permissions.callers import Caller
+from slipway.yard.permissions.calls.asked import Need
+from slipway.yard.permissions.evaluation import Access, AppliedPolicies, judge
+from slipway.yard.permissions.patterns import is_like
+from slipway.yard.permissions.sessions import RoleSession
+
+# EC2 alone says nothing of whose instance it is (IAM user guide, "The confused deputy problem").
+_SILENT = frozenset({"ec2.amazonaws.com"})
+
+
+def assume(name_or_arn: str, service: str, session: str) -> RoleSession:
+    """Return the role's session; raise ApiError where its trust policy does not admit the service."""
+    role = deployed.role(name_or_arn)
+    told = {} if service in _SILENT else {"aws:sourceaccount": (ACCOUNT,)}
+    access = Access(
+        caller=Caller(account=ACCOUNT, service=service),
+        action="sts:AssumeRole",
+        resource=role.arn if role else name_or_arn,
+        keys=told,
+    )
+    judgement = judge(access, AppliedPolicies(resource=role.trust if role else None))
+    if role is None or not judgement.is_allowed:
+        _note(access, refusals.reason(access.action, judgement), service)
+        raise ApiError("AccessDenied", f"{service} may not assume {access.resource}", status=403)
+    return RoleSession(role_arn=role.arn, role_id=role.id, name=session)
+
+
+def refused(session: RoleSession, region: str, needs: Iterable[Need]) -> str:
+    """Judge acts that come without a request; return AWS's words for the first that is refused, or ""."""
+    for need in needs:
+        access, judgement = judging.judged(session, need, region)
+        if not judgement.is_allowed:
+            return refusals.words(access, judgement)
+    return ""
+
+
+def used() -> list[dict[str, object]]:
+    """List for every role each action that its policies allow, with how often it was used."""
+    return [
+        {"role": name, "policy": policy.name, "action": action, "used": _times(action, record.used(name))}
+        for name in deployed.role_names()
+        if (role := deployed.role(name))
+        for policy in role.identity
+        for action in dict.fromkeys(
+            action
+            for statement in policy.statements
+            if statement.is_allow and not statement.is_not_action
+            for action in statement.actions
+        )
+    ]
+
+
+def _times(pattern: str, used_actions: Mapping[str, int]) -> int:
+    return sum(times for action, times in used_actions.items() if is_like(pattern.lower(), action.lower()))
+
+
+def _note(access: Access, reason: str, service: str) -> None:
+    trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    record.note_denied(
+        record.Denied(
+            caller=service,
+            role=access.resource.rpartition("/")[2],
+            action=access.action,
+            resource=access.resource,
+            reason=reason,
+            policy=f"the trust policy of {access.resource}",
+            statement=trust,
+        )
+    )

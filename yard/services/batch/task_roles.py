@@ -1,0 +1,135 @@
+"""The roles of a job: its own, the one that starts it, the one of the instances below it.
+
+Sources: ECS developer guide, "Task IAM role", "Task execution IAM role", "Container instance IAM role".
+The agent's own calls are not made here, so they are judged without a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.permissions import deployed, roles
+from slipway.yard.permissions.calls.asked import Need, arn
+from slipway.yard.permissions.sessions import RoleSession
+
+TASKS = "ecs-tasks.amazonaws.com"
+MACHINES = "ec2.amazonaws.com"
+NO_IMAGE = "CannotPullECRContainerError: AccessDeniedException: {}"
+NO_LOG = "ResourceInitializationError: failed to create Cloudwatch log stream: AccessDeniedException: {}"
+NOT_ASSUMED = (
+    "ECS was unable to assume the role '{}' that was provided for this task. Please verify that the role "
+    "being passed has the proper trust relationship and permissions and that your IAM user has permissions "
+    "to pass this role."
+)
+_PULL = ("BatchCheckLayerAvailability", "GetDownloadUrlForLayer", "BatchGetImage")
+_JOIN = ("RegisterContainerInstance", "SubmitContainerStateChange", "SubmitTaskStateChange")
+_WORK = ("Poll", "StartTelemetrySession", "UpdateContainerInstancesState")
+_NEAREST = 1  # the hop limit with which a container's requests do not reach the metadata service
+
+
+def of_job(container: Mapping[str, Any], environment: Any, region: str, task: str) -> RoleSession | None:
+    """Return whose credentials a container finds; None where it finds none."""
+    resources = environment.compute_resources or {}
+    if role := container.get("jobRoleArn"):
+        session = roles.assume(str(role), TASKS, task)
+    else:
+        profile = _profile_role(str(resources.get("instanceRole", "")))
+        if not profile or _hop_limit(resources, region) == _NEAREST:
+            return None
+        session = roles.assume(profile, MACHINES, f"i-{task[:17]}")
+    return replace(session, vpc=_vpc(resources, region))
+
+
+def problem(container: Mapping[str, Any], group: str, stream: str, region: str) -> str:
+    """Say in ECS's words why the task cannot be started; "" where it can."""
+    for name in ("jobRoleArn", "executionRoleArn"):
+        if role := container.get(name):
+            try:
+                roles.assume(str(role), TASKS, "check")
+            except ApiError:
+                return NOT_ASSUMED.format(role)
+    starter = container.get("executionRoleArn")
+    if not starter:
+        return ""
+    session = roles.assume(str(starter), TASKS, stream.rpartition("/")[2])
+    if words := roles.refused(session, region, _pulls(str(container.get("image", "")), region)):
+        return NO_IMAGE.format(words)
+    if words := roles.refused(session, region, _logs(group, stream, region)):
+        return NO_LOG.format(words)
+    return ""
+
+
+def joins_ecs(environment: Any, region: str) -> bool:
+    """Return True if the instances' role lets their agent join; one that is not there is not judged."""
+    role = _profile_role(str((environment.compute_resources or {}).get("instanceRole", "")))
+    if not role:
+        return True
+    try:
+        session = roles.assume(role, MACHINES, "i-joins")
+    except ApiError:
+        return False
+    cluster = f"{environment.name}_Batch"
+    needs = [
+        Need(action="ecs:DiscoverPollEndpoint"),
+        *(Need(action=f"ecs:{act}", resource=arn("ecs", region, f"cluster/{cluster}")) for act in _JOIN),
+        *(
+            Need(action=f"ecs:{act}", resource=arn("ecs", region, f"container-instance/{cluster}/i"))
+            for act in _WORK[:2]
+        ),
+    ]
+    return not roles.refused(session, region, needs)
+
+
+def _pulls(image: str, region: str) -> Iterator[Need]:
+    """An image of ECR takes a token and a repository's consent; another's is not asked of AWS."""
+    host, _, rest = image.partition("/")
+    if ".dkr.ecr." not in host:
+        return
+    repository = arn("ecr", region, f"repository/{rest.partition('@')[0].partition(':')[0]}")
+    yield Need(action="ecr:GetAuthorizationToken")
+    for act in _PULL:
+        yield Need(action=f"ecr:{act}", resource=repository)
+
+
+def _logs(group: str, stream: str, region: str) -> Iterator[Need]:
+    resource = arn("logs", region, f"log-group:{group}:log-stream:{stream}")
+    yield Need(action="logs:CreateLogStream", resource=resource)
+    yield Need(action="logs:PutLogEvents", resource=resource)
+
+
+def _profile_role(profile: str) -> str:
+    from moto.iam.models import iam_backends
+
+    found: Any = iam_backends[ACCOUNT]["aws"].instance_profiles
+    for one in list(found.values()):
+        if profile in (one.name, one.arn) and one.roles:
+            return str(one.roles[0].arn)
+    return profile if profile and deployed.role(profile) else ""
+
+
+def _vpc(resources: Mapping[str, Any], region: str) -> str:
+    """Return the VPC of the instances, whose endpoints have a say in what their tasks ask."""
+    from moto.ec2.models import ec2_backends
+
+    subnets = resources.get("subnets") or [""]
+    found = [
+        zone[subnets[0]] for zone in ec2_backends[ACCOUNT][region].subnets.values() if subnets[0] in zone
+    ]
+    return str(found[0].vpc_id) if found else ""
+
+
+def _hop_limit(resources: Mapping[str, Any], region: str) -> int | None:
+    """Return the limit of the environment's launch template; None where it leaves that to the AMI."""
+    from moto.ec2.models import ec2_backends
+
+    named = resources.get("launchTemplate") or {}
+    wanted = {named.get("launchTemplateId"), named.get("launchTemplateName")} - {None}
+    for template in list(ec2_backends[ACCOUNT][region].launch_templates.values()):
+        if wanted & {template.id, template.name}:
+            options = template.latest_version().data.get("MetadataOptions") or {}
+            return int(options.get("HttpPutResponseHopLimit") or 0) or None
+    return None
