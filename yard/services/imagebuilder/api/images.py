@@ -84,7 +84,8 @@ def _start(
         )
         kept = store.add(record, ApiError("ResourceAlreadyExistsException", f"{record.arn} is there already"))
         if kept is record:
-            bakes[record.arn] = Bake(plan=_plan(record, recipe, log_group))
+            plan = _plan(record, recipe, log_group, given.get("executionRole", ""))
+            bakes[record.arn] = Bake(plan=plan)
             build_runner.start(bakes[record.arn])
     return {"imageBuildVersionArn": kept.arn, "clientToken": given.get("clientToken")}
 
@@ -106,7 +107,8 @@ def _next_build(recipe: StoredRecord) -> int:
     return max(numbers, default=0) + 1
 
 
-def _plan(record: StoredRecord, recipe: StoredRecord, log_group: str | None) -> BakePlan:
+def _plan(record: StoredRecord, recipe: StoredRecord, log_group: str | None, execution_role: str) -> BakePlan:
+    infrastructure = record.facts["infrastructureConfiguration"]
     distribution = record.facts.get("distributionConfiguration", {})
     return BakePlan(
         arn=record.arn,
@@ -114,8 +116,10 @@ def _plan(record: StoredRecord, recipe: StoredRecord, log_group: str | None) -> 
         name=recipe.name,
         version=record.facts["version"],
         parent=recipe.given["parentImage"],
-        instance_profile=record.facts["infrastructureConfiguration"]["instanceProfileName"],
-        instance_type=(record.facts["infrastructureConfiguration"].get("instanceTypes") or [DEFAULT_TYPE])[0],
+        instance_profile=infrastructure["instanceProfileName"],
+        instance_type=(infrastructure.get("instanceTypes") or [DEFAULT_TYPE])[0],
+        infrastructure=infrastructure,
+        execution_role=execution_role,
         working_directory=recipe.given.get("workingDirectory", "/tmp"),  # noqa: S108 - of the machine
         ingredients=tuple(_ingredient(each) for each in recipe.given.get("components", ())),
         distributions=tuple(distribution.get("distributions", ())),

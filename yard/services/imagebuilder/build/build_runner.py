@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.machines import image_store
+from slipway.yard.services.imagebuilder.build import bake_roles
 from slipway.yard.services.imagebuilder.build.bake_log import BakeLog
 from slipway.yard.services.imagebuilder.build.records import Bake, StepRun, WorkflowRun
 from slipway.yard.services.imagebuilder.build.workflows import WORKFLOWS, BakeContext, Workflow
@@ -48,6 +49,7 @@ def _bake(bake: Bake) -> None:
         with _in_turn(plan.cancelled):
             bake.status = "CREATING"
             machine = BakedMachine(folder, plan.region, plan.working_directory, plan.cancelled)
+            machine.session = bake_roles.of_machine(plan)
             _workflows(BakeContext(bake=bake, log=bake_log, machine=machine))
         status = "AVAILABLE"
     except Exception as error:  # noqa: BLE001 - whatever it is, the image says it
@@ -130,6 +132,7 @@ def _step(context: BakeContext, workflow: Workflow, step: StepRun) -> None:
     step.status, step.started = "RUNNING", datetime.now(UTC)
     context.log.say(f"{workflow.name}: {step.name}")
     try:
+        bake_roles.check(context.bake.plan, step.name)
         workflow.steps[step.name][1](context, step)
     except Exception as error:
         step.status = "CANCELLED" if context.bake.plan.cancelled.is_set() else "FAILED"

@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.gateway import keys
+from slipway.yard.services.imagebuilder.build import bake_roles
 from slipway.yard.services.imagebuilder.build.records import BakePlan
 
 UNKNOWN = ("containerDistributionConfiguration", "s3ExportConfiguration", "fastLaunchConfigurations")
@@ -41,7 +43,7 @@ def _to_region(plan: BakePlan, wanted: Mapping[str, Any], at: datetime) -> dict[
     description = settings.get("description", "")
     ami_id = _register(wanted["region"], name, description, tags)
     for parameter in wanted.get("ssmParameterConfigurations", ()):
-        _write(parameter, ami_id, wanted["region"])
+        _write(plan, parameter, ami_id, wanted["region"])
     for template in wanted.get("launchTemplateConfigurations", ()):
         _point(template, ami_id, wanted["region"])
     return {
@@ -85,8 +87,10 @@ def _register(region: str, name: str, description: str, tags: Mapping[str, str])
     return str(ami.id)
 
 
-def _write(parameter: Mapping[str, Any], ami_id: str, region: str) -> None:
-    own_client("ssm", region).put_parameter(
+def _write(plan: BakePlan, parameter: Mapping[str, Any], ami_id: str, region: str) -> None:
+    session = bake_roles.of_builder(plan)
+    ssm = keys.client(session, "ssm", region) if session else own_client("ssm", region)
+    ssm.put_parameter(
         Name=parameter["parameterName"],
         Value=ami_id,
         Type="String",

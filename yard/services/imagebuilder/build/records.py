@@ -31,6 +31,8 @@ class BakePlan:
     parent: str
     instance_profile: str
     instance_type: str  # of the machine that it is built and tested on
+    infrastructure: Mapping[str, Any]  # where its machines stand, and where their logs go
+    execution_role: str  # empty: the service-linked one
     working_directory: str  # of every step
     ingredients: tuple[Ingredient, ...]
     distributions: tuple[Mapping[str, Any], ...]

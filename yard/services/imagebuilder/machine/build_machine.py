@@ -18,9 +18,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.yard.endpoint import HIDDEN_VARIABLES
+from slipway.yard.endpoint import HIDDEN_VARIABLES, own_client
+from slipway.yard.gateway import keys
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import CHECKOUT
+from slipway.yard.permissions.sessions import RoleSession
 from slipway.yard.services.imagebuilder.components.actions import Order
 from slipway.yard.services.imagebuilder.machine import base, downloads, network_settings
 from slipway.yard.state import remove_tree
@@ -55,6 +57,7 @@ class BakedMachine:
     def __init__(self, folder: Path, region: str, directory: str, cancelled: threading.Event) -> None:
         self.folder, self.root = folder, folder / "root"
         self._region, self._directory, self._cancelled = region, directory, cancelled
+        self.session: RoleSession | None = None  # of the instance's role, with which steps fetch from S3
         self._is_test = False
         self._readable: list[tuple[str, str]] = []
         self._environment = network_settings.environment()
@@ -71,11 +74,15 @@ class BakedMachine:
 
     def run(self, order: Order, timeout_seconds: float, say: Say) -> Done:
         """Run the order, and report its program's output line by line as it comes."""
-        downloads.fetch(order.downloads, self.folder / "run/slipway/downloads", self._region)
+        self._fetch(order)
         with self._archives() as shared:
             plan = self.folder / "plan.json"
             plan.write_text(json.dumps(self._plan(order, shared)), encoding="utf-8")
             return self._follow(plan, timeout_seconds, say)
+
+    def _fetch(self, order: Order) -> None:
+        s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
+        downloads.fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
 
     def seal(self) -> None:
         """Remove secrets, and what every machine makes itself when it first starts."""

@@ -10,8 +10,8 @@ import shutil
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from slipway.yard.endpoint import own_client
 from slipway.yard.services.imagebuilder.components.actions import Download
 
 ALGORITHMS = ("md5", "sha1", "sha256", "sha512")
@@ -22,13 +22,14 @@ class WrongDownload(Exception):
     """Tells that a download differs from what the component names."""
 
 
-def fetch(downloads: Sequence[Download], folder: Path, region: str) -> None:
+def fetch(downloads: Sequence[Download], folder: Path, s3: Any) -> None:
+    """Fetch into the folder; `s3` is boto3's, with the rights of the machine."""
     for download in downloads:
         path = folder / download.place
         path.unlink(missing_ok=True)
         if download.source.startswith("s3://"):
             bucket, _, key = download.source.removeprefix("s3://").partition("/")
-            own_client("s3", region).download_file(bucket, key, str(path))
+            s3.download_file(bucket, key, str(path))
         else:
             _fetch_from_web(download.source, path)
         if download.checksum:

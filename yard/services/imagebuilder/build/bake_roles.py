@@ -1,0 +1,142 @@
+"""The two roles of a bake: Image Builder's own, which makes the image, and that of the machine.
+
+The yard starts no instance and copies no disk, so what Image Builder would ask of EC2 and SSM is judged
+without a request. A further act of a step is a line of _ACTS.
+Source: the policy AWSServiceRoleForImageBuilder, and CloudTrail's view of a bake in its user guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.permissions import roles
+from slipway.yard.permissions.calls.asked import AskedCall, Need, arn
+from slipway.yard.permissions.calls.needs import needs
+from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.services.imagebuilder.build.records import BakePlan
+
+BUILDER, MACHINES = "imagebuilder.amazonaws.com", "ec2.amazonaws.com"
+MADE_BY = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
+_INSTANCE = "i-0123456789abcdef0"  # nothing but a name: no instance is started
+_TAG = [{"Key": "CreatedBy", "Value": MADE_BY}]
+_OWN_TAG = {f"{service}:resourcetag/createdby": (MADE_BY,) for service in ("aws", "ec2", "ssm")}
+
+
+def of_builder(plan: BakePlan) -> RoleSession | None:
+    """Return the session of the execution role; None for the service-linked role, which may do it all."""
+    return roles.assume(plan.execution_role, BUILDER, "bake") if plan.execution_role else None
+
+
+def of_machine(plan: BakePlan) -> RoleSession | None:
+    """Return the session of the instance profile's role; None for a profile without one."""
+    from moto.iam.models import iam_backends
+
+    found: Any = iam_backends[ACCOUNT]["aws"].instance_profiles
+    for profile in list(found.values()):
+        if profile.name == plan.instance_profile and profile.roles:
+            return roles.assume(profile.roles[0].arn, MACHINES, _INSTANCE)
+    return None
+
+
+def check(plan: BakePlan, step: str) -> None:
+    """Raise ApiError where a role may not do what this step takes."""
+    for session, acts in (
+        (of_builder(plan), _ACTS.get(step, _nothing)),
+        (of_machine(plan), _ACTS_OF_MACHINE.get(step, _nothing)),
+    ):
+        words = roles.refused(session, plan.region, acts(plan)) if session else ""
+        if words:
+            raise ApiError("AccessDeniedException", words, status=403)
+
+
+def _nothing(_plan: BakePlan) -> Iterator[Need]:
+    yield from ()
+
+
+def _asked(plan: BakePlan, service: str, operation: str, **parameters: Any) -> tuple[Need, ...]:
+    given = {name: value for name, value in parameters.items() if value}
+    return needs(AskedCall(service=service, operation=operation, region=plan.region, parameters=given))
+
+
+def _on_own(found: tuple[Need, ...]) -> Iterator[Need]:
+    """What it made carries its tag."""
+    for need in found:
+        is_own = ":instance/" in need.resource
+        yield replace(need, keys={**_OWN_TAG, **need.keys}) if is_own else need
+
+
+def _launch(plan: BakePlan) -> Iterator[Need]:
+    if plan.parent.startswith("ssm:"):
+        yield from _asked(plan, "ssm", "GetParameter", Name=plan.parent.removeprefix("ssm:"))
+    place = plan.infrastructure
+    yield from _asked(
+        plan,
+        "ec2",
+        "RunInstances",
+        ImageId=plan.parent if plan.parent.startswith("ami-") else "ami-00000000000000000",
+        SubnetId=place.get("subnetId", ""),
+        SecurityGroupIds=place.get("securityGroupIds", []),
+        IamInstanceProfile={"Name": plan.instance_profile},
+        TagSpecifications=[{"ResourceType": kind, "Tags": _TAG} for kind in ("instance", "volume")],
+    )
+    for operation in ("DescribeInstances", "DescribeInstanceStatus", "DescribeImages"):
+        yield from _asked(plan, "ec2", operation)
+    yield from _asked(plan, "ssm", "DescribeInstanceInformation")
+
+
+def _run(plan: BakePlan) -> Iterator[Need]:
+    sent = {"DocumentName": "AWS-RunShellScript", "InstanceIds": [_INSTANCE]}
+    yield from _on_own(_asked(plan, "ssm", "SendCommand", **sent))
+    yield from _asked(plan, "ssm", "GetCommandInvocation")
+    stream = {"logGroupName": plan.log_group, "logStreamName": plan.version}
+    yield from _asked(plan, "logs", "CreateLogStream", **stream)
+    yield from _asked(plan, "logs", "PutLogEvents", **stream)
+
+
+def _create_image(plan: BakePlan) -> Iterator[Need]:
+    yield from _on_own(_asked(plan, "ec2", "StopInstances", InstanceIds=[_INSTANCE]))
+    tags = [{"ResourceType": kind, "Tags": _TAG} for kind in ("image", "snapshot")]
+    yield from _on_own(_asked(plan, "ec2", "CreateImage", InstanceId=_INSTANCE, TagSpecifications=tags))
+    yield from _terminate(plan)
+
+
+def _terminate(plan: BakePlan) -> Iterator[Need]:
+    yield from _on_own(_asked(plan, "ec2", "TerminateInstances", InstanceIds=[_INSTANCE]))
+
+
+def _read_components(plan: BakePlan) -> Iterator[Need]:
+    for ingredient in plan.ingredients:
+        if ingredient.data is not None:
+            yield Need(action="imagebuilder:GetComponent", resource=ingredient.arn)
+    logs: Mapping[str, Any] = (plan.infrastructure.get("logging") or {}).get("s3Logs") or {}
+    if logs:
+        prefix = "/".join(filter(None, [logs.get("s3KeyPrefix", ""), plan.name]))
+        yield Need(
+            action="s3:PutObject", resource=f"arn:aws:s3:::{logs['s3BucketName']}/{prefix}/console.log"
+        )
+
+
+def _answer_systems_manager(plan: BakePlan) -> Iterator[Need]:
+    yield Need(
+        action="ssm:UpdateInstanceInformation", resource=arn("ec2", plan.region, f"instance/{_INSTANCE}")
+    )
+
+
+Acts = Callable[[BakePlan], Iterator[Need]]
+_ACTS: Mapping[str, Acts] = {
+    "LaunchBuildInstance": _launch,
+    "ApplyBuildComponents": _run,
+    "CreateOutputAMI": _create_image,
+    "LaunchTestInstance": _launch,
+    "ApplyTestComponents": _run,
+    "TerminateTestInstance": _terminate,
+}
+_ACTS_OF_MACHINE: Mapping[str, Acts] = {
+    "LaunchBuildInstance": _answer_systems_manager,
+    "ApplyBuildComponents": _read_components,
+    "ApplyTestComponents": _read_components,
+}
