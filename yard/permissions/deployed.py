@@ -44,7 +44,7 @@ def role(name_or_arn: str) -> DeployedRole | None:
         name=found.name,
         arn=found.arn,
         id=found.id,
-        tags={tag["Key"]: tag["Value"] for tag in (found.tags or {}).values()},
+        tags={tag["Key"]: tag["Value"] for tag in found.tags or ()},
         identity=(*managed, *inline),
         boundary=_managed(boundary) if boundary else None,
         trust=decode("trust policy", found.assume_role_policy_document),
