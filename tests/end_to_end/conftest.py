@@ -104,5 +104,7 @@ def yard_at(home: Path, prepare: Callable[[RunningYard], None]) -> Iterator[Shel
         prepare(RunningYard(endpoint=ready.environment["AWS_ENDPOINT_URL"], home=home))
         bootstrap = ready.must("cdk", "bootstrap", "--app", "", f"aws://123456789012/{REGION}")
         yield replace(ready, printed={"slipway yard up": up, "cdk bootstrap": bootstrap})
+        # Roles may do all that they called: no test here takes a permission away.
+        assert ready.data("slipway", "yard", "denied", "--json") == []
     finally:
         plain.must("slipway", "yard", "down")

@@ -68,6 +68,9 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
         validation.check(call)
     except ApiError as error:
         return respond(call, error)
+    except Exception as error:
+        log.exception("%s:%s crashed", call.service, call.operation)
+        return respond(call, moto_adapter.crashed(call, error))
     reply = _serve(environ, call, key)
     gate.leave(call, reply)
     launching.launched(call, reply)

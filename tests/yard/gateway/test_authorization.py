@@ -152,6 +152,16 @@ def test_a_prefix_is_all_that_a_role_may_list_and_read(yard: RunningYard) -> Non
     )
 
 
+def test_who_may_not_list_a_bucket_does_not_learn_that_an_object_is_missing(yard: RunningYard) -> None:
+    yard.client("s3").create_bucket(Bucket="data")
+    worker = Worker(yard, allow("s3:GetObject", "arn:aws:s3:::data/*"))
+    found = refusal(worker.client("s3").get_object, Bucket="data", Key="none")
+    assert found["Message"] == no_identity("s3:ListBucket", ' on resource: "arn:aws:s3:::data"')
+    listing = policy(allow("s3:ListBucket", "arn:aws:s3:::data"))
+    yard.client("iam").put_role_policy(RoleName="worker", PolicyName="list", PolicyDocument=listing)
+    assert refusal(worker.client("s3").get_object, Bucket="data", Key="none")["Code"] == "NoSuchKey"
+
+
 def test_an_encrypted_bucket_asks_for_its_key_as_well(yard: RunningYard) -> None:
     key = yard.client("kms").create_key()["KeyMetadata"]["Arn"]
     s3 = yard.client("s3")

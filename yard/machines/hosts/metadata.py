@@ -12,7 +12,6 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,8 +21,8 @@ from slipway.yard.errors import ApiError
 from slipway.yard.gateway import keys
 from slipway.yard.machines.hosts import spot_notices
 from slipway.yard.machines.hosts.host_store import Host
+from slipway.yard.machines.hosts.instance_role import session_of
 from slipway.yard.machines.hosts.instances import HostInstance
-from slipway.yard.permissions import roles
 
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)
@@ -143,18 +142,11 @@ def _profile(instance: HostInstance) -> str:
 def _credentials(instance: HostInstance) -> str:
     """Return a key of the host's role, which its policies judge."""
     try:
-        session = roles.assume(instance.role, "ec2.amazonaws.com", instance.id)
+        session = session_of(instance)
     except ApiError:
-        return json.dumps(
-            {"Code": "AssumeRoleUnauthorizedAccess", "Message": NOT_ASSUMED.format(instance.role)}
-        )
-    placed = replace(
-        session,
-        vpc=instance.vpc,
-        address=instance.address,
-        instance_arn=f"arn:aws:ec2:{instance.region}:{ACCOUNT}:instance/{instance.id}",
-    )
-    key = keys.issue(session=placed, lasts_s=CREDENTIALS_LAST.total_seconds())
+        message = NOT_ASSUMED.format(instance.role)
+        return json.dumps({"Code": "AssumeRoleUnauthorizedAccess", "Message": message})
+    key = keys.issue(session=session, lasts_s=CREDENTIALS_LAST.total_seconds())
     now = datetime.now(UTC)
     given = {
         "Code": "Success",

@@ -91,7 +91,7 @@ def _parameter(call: AskedCall) -> Iterator[Need]:
     if call.parameters.get("WithDecryption"):
         for name in (*found(call.parameters, "Name"), *found(call.parameters, "Names[]")):
             stored: Any = ssm_backends[ACCOUNT][call.region].get_parameter(name)
-            if stored and stored.type == "SecureString":
+            if stored and stored.parameter_type == "SecureString":
                 yield from _via(call, "ssm", str(stored.keyid or ""), ("kms:Decrypt",), {})
 
 

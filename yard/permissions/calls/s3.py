@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
+from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.permissions.calls.asked import AskedCall, Need, NotJudged
 from slipway.yard.permissions.calls.encrypted import in_bucket
 from slipway.yard.permissions.calls.facts import resource_types
@@ -87,6 +88,7 @@ BY_HEADER: Mapping[str, str] = {
 }
 _QUERY_KEYS = ("prefix", "delimiter", "max-keys", "versionid")
 _CREATES = frozenset({"PutObject", "CreateMultipartUpload", "CopyObject"})
+_READS = frozenset({"GetObject", "HeadObject"})
 _COPIES = frozenset({"CopyObject", "UploadPartCopy"})
 
 
@@ -117,9 +119,19 @@ def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator
         for action in actions:
             yield Need(action=f"s3:{action}", resource=f"arn:aws:s3:::{bucket}/{name}", keys=keys)
         yield from in_bucket(call, bucket, str(name))
+    if call.operation in _READS and not _is_there(bucket, str(names[0])):
+        # S3 tells nobody that an object is missing who may not list the bucket ("GetObject", errors).
+        yield Need(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}", keys=keys)
     if call.operation in _COPIES:
         source = unquote(call.headers.get("x-amz-copy-source", "")).partition("?")[0].removeprefix("/")
         yield Need(action="s3:GetObject", resource=f"arn:aws:s3:::{source}", keys=keys)
+
+
+def _is_there(bucket: str, name: str) -> bool:
+    from moto.s3.models import s3_backends
+
+    found = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    return found is None or name in found.keys  # a bucket that is not there is refused as such
 
 
 def _keys(call: AskedCall) -> Mapping[str, tuple[str, ...]]:

@@ -20,6 +20,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines import log_stream, memory
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.services.ssm import agent
 from slipway.yard.services.ssm.documents import DocumentStep
 
 log = logging.getLogger("yard.ssm")
@@ -62,6 +63,7 @@ class Invocation:
     cancelled: threading.Event = field(default_factory=threading.Event)
     answered: threading.Event = field(default_factory=threading.Event)  # the step that runs has ended
     code: int | None = None  # of that step; None: the host is gone
+    may_log: bool = False  # the role of the host was asked, and allows it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -256,6 +258,10 @@ def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, li
         return
     step = outcome.name.replace(" ", "-").replace(":", "-")
     name = f"{command.id}/{invocation.instance}/{step}/{stream}"
+    if (host := host_store.hosts.get(invocation.instance)) and not invocation.may_log:
+        if not agent.may_log(host, command.log_group, name):
+            return
+        invocation.may_log = True
     _make_stream(command.log_group, name, command.region)
     log_stream.put(lines, command.log_group, name, command.region)
 
