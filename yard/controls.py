@@ -17,7 +17,7 @@ from slipway.yard.chaos import conditions, gate
 from slipway.yard.chaos.switches import checked_seed, checked_value
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import faults, keys, moto_adapter, seed_data, signatures
+from slipway.yard.gateway import authorization, faults, keys, moto_adapter, seed_data, signatures
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import differences as host_differences
 from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler, spot_notices
@@ -222,6 +222,10 @@ def _await_job(asked: object) -> str:
     return wait_until_final(str(asked.get("job")), min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
 
 
+def _set_caller_role(asked: object) -> str:
+    return authorization.set_caller_role(str(asked or ""))
+
+
 def _reset(_body: object) -> None:
     """Forget all resources, faults and keys, as in a new yard."""
     faults.clear_rules()
@@ -229,6 +233,7 @@ def _reset(_body: object) -> None:
     keys.reset()
     spot_notices.reset()
     record.reset()
+    authorization.set_caller_role("")
     registry.reset()
     quotas.reset()
     moto_adapter.reset()
@@ -255,6 +260,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/kill-host"): _kill_host,
     ("GET", "/mail"): lambda _body: mail.listed(),
     ("POST", "/confirm-mail"): _confirm_mail,
+    ("POST", "/caller-role"): _set_caller_role,
     ("GET", "/denied"): lambda _body: record.denied(),
     ("GET", "/permissions"): lambda _body: roles.used(),
     ("POST", "/reset"): _reset,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
-from slipway.jobs.commands.output import Column, json_option, print_json, print_table
+from slipway.jobs.commands.output import Column, json_option, print_json, print_table, say
+from slipway.jobs.core.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.yard.endpoint import Yard
 
 DENIED = (
     Column(name="role"),
@@ -22,6 +27,24 @@ PERMISSIONS = (
     Column(name="used", align="right"),
     Column(name="policy"),
 )
+
+
+ADMINISTRATOR = "administrator"
+MAKE_IT_FIRST = "make the role in the running yard, then: slipway yard up --caller-role NAME"
+
+
+def limit_caller(yard: Yard, role: str) -> None:
+    """Judge the holder of the yard's own key by a role that is in the yard."""
+    from slipway.yard.endpoint import control
+
+    try:
+        arn = control(yard, "POST", "/caller-role", "" if role == ADMINISTRATOR else role)
+    except SlipwayError as error:
+        raise SlipwayError(
+            str(error),
+            hint=MAKE_IT_FIRST,
+        ) from None
+    say(f"your calls are judged by the policies of {arn}" if arn else "your calls are an administrator's")
 
 
 @click.command()

@@ -80,7 +80,12 @@ def command() -> None:
     metavar="NAME[=VALUE]",
     help="Switch on one fault; NAME=0 takes one out of --chaos. Repeatable.",
 )
-def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...]) -> None:
+@click.option(
+    "--caller-role",
+    metavar="NAME",
+    help="Limit your own calls to the policies of this role (name or ARN); 'administrator' frees them again.",
+)
+def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...], caller_role: str | None) -> None:
     """Start the yard, unless it is already up.
 
     A job starts when this machine has enough free memory for it. To give all jobs together a fixed amount
@@ -97,6 +102,8 @@ def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...]) -> Non
     say(f"the yard is {'already up' if found.was_up else 'up'} at {found.state.endpoint}")
     if chosen:
         say(faults.summary(chosen))
+    if caller_role:
+        permissions.limit_caller(found.state, caller_role)
     say('point AWS tools at it: eval "$(slipway yard env)"')
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 from xml.etree import ElementTree
 
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CALLER_HEADER
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.keys import Key
 from slipway.yard.gateway.protocols import Call, operation_of
@@ -21,8 +22,34 @@ Environ = dict[str, Any]
 S3 = "s3"
 ADMINISTRATOR = f"arn:aws:sts::{ACCOUNT}:user/moto"  # as STS here names the holder of the yard's own key
 _ASSUMES = frozenset({"AssumeRole", "AssumeRoleWithWebIdentity", "AssumeRoleWithSAML"})
+_CALLER = "HTTP_" + CALLER_HEADER.upper().replace("-", "_")  # on the calls of the yard's own services
 _LARGEST_LIST = 1 << 21  # of 1,000 keys to delete
 _XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+
+
+_limits: dict[str, str] = {}  # "caller": the ARN of the role of whoever holds the yard's own key
+
+
+def set_caller_role(name_or_arn: str) -> str:
+    """Judge the yard's own key by this role from now on; "" frees it again. Return the role's ARN."""
+    _limits.clear()
+    if not name_or_arn:
+        return ""
+    role = deployed.role(name_or_arn)
+    if role is None:
+        known = ", ".join(deployed.role_names()) or "none"
+        raise ValueError(f"there is no role '{name_or_arn}' in the yard; there are: {known}")
+    _limits["caller"] = role.arn
+    return role.arn
+
+
+def as_caller(environ: Environ, key: Key) -> Key:
+    """Give the yard's own key the session of the caller's role, where it has one."""
+    arn = _limits.get("caller")
+    if arn is None or key.access_key_id != ACCESS_KEY_ID or _CALLER in environ:
+        return key
+    role = deployed.role(arn)  # a role that was deleted since may do nothing
+    return replace(key, session=RoleSession(role_arn=arn, role_id=role.id if role else "", name="caller"))
 
 
 def check(environ: Environ, call: Call, key: Key) -> None:

@@ -55,6 +55,7 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
     try:
         key = keys.find(call.signature.access_key_id)
         signatures.check(environ, call.signature, key, call.body)
+        key = authorization.as_caller(environ, key)
         _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))

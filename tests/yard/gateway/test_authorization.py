@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.endpoint import ACCOUNT, control
 from tests.yard.asking import BY_ACCOUNT, client_of, make_role, policy, refusal
 from tests.yard.conftest import REGION, RunningYard
@@ -246,3 +247,18 @@ def test_a_roles_unused_actions_are_listed(yard: RunningYard) -> None:
     worker.client("logs").describe_log_groups()
     rows = {row["action"]: row["used"] for row in control(yard, "GET", "/permissions")}
     assert rows == {"logs:DescribeLogGroups": 1, "logs:CreateLogStream": 0}
+
+
+def test_the_caller_can_be_limited_to_a_role_and_freed_again(yard: RunningYard) -> None:
+    arn = make_role(yard, "developer", BY_ACCOUNT, allow("logs:Describe*"))
+    assert control(yard, "POST", "/caller-role", "developer") == arn
+    assert yard.client("logs").describe_log_groups()["logGroups"] == []
+    assert refusal(yard.client("ssm").get_parameter, Name="x")["Code"] == "AccessDeniedException"
+    assert "assumed-role/developer/" in yard.client("sts").get_caller_identity()["Arn"]
+    assert control(yard, "POST", "/caller-role", "") == ""
+    assert refusal(yard.client("ssm").get_parameter, Name="x")["Code"] == "ParameterNotFound"
+
+
+def test_a_caller_cannot_be_given_a_role_that_is_not_there(yard: RunningYard) -> None:
+    with pytest.raises(SlipwayError, match="there is no role 'none' in the yard; there are: "):
+        control(yard, "POST", "/caller-role", "none")

@@ -31,6 +31,8 @@ PREFIXES: Mapping[str, str] = {
 }
 # Types that the reference lists and that no call of today's SDKs names.
 _IGNORED_TYPES = frozenset({"dataset"})
+# Refusals name a resource here, though the reference lists none.
+_LEFT_OUT: Mapping[str, tuple[str, ...]] = {"logs:describeloggroups": ("log-group",)}
 
 
 def prefix(service: str) -> str:
@@ -43,7 +45,8 @@ def resource_types(action: str) -> tuple[str, ...] | None:
     known = _reference().get(service, {}).get("Actions", {}).get(name)
     if known is None:
         return None
-    return tuple(kind.lower() for kind in known.get("Resources", ()) if kind.lower() not in _IGNORED_TYPES)
+    types = known.get("Resources") or _LEFT_OUT.get(action.lower(), ())
+    return tuple(kind.lower() for kind in types if kind.lower() not in _IGNORED_TYPES)
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,143 @@
+"""Which actions on which resources a call needs, for the calls that the roads' roles make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.permissions.calls.asked import AskedCall, NotJudged
+from slipway.yard.permissions.calls.needs import needs
+
+REGION = "us-east-1"
+EC2 = f"arn:aws:ec2:{REGION}:{ACCOUNT}:"
+LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:"
+
+
+@pytest.fixture(autouse=True)
+def moto() -> Iterator[None]:
+    with mock_aws():
+        yield
+
+
+def needed(service: str, operation: str, **parameters: Any) -> list[tuple[str, str]]:
+    call = AskedCall(service=service, operation=operation, region=REGION, parameters=parameters)
+    return [(need.action, need.resource) for need in needs(call)]
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "parameters", "action", "resource"),
+    [
+        ("s3", "ListObjectsV2", {"Bucket": "b", "Key": ""}, "s3:ListBucket", "arn:aws:s3:::b"),
+        ("s3", "HeadObject", {"Bucket": "b", "Key": "k"}, "s3:GetObject", "arn:aws:s3:::b/k"),
+        ("s3", "UploadPart", {"Bucket": "b", "Key": "k"}, "s3:PutObject", "arn:aws:s3:::b/k"),
+        ("s3", "GetBucketLocation", {"Bucket": "b", "Key": ""}, "s3:GetBucketLocation", "arn:aws:s3:::b"),
+        ("logs", "DescribeLogGroups", {}, "logs:DescribeLogGroups", f"{LOGS}:log-stream:"),
+        (
+            "logs",
+            "PutLogEvents",
+            {"logGroupName": "/g", "logStreamName": "s"},
+            "logs:PutLogEvents",
+            f"{LOGS}/g:log-stream:s",
+        ),
+        (
+            "ssm",
+            "GetParameter",
+            {"Name": "/slipway/clusters/c6i"},
+            "ssm:GetParameter",
+            f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/slipway/clusters/c6i",
+        ),
+        (
+            "ssm",
+            "GetParameter",
+            {"Name": "/aws/service/ecs/x"},
+            "ssm:GetParameter",
+            f"arn:aws:ssm:{REGION}::parameter/aws/service/ecs/x",
+        ),
+        ("ec2", "DescribeInstances", {}, "ec2:DescribeInstances", "*"),
+        ("cloudwatch", "PutMetricData", {"Namespace": "Slipway"}, "cloudwatch:PutMetricData", "*"),
+        ("ecr", "GetAuthorizationToken", {}, "ecr:GetAuthorizationToken", "*"),
+        (
+            "ecr",
+            "PutImage",
+            {"repositoryName": "slipway/gaudi"},
+            "ecr:PutImage",
+            f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/slipway/gaudi",
+        ),
+        (
+            "codebuild",
+            "BatchGetBuilds",
+            {"ids": ["images:1"]},
+            "codebuild:BatchGetBuilds",
+            f"arn:aws:codebuild:{REGION}:{ACCOUNT}:project/images",
+        ),
+        (
+            "efs",
+            "DescribeMountTargets",
+            {"FileSystemId": "fs-1"},
+            "elasticfilesystem:DescribeMountTargets",
+            f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:file-system/fs-1",
+        ),
+        (
+            "batch",
+            "TerminateJob",
+            {"jobId": "j"},
+            "batch:TerminateJob",
+            f"arn:aws:batch:{REGION}:{ACCOUNT}:job/j",
+        ),
+    ],
+)
+def test_a_call_needs_one_action_on_one_resource(
+    service: str, operation: str, parameters: dict[str, Any], action: str, resource: str
+) -> None:
+    assert needed(service, operation, **parameters) == [(action, resource)]
+
+
+def test_a_job_is_submitted_by_the_leave_of_its_definition_and_its_queue() -> None:
+    asked = needed("batch", "SubmitJob", jobName="j", jobQueue="q", jobDefinition="d:3")
+    batch = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
+    assert asked == [
+        ("batch:SubmitJob", f"{batch}job-definition/d:3"),
+        ("batch:SubmitJob", f"{batch}job-queue/q"),
+    ]
+
+
+def test_a_command_needs_its_document_and_its_instances() -> None:
+    asked = needed("ssm", "SendCommand", DocumentName="AWS-RunShellScript", InstanceIds=["i-1", "i-2"])
+    assert asked == [
+        ("ssm:SendCommand", f"arn:aws:ssm:{REGION}::document/AWS-RunShellScript"),
+        ("ssm:SendCommand", f"{EC2}instance/i-1"),
+        ("ssm:SendCommand", f"{EC2}instance/i-2"),
+    ]
+
+
+def test_an_instance_is_started_from_an_image_into_a_subnet_with_tags() -> None:
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "CreatedBy", "Value": "me"}]}]
+    asked = needed("ec2", "RunInstances", ImageId="ami-1", SubnetId="subnet-1", TagSpecifications=tags)
+    run = [resource for action, resource in asked if action == "ec2:RunInstances"]
+    image = f"arn:aws:ec2:{REGION}::image/ami-1"
+    made = [f"{EC2}{kind}/*" for kind in ("instance", "volume", "network-interface")]
+    assert run == [image, f"{EC2}subnet/subnet-1", *made]
+    assert ("ec2:CreateTags", f"{EC2}instance/*") in asked
+
+
+def test_a_copy_reads_its_source_and_writes_its_target() -> None:
+    call = AskedCall(
+        service="s3",
+        operation="CopyObject",
+        region=REGION,
+        parameters={"Bucket": "to", "Key": "k"},
+        headers={"x-amz-copy-source": "/from/a%20b?versionId=1"},
+    )
+    assert [(need.action, need.resource) for need in needs(call)] == [
+        ("s3:PutObject", "arn:aws:s3:::to/k"),
+        ("s3:GetObject", "arn:aws:s3:::from/a b"),
+    ]
+
+
+def test_an_unknown_action_is_not_guessed() -> None:
+    with pytest.raises(NotJudged):
+        needed("batch", "InventJob")
