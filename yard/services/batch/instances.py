@@ -12,6 +12,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
+from slipway.yard.services.batch import task_roles
 from slipway.yard.services.batch.records import BatchJob
 
 REGISTERS = ("ecs", "RegisterContainerInstance")
@@ -32,7 +33,8 @@ def launch(job: BatchJob, environment: Any) -> str | None:
             job.instances = _run(job.nodes, environment, job.region)
         except EC2ClientError:  # above the quota: Batch does not say so
             return UNDETERMINED
-        job.has_silent_agents = faults.next_for(*REGISTERS) is not None
+        struck = faults.next_for(*REGISTERS) is not None
+        job.has_silent_agents = struck or not task_roles.joins_ecs(environment, job.region)
     return UNDETERMINED if job.has_silent_agents else None
 
 
