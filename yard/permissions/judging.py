@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.permissions import deployed, record, refusals
 from slipway.yard.permissions.callers import Caller
-from slipway.yard.permissions.calls.asked import AskedCall, Need, NotJudged
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
 from slipway.yard.permissions.calls.facts import prefix
 from slipway.yard.permissions.calls.needs import needs
 from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, judge
@@ -41,7 +41,7 @@ def check(session: RoleSession, call: AskedCall, protocol: str) -> None:
     try:
         needed = needs(call)
     except NotJudged:
-        needed = (Need(action=f"{prefix(call.service)}:{call.operation}"),)
+        needed = (ActionNeed(action=f"{prefix(call.service)}:{call.operation}"),)
     for need in needed:
         access, judgement = judged(session, need, call.region)
         if not judgement.is_allowed:
@@ -58,7 +58,7 @@ def trusts_account(role: deployed.DeployedRole) -> bool:
     ).is_allowed
 
 
-def judged(session: RoleSession, need: Need, region: str) -> tuple[Access, Judgement]:
+def judged(session: RoleSession, need: ActionNeed, region: str) -> tuple[Access, Judgement]:
     """Judge one need and record what came of it."""
     role = deployed.role(session.role_arn)
     service = need.action.partition(":")[0]
@@ -140,7 +140,7 @@ def _keys(
     return {name: (value,) for name, value in keys.items()}
 
 
-def _of_resource(need: Need) -> Mapping[str, tuple[str, ...]]:
+def _of_resource(need: ActionNeed) -> Mapping[str, tuple[str, ...]]:
     service = need.action.partition(":")[0]
     keys = {"aws:viaawsservice": ("true",)} if need.via else {}
     if need.resource != "*" and deployed.is_owned(need.resource):

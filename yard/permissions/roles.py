@@ -12,7 +12,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.permissions import deployed, judging, record, refusals
 from slipway.yard.permissions.callers import Caller
-from slipway.yard.permissions.calls.asked import Need
+from slipway.yard.permissions.calls.asked import ActionNeed
 from slipway.yard.permissions.evaluation import Access, AppliedPolicies, judge
 from slipway.yard.permissions.patterns import is_like
 from slipway.yard.permissions.sessions import RoleSession
@@ -38,7 +38,7 @@ def assume(name_or_arn: str, service: str, session: str) -> RoleSession:
     return RoleSession(role_arn=role.arn, role_id=role.id, name=session)
 
 
-def refused(session: RoleSession, region: str, needs: Iterable[Need]) -> str:
+def refused(session: RoleSession, region: str, needs: Iterable[ActionNeed]) -> str:
     """Judge acts that come without a request; return AWS's words for the first that is refused, or ""."""
     for need in needs:
         access, judgement = judging.judged(session, need, region)

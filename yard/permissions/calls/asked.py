@@ -21,7 +21,7 @@ class AskedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class ActionNeed:
     """One action that a call needs on one resource."""
 
     action: str

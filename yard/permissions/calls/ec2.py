@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slipway.yard.permissions.calls.asked import ANY_RESOURCE, AskedCall, Need, arn, texts
+from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall, arn, texts
 from slipway.yard.permissions.calls.facts import resource_types
 
 # The beginning of an id -> its type in ARNs.
@@ -52,7 +52,7 @@ MADE: Mapping[str, tuple[str, ...]] = {
 _OWNED_BY_NOBODY = frozenset({"image", "snapshot"})  # their ARNs name no account
 
 
-def needs(call: AskedCall) -> Iterator[Need]:
+def needs(call: AskedCall) -> Iterator[ActionNeed]:
     """Yield one need for each resource; tags that it is made with need ec2:CreateTags as well."""
     action = f"ec2:{call.operation}"
     types = resource_types(action) or ()
@@ -63,14 +63,14 @@ def needs(call: AskedCall) -> Iterator[Need]:
     )
     made = {_arn(call, kind, "*"): _tag_keys(call, kind) for kind in MADE.get(call.operation, ())}
     for resource in named:
-        yield Need(action=action, resource=resource)
+        yield ActionNeed(action=action, resource=resource)
     for resource, keys in made.items():
-        yield Need(action=action, resource=resource, keys=keys)
+        yield ActionNeed(action=action, resource=resource, keys=keys)
         if keys:
             created = {**keys, "ec2:createaction": (call.operation,)}
-            yield Need(action="ec2:CreateTags", resource=resource, keys=created)
+            yield ActionNeed(action="ec2:CreateTags", resource=resource, keys=created)
     if not named and not made:
-        yield Need(action=action, resource=ANY_RESOURCE)
+        yield ActionNeed(action=action, resource=ANY_RESOURCE)
 
 
 def _arn(call: AskedCall, kind: str, id_: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions.calls.asked import AskedCall, Need, found
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, found
 from slipway.yard.permissions.calls.names import key_arn, secret_arn
 
 # KMS's own keys for services (aws/s3, aws/ssm, …): their policies let in whoever may use the service.
@@ -22,13 +22,13 @@ _SECRET_READS = frozenset({"GetSecretValue"})
 _SECRET_WRITES = frozenset({"PutSecretValue", "CreateSecret", "UpdateSecret"})
 
 
-def needs(call: AskedCall) -> Iterator[Need]:
+def needs(call: AskedCall) -> Iterator[ActionNeed]:
     """Yield what the call needs of keys beside its own action; S3's are in_bucket."""
     if of_service := _BY_SERVICE.get(call.service):
         yield from of_service(call)
 
 
-def in_bucket(call: AskedCall, bucket: str, name: str) -> Iterator[Need]:
+def in_bucket(call: AskedCall, bucket: str, name: str) -> Iterator[ActionNeed]:
     from moto.s3.models import s3_backends
 
     found_bucket: Any = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
@@ -59,7 +59,7 @@ def _default_key(bucket: Any) -> str:
     return str(rule.get("KMSMasterKeyID", ""))
 
 
-def _secret(call: AskedCall) -> Iterator[Need]:
+def _secret(call: AskedCall) -> Iterator[ActionNeed]:
     from moto.secretsmanager.models import secretsmanager_backends
 
     if call.operation not in _SECRET_READS | _SECRET_WRITES:
@@ -73,7 +73,7 @@ def _secret(call: AskedCall) -> Iterator[Need]:
     yield from _via(call, "secretsmanager", key, actions, context)
 
 
-def _topic(call: AskedCall) -> Iterator[Need]:
+def _topic(call: AskedCall) -> Iterator[ActionNeed]:
     from moto.sns.models import sns_backends
 
     if call.operation not in ("Publish", "PublishBatch"):
@@ -83,7 +83,7 @@ def _topic(call: AskedCall) -> Iterator[Need]:
     yield from _via(call, "sns", key, ("kms:GenerateDataKey", "kms:Decrypt"), {})
 
 
-def _parameter(call: AskedCall) -> Iterator[Need]:
+def _parameter(call: AskedCall) -> Iterator[ActionNeed]:
     from moto.ssm.models import ssm_backends
 
     if call.operation == "PutParameter" and call.parameters.get("Type") == "SecureString":
@@ -101,16 +101,16 @@ def _via(
     key: str,
     actions: tuple[str, ...],
     context: Mapping[str, tuple[str, ...]],
-) -> Iterator[Need]:
+) -> Iterator[ActionNeed]:
     if not key or key.startswith(_OF_AWS):
         return
     by = f"{service}.{call.region}.amazonaws.com"
     keys = {"kms:viaservice": (by,), "kms:calleraccount": (ACCOUNT,), **context}
     for action in actions:
-        yield Need(action=action, resource=key_arn(key, call.region), keys=keys, via=by)
+        yield ActionNeed(action=action, resource=key_arn(key, call.region), keys=keys, via=by)
 
 
-_BY_SERVICE: Mapping[str, Callable[[AskedCall], Iterator[Need]]] = {
+_BY_SERVICE: Mapping[str, Callable[[AskedCall], Iterator[ActionNeed]]] = {
     "secretsmanager": _secret,
     "sns": _topic,
     "ssm": _parameter,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from slipway.yard.permissions.calls import ec2, encrypted, passing, s3
 from slipway.yard.permissions.calls.arns import named
-from slipway.yard.permissions.calls.asked import AskedCall, Need, NotJudged, found
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged, found
 from slipway.yard.permissions.calls.facts import prefix, resource_types
 from slipway.yard.permissions.calls.values import value_keys
 
@@ -26,10 +26,10 @@ ACTIONS: Mapping[tuple[str, str], str] = {
 }
 # These may leave out what they are about, and then need the action on "*".
 _SEARCHES = ("Describe", "Get", "List", "Search", "Filter")
-_OWN: Mapping[str, Callable[[AskedCall], Iterator[Need]]] = {"ec2": ec2.needs, "s3": s3.needs}
+_OWN: Mapping[str, Callable[[AskedCall], Iterator[ActionNeed]]] = {"ec2": ec2.needs, "s3": s3.needs}
 
 
-def needs(call: AskedCall) -> tuple[Need, ...]:
+def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
     """Return everything that the call needs; raise NotJudged where the tables do not say."""
     if (call.service, call.operation) in FREE:
         return ()
@@ -37,7 +37,7 @@ def needs(call: AskedCall) -> tuple[Need, ...]:
     return (*direct, *encrypted.needs(call), *passing.needs(call))
 
 
-def _of_reference(call: AskedCall) -> Iterator[Need]:
+def _of_reference(call: AskedCall) -> Iterator[ActionNeed]:
     action_prefix = prefix(call.service)
     action = ACTIONS.get((call.service, call.operation), f"{action_prefix}:{call.operation}")
     types = resource_types(action)
@@ -48,9 +48,9 @@ def _of_reference(call: AskedCall) -> Iterator[Need]:
     if not resources and types and not call.operation.startswith(_SEARCHES) and not _is_create(call):
         raise NotJudged
     for resource in resources or ["*"]:
-        yield Need(action=action, resource=resource, keys=keys)
+        yield ActionNeed(action=action, resource=resource, keys=keys)
 
 
 def _is_create(call: AskedCall) -> bool:
-    """What is made without a name has none yet: AWS asks for "*", or for a pattern of the type."""
+    """Take a resource without a name as not made yet: AWS asks for "*", or for a pattern of the type."""
     return call.operation.startswith(("Create", "Register", "Send")) and not found(call.parameters, "Name")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions.calls.asked import AskedCall, Need, arn, texts
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn, texts
 
 _ROLES = frozenset(
     {
@@ -35,7 +35,7 @@ _PASSED_TO: Mapping[tuple[str, str], str] = {
 _NO_PASSING = frozenset({"iam", "sts"})
 
 
-def needs(call: AskedCall) -> Iterator[Need]:
+def needs(call: AskedCall) -> Iterator[ActionNeed]:
     if call.service in _NO_PASSING:
         return
     profile = call.parameters.get("IamInstanceProfile")  # EC2's, with an Arn or a Name inside
@@ -50,7 +50,7 @@ def needs(call: AskedCall) -> Iterator[Need]:
             yield _pass(value, f"{to}.amazonaws.com")
 
 
-def _of_profile(name_or_arn: str) -> Iterator[Need]:
+def _of_profile(name_or_arn: str) -> Iterator[ActionNeed]:
     from moto.iam.models import iam_backends
 
     profiles: Any = iam_backends[ACCOUNT]["aws"].instance_profiles
@@ -59,6 +59,6 @@ def _of_profile(name_or_arn: str) -> Iterator[Need]:
             yield from (_pass(role.arn, "ec2.amazonaws.com") for role in profile.roles)
 
 
-def _pass(role: str, service: str) -> Need:
+def _pass(role: str, service: str) -> ActionNeed:
     resource = role if role.startswith("arn:") else arn("iam", "", f"role/{role}")
-    return Need(action="iam:PassRole", resource=resource, keys={"iam:passedtoservice": (service,)})
+    return ActionNeed(action="iam:PassRole", resource=resource, keys={"iam:passedtoservice": (service,)})

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions.calls.asked import AskedCall, Need, NotJudged
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
 from slipway.yard.permissions.calls.encrypted import in_bucket
 from slipway.yard.permissions.calls.facts import resource_types
 
@@ -92,10 +92,10 @@ _READS = frozenset({"GetObject", "HeadObject"})
 _COPIES = frozenset({"CopyObject", "UploadPartCopy"})
 
 
-def needs(call: AskedCall) -> Iterator[Need]:
+def needs(call: AskedCall) -> Iterator[ActionNeed]:
     """`call.parameters` holds Bucket, Key, Keys of DeleteObjects, and what stands in the query."""
     if call.operation == "ListBuckets":
-        yield Need(action="s3:ListAllMyBuckets")
+        yield ActionNeed(action="s3:ListAllMyBuckets")
         return
     keys = _keys(call)
     if call.operation in OBJECT:
@@ -104,10 +104,10 @@ def needs(call: AskedCall) -> Iterator[Need]:
     action = f"s3:{BUCKET.get(call.operation, call.operation)}"
     if resource_types(action) is None:
         raise NotJudged
-    yield Need(action=action, resource=f"arn:aws:s3:::{call.parameters['Bucket']}", keys=keys)
+    yield ActionNeed(action=action, resource=f"arn:aws:s3:::{call.parameters['Bucket']}", keys=keys)
 
 
-def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator[Need]:
+def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator[ActionNeed]:
     bucket = str(call.parameters["Bucket"])
     names = call.parameters.get("Keys") or [call.parameters.get("Key", "")]
     assert isinstance(names, list)
@@ -117,14 +117,14 @@ def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator
         actions += tuple(action for header, action in BY_HEADER.items() if header in call.headers)
     for name in names:
         for action in actions:
-            yield Need(action=f"s3:{action}", resource=f"arn:aws:s3:::{bucket}/{name}", keys=keys)
+            yield ActionNeed(action=f"s3:{action}", resource=f"arn:aws:s3:::{bucket}/{name}", keys=keys)
         yield from in_bucket(call, bucket, str(name))
     if call.operation in _READS and not _is_there(bucket, str(names[0])):
         # S3 tells nobody that an object is missing who may not list the bucket ("GetObject", errors).
-        yield Need(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}", keys=keys)
+        yield ActionNeed(action="s3:ListBucket", resource=f"arn:aws:s3:::{bucket}", keys=keys)
     if call.operation in _COPIES:
         source = unquote(call.headers.get("x-amz-copy-source", "")).partition("?")[0].removeprefix("/")
-        yield Need(action="s3:GetObject", resource=f"arn:aws:s3:::{source}", keys=keys)
+        yield ActionNeed(action="s3:GetObject", resource=f"arn:aws:s3:::{source}", keys=keys)
 
 
 def _is_there(bucket: str, name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.permissions import deployed, roles
-from slipway.yard.permissions.calls.asked import Need, arn
+from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.sessions import RoleSession
 
 TASKS = "ecs-tasks.amazonaws.com"
@@ -74,31 +74,34 @@ def joins_ecs(environment: Any, region: str) -> bool:
         return False
     cluster = f"{environment.name}_Batch"
     needs = [
-        Need(action="ecs:DiscoverPollEndpoint"),
-        *(Need(action=f"ecs:{act}", resource=arn("ecs", region, f"cluster/{cluster}")) for act in _JOIN),
+        ActionNeed(action="ecs:DiscoverPollEndpoint"),
         *(
-            Need(action=f"ecs:{act}", resource=arn("ecs", region, f"container-instance/{cluster}/i"))
+            ActionNeed(action=f"ecs:{act}", resource=arn("ecs", region, f"cluster/{cluster}"))
+            for act in _JOIN
+        ),
+        *(
+            ActionNeed(action=f"ecs:{act}", resource=arn("ecs", region, f"container-instance/{cluster}/i"))
             for act in _WORK[:2]
         ),
     ]
     return not roles.refused(session, region, needs)
 
 
-def _pulls(image: str, region: str) -> Iterator[Need]:
+def _pulls(image: str, region: str) -> Iterator[ActionNeed]:
     """An image of ECR takes a token and a repository's consent; another's is not asked of AWS."""
     host, _, rest = image.partition("/")
     if ".dkr.ecr." not in host:
         return
     repository = arn("ecr", region, f"repository/{rest.partition('@')[0].partition(':')[0]}")
-    yield Need(action="ecr:GetAuthorizationToken")
+    yield ActionNeed(action="ecr:GetAuthorizationToken")
     for act in _PULL:
-        yield Need(action=f"ecr:{act}", resource=repository)
+        yield ActionNeed(action=f"ecr:{act}", resource=repository)
 
 
-def _logs(group: str, stream: str, region: str) -> Iterator[Need]:
+def _logs(group: str, stream: str, region: str) -> Iterator[ActionNeed]:
     resource = arn("logs", region, f"log-group:{group}:log-stream:{stream}")
-    yield Need(action="logs:CreateLogStream", resource=resource)
-    yield Need(action="logs:PutLogEvents", resource=resource)
+    yield ActionNeed(action="logs:CreateLogStream", resource=resource)
+    yield ActionNeed(action="logs:PutLogEvents", resource=resource)
 
 
 def _profile_role(profile: str) -> str:

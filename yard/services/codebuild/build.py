@@ -23,7 +23,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import keys
 from slipway.yard.permissions import roles
-from slipway.yard.permissions.calls.asked import Need, arn
+from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.sessions import RoleSession
 
 log = logging.getLogger(__name__)
@@ -213,7 +213,7 @@ def _push_layers(build: Build, repository: str) -> None:
     """There are no layers, but a build without the right to push them must not look done."""
     assert build.session, "it has asked for a token"
     resource = arn("ecr", build.region, f"repository/{repository}")
-    needs = [Need(action=f"ecr:{act}", resource=resource) for act in _LAYER_ACTIONS]
+    needs = [ActionNeed(action=f"ecr:{act}", resource=resource) for act in _LAYER_ACTIONS]
     if words := roles.refused(build.session, build.region, needs):
         raise CodeBuildFailed(words)
 

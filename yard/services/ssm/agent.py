@@ -13,7 +13,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.instance_role import session_of
 from slipway.yard.permissions import roles
-from slipway.yard.permissions.calls.asked import Need, arn
+from slipway.yard.permissions.calls.asked import ActionNeed, arn
 
 _CHANNELS = ("CreateControlChannel", "OpenControlChannel", "CreateDataChannel", "OpenDataChannel")
 
@@ -22,8 +22,8 @@ def is_managed(host: Host) -> bool:
     """Return True if the host's agent could register and wait for commands."""
     instance = host.instance
     own = arn("ec2", instance.region, f"instance/{instance.id}")
-    register = Need(action="ssm:UpdateInstanceInformation", resource=own)
-    channels = (Need(action=f"ssmmessages:{act}") for act in _CHANNELS)
+    register = ActionNeed(action="ssm:UpdateInstanceInformation", resource=own)
+    channels = (ActionNeed(action=f"ssmmessages:{act}") for act in _CHANNELS)
     return not _refused(host, iter((register, *channels)))
 
 
@@ -35,16 +35,18 @@ def may_log(host: Host, group: str, stream: str) -> bool:
         host,
         iter(
             (
-                Need(action="logs:DescribeLogGroups", resource=arn("logs", region, "log-group::log-stream:")),
-                Need(action="logs:DescribeLogStreams", resource=logs),
-                Need(action="logs:CreateLogStream", resource=logs + stream),
-                Need(action="logs:PutLogEvents", resource=logs + stream),
+                ActionNeed(
+                    action="logs:DescribeLogGroups", resource=arn("logs", region, "log-group::log-stream:")
+                ),
+                ActionNeed(action="logs:DescribeLogStreams", resource=logs),
+                ActionNeed(action="logs:CreateLogStream", resource=logs + stream),
+                ActionNeed(action="logs:PutLogEvents", resource=logs + stream),
             )
         ),
     )
 
 
-def _refused(host: Host, needs: Iterator[Need]) -> bool:
+def _refused(host: Host, needs: Iterator[ActionNeed]) -> bool:
     if not host.instance.role:
         return False
     try:

@@ -14,7 +14,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.permissions import roles
-from slipway.yard.permissions.calls.asked import AskedCall, Need, arn
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn
 from slipway.yard.permissions.calls.needs import needs
 from slipway.yard.permissions.sessions import RoleSession
 from slipway.yard.services.imagebuilder.build.records import BakePlan
@@ -53,23 +53,23 @@ def check(plan: BakePlan, step: str) -> None:
             raise ApiError("AccessDeniedException", words, status=403)
 
 
-def _nothing(_plan: BakePlan) -> Iterator[Need]:
+def _nothing(_plan: BakePlan) -> Iterator[ActionNeed]:
     yield from ()
 
 
-def _asked(plan: BakePlan, service: str, operation: str, **parameters: Any) -> tuple[Need, ...]:
+def _asked(plan: BakePlan, service: str, operation: str, **parameters: Any) -> tuple[ActionNeed, ...]:
     given = {name: value for name, value in parameters.items() if value}
     return needs(AskedCall(service=service, operation=operation, region=plan.region, parameters=given))
 
 
-def _on_own(found: tuple[Need, ...]) -> Iterator[Need]:
-    """What it made carries its tag."""
+def _on_own(found: tuple[ActionNeed, ...]) -> Iterator[ActionNeed]:
+    """Add the tag that all carries which it made."""
     for need in found:
         is_own = ":instance/" in need.resource
         yield replace(need, keys={**_OWN_TAG, **need.keys}) if is_own else need
 
 
-def _launch(plan: BakePlan) -> Iterator[Need]:
+def _launch(plan: BakePlan) -> Iterator[ActionNeed]:
     if plan.parent.startswith("ssm:"):
         yield from _asked(plan, "ssm", "GetParameter", Name=plan.parent.removeprefix("ssm:"))
     place = plan.infrastructure
@@ -88,7 +88,7 @@ def _launch(plan: BakePlan) -> Iterator[Need]:
     yield from _asked(plan, "ssm", "DescribeInstanceInformation")
 
 
-def _run(plan: BakePlan) -> Iterator[Need]:
+def _run(plan: BakePlan) -> Iterator[ActionNeed]:
     sent = {"DocumentName": "AWS-RunShellScript", "InstanceIds": [_INSTANCE]}
     yield from _on_own(_asked(plan, "ssm", "SendCommand", **sent))
     yield from _asked(plan, "ssm", "GetCommandInvocation")
@@ -97,36 +97,36 @@ def _run(plan: BakePlan) -> Iterator[Need]:
     yield from _asked(plan, "logs", "PutLogEvents", **stream)
 
 
-def _create_image(plan: BakePlan) -> Iterator[Need]:
+def _create_image(plan: BakePlan) -> Iterator[ActionNeed]:
     yield from _on_own(_asked(plan, "ec2", "StopInstances", InstanceIds=[_INSTANCE]))
     tags = [{"ResourceType": kind, "Tags": _TAG} for kind in ("image", "snapshot")]
     yield from _on_own(_asked(plan, "ec2", "CreateImage", InstanceId=_INSTANCE, TagSpecifications=tags))
     yield from _terminate(plan)
 
 
-def _terminate(plan: BakePlan) -> Iterator[Need]:
+def _terminate(plan: BakePlan) -> Iterator[ActionNeed]:
     yield from _on_own(_asked(plan, "ec2", "TerminateInstances", InstanceIds=[_INSTANCE]))
 
 
-def _read_components(plan: BakePlan) -> Iterator[Need]:
+def _read_components(plan: BakePlan) -> Iterator[ActionNeed]:
     for ingredient in plan.ingredients:
         if ingredient.data is not None:
-            yield Need(action="imagebuilder:GetComponent", resource=ingredient.arn)
+            yield ActionNeed(action="imagebuilder:GetComponent", resource=ingredient.arn)
     logs: Mapping[str, Any] = (plan.infrastructure.get("logging") or {}).get("s3Logs") or {}
     if logs:
         prefix = "/".join(filter(None, [logs.get("s3KeyPrefix", ""), plan.name]))
-        yield Need(
+        yield ActionNeed(
             action="s3:PutObject", resource=f"arn:aws:s3:::{logs['s3BucketName']}/{prefix}/console.log"
         )
 
 
-def _answer_systems_manager(plan: BakePlan) -> Iterator[Need]:
-    yield Need(
+def _answer_systems_manager(plan: BakePlan) -> Iterator[ActionNeed]:
+    yield ActionNeed(
         action="ssm:UpdateInstanceInformation", resource=arn("ec2", plan.region, f"instance/{_INSTANCE}")
     )
 
 
-Acts = Callable[[BakePlan], Iterator[Need]]
+Acts = Callable[[BakePlan], Iterator[ActionNeed]]
 _ACTS: Mapping[str, Acts] = {
     "LaunchBuildInstance": _launch,
     "ApplyBuildComponents": _run,
