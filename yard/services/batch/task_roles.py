@@ -27,7 +27,7 @@ NOT_ASSUMED = (
 )
 _PULL = ("BatchCheckLayerAvailability", "GetDownloadUrlForLayer", "BatchGetImage")
 _JOIN = ("RegisterContainerInstance", "SubmitContainerStateChange", "SubmitTaskStateChange")
-_WORK = ("Poll", "StartTelemetrySession", "UpdateContainerInstancesState")
+_WORK = ("Poll", "StartTelemetrySession")
 _NEAREST = 1  # the hop limit with which a container's requests do not reach the metadata service
 
 
@@ -73,16 +73,12 @@ def joins_ecs(environment: Any, region: str) -> bool:
     except ApiError:
         return False
     cluster = f"{environment.name}_Batch"
+    in_cluster = arn("ecs", region, f"cluster/{cluster}")
+    as_instance = arn("ecs", region, f"container-instance/{cluster}/i")
     needs = [
         ActionNeed(action="ecs:DiscoverPollEndpoint"),
-        *(
-            ActionNeed(action=f"ecs:{act}", resource=arn("ecs", region, f"cluster/{cluster}"))
-            for act in _JOIN
-        ),
-        *(
-            ActionNeed(action=f"ecs:{act}", resource=arn("ecs", region, f"container-instance/{cluster}/i"))
-            for act in _WORK[:2]
-        ),
+        *(ActionNeed(action=f"ecs:{act}", resource=in_cluster) for act in _JOIN),
+        *(ActionNeed(action=f"ecs:{act}", resource=as_instance) for act in _WORK),
     ]
     return not roles.refused(session, region, needs)
 

@@ -31,13 +31,12 @@ def may_log(host: Host, group: str, stream: str) -> bool:
     """Return True if the agent may write a command's output there; it looks for both first."""
     region = host.instance.region
     logs = arn("logs", region, f"log-group:{group}:log-stream:")
+    groups = arn("logs", region, "log-group::log-stream:")
     return not _refused(
         host,
         iter(
             (
-                ActionNeed(
-                    action="logs:DescribeLogGroups", resource=arn("logs", region, "log-group::log-stream:")
-                ),
+                ActionNeed(action="logs:DescribeLogGroups", resource=groups),
                 ActionNeed(action="logs:DescribeLogStreams", resource=logs),
                 ActionNeed(action="logs:CreateLogStream", resource=logs + stream),
                 ActionNeed(action="logs:PutLogEvents", resource=logs + stream),
