@@ -25,10 +25,12 @@ _FAULTS = """\
 # Faults
 
 What may fail while clusters run, and how Slipway is to behave. Code and tests cite a row by its number,
-such as F15. The list is a goal: a row is met where a test names it. Slurm's road is not built yet.
+such as F15. The list is a goal: a row is met where a test holds it. A test file stands without a test's
+name where it cites the number. `slipway yard up --chaos SEED` switches on in a yard what AWS may do by
+itself, and `slipway yard faults` lists it. None of this was tried on AWS.
 
-| Number | Fault | Expected behaviour |
-|---|---|---|
+| Number | Fault | Expected behaviour | Held by |
+|---|---|---|---|
 """
 
 
@@ -37,7 +39,7 @@ def bad_inputs_page() -> str:
 
 
 def faults_page() -> str:
-    return _FAULTS + "".join(_lines("faults.csv", ("id", "fault", "expected")))
+    return _FAULTS + "".join(_lines("faults.csv", ("id", "fault", "expected", "held_by")))
 
 
 def _lines(name: str, columns: tuple[str, ...]) -> Iterator[str]:

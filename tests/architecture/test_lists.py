@@ -1,6 +1,6 @@
 """A code that points to a list, such as BI-052 or F15, points to a row that a reader finds in docs/.
 
-A row of docs/lists/bad-inputs.csv says in `held_by` which tests hold it (`file::test`, or only the file where
+A row of either list says in `held_by` which tests hold it (`file::test`, or only the file where
 it runs the row's inputs as parameters), or `nothing: ` and the reason.
 """
 
@@ -35,9 +35,9 @@ def test_every_code_that_is_cited_has_its_row(page: str) -> None:
     assert not {(code, path) for code, path in cited if code not in rows}
 
 
-def holders() -> Iterator[tuple[str, str]]:
-    """Yield the number of each bad input with each test that holds it, or with why none does."""
-    for row in csv.DictReader(tracked.text("docs/lists/bad-inputs.csv").splitlines()):
+def holders(name: str = "bad-inputs") -> Iterator[tuple[str, str]]:
+    """Yield the number of each row with each test that holds it, or with why none does."""
+    for row in csv.DictReader(tracked.text(f"docs/lists/{name}.csv").splitlines()):
         held_by = row["held_by"]
         yield from ((row["id"], one) for one in ([held_by] if is_unheld(held_by) else held_by.split("; ")))
 
@@ -46,8 +46,11 @@ def is_unheld(holder: str) -> bool:
     return holder.startswith("nothing: ")
 
 
-@pytest.mark.parametrize(("number", "holder"), [each for each in holders() if not is_unheld(each[1])])
-def test_the_test_that_holds_a_bad_input_is_there(number: str, holder: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "holder"),
+    [each for name in ("bad-inputs", "faults") for each in holders(name) if not is_unheld(each[1])],
+)
+def test_the_test_that_holds_a_bad_input_or_a_fault_is_there(number: str, holder: str) -> None:
     path, _, name = holder.partition("::")
     assert path in tracked.paths(".py")
     if name:
@@ -69,5 +72,6 @@ def test_a_bad_input_that_a_test_names_is_held_by_it() -> None:
     assert not named - listed, "name the test in the held_by column of docs/lists/bad-inputs.csv"
 
 
-def test_a_bad_input_that_nothing_holds_says_why() -> None:
-    assert not [number for number, holder in holders() if not holder.removeprefix("nothing: ").strip()]
+@pytest.mark.parametrize("name", ["bad-inputs", "faults"])
+def test_a_row_that_nothing_holds_says_why(name: str) -> None:
+    assert not [number for number, holder in holders(name) if not holder.removeprefix("nothing: ").strip()]
