@@ -18,7 +18,7 @@ from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decod
 from slipway.jobs.core.names import cap_alarm_name, idle_alarm_name
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.core.text import Say
-from slipway.jobs.platforms.mpi.failures import with_failures
+from slipway.jobs.platforms.mpi.failures import launch_failure, with_failures
 from slipway.jobs.platforms.mpi.members import find_members
 
 WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes
@@ -82,7 +82,8 @@ def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
     ready = sum(answer.answered for answer in answers[:nodes])
     silent = [f"{each.name}: {each.why}" for each in answers[:nodes] if not each.answered]
     if len(answers) < nodes:
-        silent.append(f"{nodes - len(answers)} not running")
+        why = launch_failure(target.node_group, target.region)
+        silent.append(f"{nodes - len(answers)} not running{f': {why}' if why else ''}")
     return f"{ready} of {nodes} nodes of {target.name} are ready ({'; '.join(silent)})"
 
 

@@ -16,9 +16,10 @@ from slipway.jobs.core.names import idle_alarm_name
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
-from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes
+from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes, find_answers, shortage
 from slipway.jobs.platforms.mpi.platform import node_rows
 from slipway.jobs.submit.submission import prepare
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.platforms.mpi.conftest import WELL, commands, deploy, say_ready
 from tests.jobs.submit.test_submission import Clock
@@ -145,3 +146,17 @@ def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
     assert f"{silent} is not ready: no torch" in said
     code, out, _ = slipway("status", "--on", target.name, "--nodes", "--json")
     assert [row["answered"] for row in json.loads(out)][:2] == [True, False]
+
+
+def test_machines_that_ec2_has_not_are_told_of_in_the_sentence_that_says_what_is_missing(
+    site: Site, target: MpiTarget
+) -> None:
+    """F39."""
+    scaling = site.client("autoscaling")
+    lack = Fault(service="ec2", operation="RunInstances", kind=FaultKind.INSUFFICIENT_CAPACITY, times=None)
+    script(site.yard, lack)
+    running = len(find_answers(target))
+    scaling.set_desired_capacity(AutoScalingGroupName=target.node_group, DesiredCapacity=running + 1)
+    said = shortage(target, find_answers(target), running + 1)
+    scaling.set_desired_capacity(AutoScalingGroupName=target.node_group, DesiredCapacity=running)
+    assert said.endswith("1 not running: AWS has too few free machines of this type in the cluster's zone)")
