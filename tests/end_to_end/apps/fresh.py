@@ -11,8 +11,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 
-# `cdk init` writes it: the default security group of every VPC is emptied by a custom resource.
-app = App(context={"@aws-cdk/aws-ec2:restrictDefaultSecurityGroup": True})
+# `cdk init` writes this flag: the default security group of every VPC is emptied by a custom resource.
+# After the command line's context, because the cdk.json of this checkout leaves it out.
+app = App(post_cli_context={"@aws-cdk/aws-ec2:restrictDefaultSecurityGroup": True})
 stack = Stack(app, "fresh")
 vpc = ec2.Vpc(stack, "Vpc", max_azs=2, nat_gateways=1)
 vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
