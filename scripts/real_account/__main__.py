@@ -181,7 +181,7 @@ def _on_signals(handler: object) -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        main(prog_name="scripts/acceptance")
     except SlipwayError as error:
         complain(error.message, error.hint)
         sys.exit(error.exit_code)

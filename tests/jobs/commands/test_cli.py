@@ -23,7 +23,9 @@ NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "
     "slipway.jobs.commands.estimates.estimate_idle",  # another
     "slipway.jobs.commands.estimates.formats",
     "slipway.yard.commands.account",  # parts of `slipway yard`
+    "slipway.yard.commands.faults",
     "slipway.yard.commands.hosts",
+    "slipway.yard.commands.mail",
 }
 
 

@@ -216,3 +216,16 @@ def test_a_default_group_that_an_account_emptied_is_seen_and_mended(yard_shell: 
 
 def test_a_bakery_that_is_not_deployed_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
     assert settings.ask_stack("slipway-bakery-gaudi-ecs", REGION) is None
+
+
+def test_the_billing_tag_is_unseen_then_inactive_then_activated_by_the_named_command(
+    yard_shell: RunningYard,
+) -> None:
+    assert settings.ask_cost_tag() is None
+    tagged = {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]}
+    yard_shell.client("ec2").create_vpc(CidrBlock="10.20.0.0/16", TagSpecifications=[tagged])
+    assert settings.ask_cost_tag() == "Inactive"
+    activated = [{"TagKey": "slipway:cluster", "Status": "Active"}]
+    answer = yard_shell.client("ce").update_cost_allocation_tags_status(CostAllocationTagsStatus=activated)
+    assert answer.get("Errors", []) == []
+    assert settings.ask_cost_tag() == "Active"
