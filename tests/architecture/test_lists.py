@@ -75,3 +75,25 @@ def test_a_bad_input_that_a_test_names_is_held_by_it() -> None:
 @pytest.mark.parametrize("name", ["bad-inputs", "faults"])
 def test_a_row_that_nothing_holds_says_why(name: str) -> None:
     assert not [number for number, holder in holders(name) if not holder.removeprefix("nothing: ").strip()]
+
+
+def billing_states() -> list[tuple[str, ...]]:
+    """Return the rows of the table of what bills, cell by cell."""
+    rows = re.findall(r"^\| (.*) \|$", tracked.text("docs/billing-states.md"), re.MULTILINE)
+    return [tuple(cell.strip() for cell in row.split(" | ")) for row in rows[1:] if not row.startswith("---")]
+
+
+@pytest.mark.parametrize("row", billing_states(), ids=lambda row: row[0][:60])
+def test_every_state_that_bills_says_what_ends_it_and_who_is_told_and_a_test_holds_it(
+    row: tuple[str, ...],
+) -> None:
+    assert len(row) == 5
+    assert all(row)
+    path, _, name = row[-1].strip("`").partition("::")
+    assert path in tracked.paths(".py")
+    functions = {node.name for node in ast.walk(tracked.syntax(path)) if isinstance(node, ast.FunctionDef)}
+    assert name in functions, f"{path} has no test {name!r}"
+
+
+def test_the_states_that_bill_are_many() -> None:
+    assert len(billing_states()) > 15

@@ -213,3 +213,8 @@ def test_a_key_with_another_fingerprint_is_refused_and_leaves_nothing(ring: KeyR
     assert done.returncode == 1
     assert ring.fingerprint in done.stderr
     assert not (ring.folder / "keyring.gpg").exists()
+
+
+def test_an_image_that_makes_no_progress_is_given_up() -> None:
+    """The job then fails by name, in place of nodes that are billed while they wait for a layer."""
+    assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m" in text_of("ecs-agent")
