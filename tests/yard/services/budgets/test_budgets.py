@@ -40,7 +40,8 @@ def put_budget(yard: RunningYard, *subscribers: dict[str, str], limit: float = 0
 
 def start_node(yard: RunningYard, cluster: str = "c6i") -> None:
     ec2 = yard.client("ec2")
-    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    known = ec2.describe_images(Owners=["self"])["Images"]
+    image = (known[0] if known else ec2.register_image(Name="node", RootDeviceName="/dev/sda1"))["ImageId"]
     tags = [{"ResourceType": "instance", "Tags": [{"Key": TAG, "Value": cluster}]}]
     ec2.run_instances(ImageId=image, InstanceType=TYPE, MinCount=1, MaxCount=1, TagSpecifications=tags)
 
