@@ -1,0 +1,112 @@
+"""The road of DL1 while all goes wrong that one seed draws: what is deployed and trained stays right.
+
+Eventual consistency, throttling, internal errors, lost answers, no capacity, late and lost machines, losses
+on the way and no DNS. A command that AWS lets down is given again, as a user would.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from slipway.yard.chaos.switches import SWITCHES
+from tests.end_to_end.conftest import Finished, Shell, make_ready, yard_at
+
+pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+
+SEED = "7"
+MOST_TRIES = 5
+PATIENCE_SECONDS = 180.0
+SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=1")
+TRAINING = {
+    "size": "tiny",
+    "precision": "fp32",
+    "micro_batch": "8",
+    "steps": "100",
+    "checkpoint_every": "10",
+    "log_every": "10",
+}
+SETTINGS = [word for name, value in TRAINING.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture(scope="module")
+def chaos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with yard_at(tmp_path_factory.mktemp("chaos"), make_ready) as shell:
+        yield shell
+
+
+def at_last(shell: Shell, *command: str) -> Finished:
+    """Give a command until it succeeds; no try may end in a traceback."""
+    said: list[str] = []
+    for _ in range(MOST_TRIES):
+        done = shell.run(*command)
+        assert "Traceback" not in done.text
+        if done.status == 0:
+            return done
+        said.append(done.text)
+    raise AssertionError(f"{' '.join(command)} never succeeded:\n" + "\n".join(said))
+
+
+def deploy(shell: Shell, cluster: str, assembly: str, nodes: int) -> None:
+    declared = ("-c", f"{cluster}.keep_data=false", "-c", f"{cluster}.max_nodes={nodes}")
+    approved = ("--require-approval", "never", "--concurrency", "4")
+    at_last(shell, "cdk", "deploy", cluster, *approved, "--output", assembly, *declared)
+
+
+def ended(shell: Shell, job: str) -> dict[str, Any]:
+    """Follow the job's log, which may be cut short, until the job has ended."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        shell.run("slipway", "logs", job, "--follow")
+        found = shell.run("slipway", "status", job)
+        if found.status == 0 and any(word in found.text for word in ("succeeded", "failed")):
+            return dict(shell.data("slipway", "status", job, "--json"))
+        assert time.monotonic() < deadline, f"{job} does not end: {found.text}"
+
+
+def wait_for(shell: Shell, job: str, words: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while words not in (log := shell.run("slipway", "logs", job).text):
+        assert time.monotonic() < deadline, f"the log never said {words!r}: {log}"
+
+
+def losses(shell: Shell, job: str) -> list[tuple[int, float]]:
+    points = shell.data("slipway", "curve", job, "--json")
+    return [(point["step"], point["loss"]) for point in points]
+
+
+def running_instances(shell: Shell) -> list[str]:
+    wanted = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    found = shell.client("ec2").describe_instances(Filters=wanted)["Reservations"]
+    return [instance["InstanceId"] for each in found for instance in each["Instances"]]
+
+
+def test_dl1_trains_and_resumes_to_the_same_loss_while_everything_goes_wrong(
+    chaos: Shell, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assembly = str(tmp_path_factory.mktemp("assembly"))
+    on = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
+    let_everything_go_wrong(chaos)
+    deploy(chaos, "dl1", assembly, 2)
+    at_last(chaos, "slipway", "build", "gaudi")
+    at_last(chaos, "slipway", "submit", "prepare_bert", *on, *SAMPLE)
+    assert ended(chaos, "prepare_bert")["state"] == "succeeded"
+    for name in ("steady", "struck"):
+        at_last(chaos, "slipway", "submit", "bert_pretrain", *on, *SETTINGS, "--name", name)
+    wait_for(chaos, "struck", "saved step 10")
+    chaos.run("slipway", "yard", "kill-node", "struck", "1")
+    assert [ended(chaos, name)["state"] for name in ("steady", "struck")] == ["succeeded", "succeeded"]
+    chaos.must("slipway", "yard", "faults", "clear")
+    assert losses(chaos, "steady") == losses(chaos, "struck")
+    assert chaos.data("slipway", "status", "struck", "--json")["attempts"]
+    assert running_instances(chaos) == []
+
+
+def let_everything_go_wrong(shell: Shell) -> None:
+    """Switch on what `yard up --chaos` does, in a yard that is bootstrapped."""
+    every = [f"{each.name}={each.in_chaos:g}" for each in SWITCHES.values()]
+    shell.must("slipway", "yard", "faults", "set", *every, "--seed", SEED)
