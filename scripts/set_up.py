@@ -38,6 +38,7 @@ MACHINE = "machine"
 # A test that misses one is skipped and says so; the demo leaves out the chapters that need one.
 DEBIAN = {
     "buildah": "buildah",  # container images
+    "cloud-init": "cloud-init",  # the first boot of hosts
     "debootstrap": "debootstrap",  # the Debian that machine images begin with
     "gcc": "gcc",  # the compiled core of the data preparation
     "iproute2": "ip",  # networks of hosts
@@ -46,7 +47,10 @@ DEBIAN = {
     "openssh-client": "ssh",
     "openssh-server": "sshd",
     "shellcheck": "shellcheck",
+    "systemd-container": "systemd-nspawn",  # hosts that boot systemd
 }
+# cloud-init(1): with this file it does nothing when the machine starts.
+CLOUD_INIT_DISABLED = Path("/etc/cloud/cloud-init.disabled")
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # of programs; an ordinary user's PATH lacks them
 
 
@@ -111,6 +115,9 @@ def install_debian_packages() -> None:
         say(f"{without(missing)} To install them: sudo apt-get install {' '.join(missing)}")
         return
     say(f"installing {', '.join(missing)}: what the yard runs for real")
+    if "cloud-init" in missing:  # for the yard's hosts: it does not set up this machine when it next starts
+        CLOUD_INIT_DISABLED.parent.mkdir(exist_ok=True)
+        CLOUD_INIT_DISABLED.touch()
     try:
         run(["apt-get", "update", "-qq"], "apt-get update failed")
         run(
@@ -170,22 +177,8 @@ def install_slipway() -> None:
     if is_done("slipway", project) and (VENV / "bin" / "slipway").exists():
         return
     say("installing the slipway command from this checkout")
-    uv = VENV / "bin" / "uv"
-    run(
-        [
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--python",
-            PYTHON,
-            "--no-deps",
-            "--no-build-isolation",
-            "-e",
-            ROOT,
-        ],
-        "cannot install slipway",
-    )
+    command: List[Union[str, Path]] = [VENV / "bin" / "uv", "pip", "install", "--quiet", "--python", PYTHON]
+    run([*command, "--no-deps", "--no-build-isolation", "-e", ROOT], "cannot install slipway")
     mark_done("slipway", project)
 
 

@@ -169,6 +169,12 @@ def _interrupt_host(asked: object) -> str:
     return f"{host.instance.name} ends at {ends_at:%H:%M:%S} UTC"
 
 
+def _reboot_host(asked: object) -> str:
+    host = host_store.find(_host_named(asked))
+    reconciler.reboot(host)
+    return host.instance.name
+
+
 def _hosts(_body: object) -> list[dict[str, Any]]:
     return host_rows.hosts()
 
@@ -258,6 +264,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/enter-host"): _enter_host,
     ("POST", "/interrupt-host"): _interrupt_host,
     ("POST", "/kill-host"): _kill_host,
+    ("POST", "/reboot-host"): _reboot_host,
     ("GET", "/mail"): lambda _body: mail.listed(),
     ("POST", "/confirm-mail"): _confirm_mail,
     ("POST", "/caller-role"): _set_caller_role,

@@ -54,7 +54,7 @@ def set_up_machine(folder: Path, statement: str, apt_code: int = 0) -> tuple[str
     apt.chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "APT_CODE": str(apt_code)}
     done = subprocess.run(
-        [sys.executable, "-c", pretending(statement), "machine", "develop"],
+        [sys.executable, "-c", pretending(f"{statement}; {noting_touches(folder)}"), "machine", "develop"],
         capture_output=True,
         text=True,
         check=False,
@@ -63,6 +63,13 @@ def set_up_machine(folder: Path, statement: str, apt_code: int = 0) -> tuple[str
     )
     assert done.returncode == 0, done.stderr
     return done.stderr, said.read_text().splitlines() if said.exists() else []
+
+
+def noting_touches(folder: Path) -> str:
+    """Code that keeps this machine's /etc as it is, and notes what would be made there."""
+    touches = f"pathlib.Path.touch = lambda path: open({str(folder / 'touched')!r}, 'w').write(str(path))"
+    keeps = "lambda path, **more: None if str(path).startswith('/etc') else mkdir(path, **more)"
+    return f"import pathlib; {touches}; mkdir = pathlib.Path.mkdir; pathlib.Path.mkdir = {keeps}"
 
 
 def only_apt_get_is_installed(euid: int) -> str:
@@ -74,17 +81,31 @@ def only_apt_get_is_installed(euid: int) -> str:
 
 def test_root_gets_the_debian_packages_that_are_missing_and_nothing_is_started(tmp_path: Path) -> None:
     said, told = set_up_machine(tmp_path, only_apt_get_is_installed(0))
-    assert said.startswith("set-up: installing buildah, debootstrap, ")
+    assert said.startswith("set-up: installing buildah, cloud-init, debootstrap, ")
     assert told[0].strip() == "update -qq"
-    assert told[1].startswith("install -y -qq --no-install-recommends buildah debootstrap ")
-    assert told[1].endswith("openssh-server shellcheck 1")
+    assert told[1].startswith("install -y -qq --no-install-recommends buildah cloud-init debootstrap ")
+    assert told[1].endswith("openssh-server shellcheck systemd-container 1")
+
+
+def test_cloud_init_is_for_hosts_and_does_not_set_up_the_machine_itself(tmp_path: Path) -> None:
+    set_up_machine(tmp_path, only_apt_get_is_installed(0))
+    assert (tmp_path / "touched").read_text() == "/etc/cloud/cloud-init.disabled"
+
+
+def test_a_machine_that_cloud_init_has_set_up_keeps_it_as_it_is(tmp_path: Path) -> None:
+    installed = only_apt_get_is_installed(0).replace("'npm'", "'npm', 'cloud-init'")
+    set_up_machine(tmp_path, installed)
+    assert not (tmp_path / "touched").exists()
 
 
 def test_another_user_is_told_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     said, told = set_up_machine(tmp_path, only_apt_get_is_installed(1000))
     assert told == []
-    assert said.startswith("set-up: not on this machine: buildah, debootstrap, ")
-    assert "left out of tests and demo. To install them: sudo apt-get install buildah debootstrap" in said
+    assert said.startswith("set-up: not on this machine: buildah, cloud-init, debootstrap, ")
+    assert (
+        "left out of tests and demo. To install them: sudo apt-get install buildah cloud-init debootstrap"
+        in said
+    )
     assert said.count("\n") == 1
 
 
@@ -92,7 +113,7 @@ def test_packages_that_cannot_be_installed_do_not_stop_the_rest(tmp_path: Path) 
     said, told = set_up_machine(tmp_path, only_apt_get_is_installed(0), apt_code=100)
     assert len(told) == 1
     assert "apt-get update failed: apt-get ended with 100" in said
-    assert "not on this machine: buildah, debootstrap, " in said
+    assert "not on this machine: buildah, cloud-init, debootstrap, " in said
 
 
 def test_a_script_can_ask_what_is_missing() -> None:

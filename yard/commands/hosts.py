@@ -1,4 +1,4 @@
-"""`slipway yard hosts` and `slipway yard ssh`: list the hosts of this yard, and enter one."""
+"""`slipway yard hosts`, `ssh` and `reboot`: list the hosts, enter and restart one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from slipway.jobs.commands.output import Column, json_option, print_table, warn
+from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 from slipway.jobs.core.errors import SlipwayError
 
 HOSTS = (
@@ -16,6 +16,7 @@ HOSTS = (
     Column(name="cluster"),
     Column(name="state"),
     Column(name="root", title="files"),
+    Column(name="boot"),
     Column(name="firewall"),
     Column(name="instance"),
     Column(name="why", absent=""),
@@ -56,3 +57,17 @@ def ssh(host: str, command: tuple[str, ...]) -> None:
     if target["tier"] == "plain":
         warn(f"{target['name']} is not isolated: this runs on your machine, as you, with your files")
     os.execvpe(argv[0], argv, enter.environment(target["environment"], os.environ))  # noqa: S606 - no shell
+
+
+@click.command()
+@click.argument("host")
+def reboot(host: str) -> None:
+    """Reboot HOST, as RebootInstances and `systemctl reboot` do.
+
+    Its disk stays as it is, its memory does not; cloud-init runs user data at the first boot only.
+    """
+    from slipway.yard import process
+    from slipway.yard.endpoint import control
+
+    name = control(process.required(), "POST", "/reboot-host", {"host": host})
+    say(f"host {name} reboots; follow it with: slipway yard logs --follow")

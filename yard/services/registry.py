@@ -83,6 +83,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("ec2", "DescribePlacementGroups"): "slipway.yard.services.ec2.placement_groups",
     ("ec2", "GetConsoleOutput"): "slipway.yard.services.ec2.instance_status",
     ("ec2", "GetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
+    ("ec2", "RebootInstances"): "slipway.yard.services.ec2.instance_status",
     ("ec2", "ResetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
     ("events", "PutEvents"): "slipway.yard.services.events.bus",
     ("ecs", "ListClusters"): "slipway.yard.services.ecs.api",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipway.yard.machines import storage
-from slipway.yard.machines.hosts import firewall
+from slipway.yard.machines.hosts import boot_ways, firewall
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import best_tier
 
@@ -11,17 +11,29 @@ LEFT_OUT = (
     "EFA and RDMA: hosts talk TCP over one bridge, at the speed of this machine's memory",
     "the processor: each host gets one of this machine's in turn, with its instruction sets",
     "the kernel, its modules and settings: they are this machine's, read-only",
-    "systemd and its journal: init starts sshd and slipway-node, but no other unit of the AMI",
     "the AMI: unless it was baked here, / is this machine's and /opt/slipway/venv is this checkout's",
-    "disks: what a host writes stays in memory until it ends; mount reaches no file system of AWS",
+    "disks: what a host writes stays in memory until it ends, also when it is stopped; it has no other disk",
+    "file systems: mount -t efs and -t lustre mount a folder of this machine, without their servers",
     "limits: all hosts share memory, which is not counted",
     "roles: every host has a key of its own, and no policy is checked",
     "IPv6, and security groups of all interfaces but the first",
     "the way to AWS: only VPCs with endpoints are held to them, and a missing one hangs up at once",
     "nft: a host's root changes firewall tables of its own by `nft -f -`, and sees none",
-    "the VPC's DNS, routes, NAT and network ACLs: all subnets of a VPC are one network without a way out",
+    "routes, NAT and network ACLs: all subnets of a VPC are one network without a way out",
+    "DNS: the VPC's server knows its hosts and no endpoint of AWS's; where boot is imitated there is none",
     "Auto Scaling: scheduled actions and lifecycle hooks are recorded but do nothing",
     "Run Command: aws:runShellScript only; no output to S3, no rate controls",
+)
+
+# Where systemd does not boot (boot_ways.py).
+IMITATED = (
+    "systemd and its journal: the host starts sshd and slipway-node, but no other unit of the AMI; no reboot",
+    "cloud-init: user data's scripts run, and write_files of its #cloud-config, but nothing else of it",
+)
+# Where it does.
+BOOTED = (
+    "the hardware: cloud-init is in a container, and asks for EC2's metadata without a token, at port 8773",
+    "the network's set-up: there is no DHCP; the address, the route and the name server are there at boot",
 )
 
 # Where there are no namespaces (planning/plain.py).
@@ -41,8 +53,9 @@ def described() -> list[str]:
     alone = NOT_ENFORCED if not tier.isolated else () if firewall.is_enforced() else (NO_FIREWALL,)
     return [
         f"isolation: {tier.words}",
+        boot_ways.described(),
         f"homes: {home.WORDS[tier.isolated]}",
         *(f"not enforced: {each}" for each in alone),
         f"shared file systems (one folder each): {storage.file_systems()}",
-        *(f"left out: {each}" for each in LEFT_OUT),
+        *(f"left out: {each}" for each in (*(IMITATED if boot_ways.obstacle("") else BOOTED), *LEFT_OUT)),
     ]

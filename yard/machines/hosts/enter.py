@@ -16,6 +16,7 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.machines.hosts import host_store
 
 # What of a host's processes is its own, as files below /proc/<pid>/ns; nsenter's word where it is another.
+# One that boots for real counts the time since then, too.
 _NAMESPACES = ("mnt", "uts", "ipc", "net", "pid")
 _WORDS = {"mnt": "mount"}
 _IN_SHELL = ("sh", "-c", 'cd && exec "$@"', "sh")
@@ -65,7 +66,9 @@ def environment(of_host: Mapping[str, str], own: Mapping[str, str]) -> dict[str,
 
 
 def _by_namespaces(target: Mapping[str, Any], *more: str) -> EnterCommand:
-    opened = {name: _opened(target, name) for name in (*_NAMESPACES, *more)}
+    own_clock = str(Path("/proc/self/ns/time").readlink()) if "time" in target["namespaces"] else ""
+    clock = ("time",) if target["namespaces"].get("time", "") != own_clock else ()
+    opened = {name: _opened(target, name) for name in (*_NAMESPACES, *clock, *more)}
     options = (f"--{_WORDS.get(name, name)}=/proc/self/fd/{each}" for name, each in opened.items())
     return EnterCommand(argv=["nsenter", *options], descriptors=tuple(opened.values()))
 

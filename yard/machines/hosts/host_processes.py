@@ -23,7 +23,7 @@ log = logging.getLogger("yard.hosts")
 NETWORK_MODULE = "slipway.yard.machines.hosts.inside.network"
 PLAIN_MODULE = "slipway.yard.machines.hosts.inside.plain"
 LARGEST_EVENT = 65536
-_DESCRIPTORS = 4  # with one event: output, process, and two listeners
+_DESCRIPTORS = 5  # with one event: output, and up to four listeners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +117,10 @@ class HostChannel:
 
     def shut_down(self) -> None:
         self._channel.order("shut-down")
+
+    def reboot(self) -> None:
+        """Restart the host's system; one whose boot is imitated has no word for it."""
+        self._channel.order("reboot")
 
     def power_off(self) -> None:
         """End the host, where no network process holds it that would do so sooner."""

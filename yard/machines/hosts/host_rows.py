@@ -35,6 +35,7 @@ def _host(host: host_store.Host) -> dict[str, Any]:
         "region": instance.region,
         "state": host.state,
         "root": host.root,
+        "boot": host.boots,
         "firewall": "security groups" if firewall.is_enforced() else "none",
         "why": host.why.strip().rpartition("\n")[2] or _not_enforced(),
     }

@@ -11,10 +11,11 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from slipway.yard.machines import api_proxy
-from slipway.yard.machines.hosts import host_store, metadata
+from slipway.yard.machines.hosts import boot_ways, checkup, host_store, metadata, resolver
 from slipway.yard.machines.hosts.host_processes import HostEvent
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.planning import plan
@@ -29,41 +30,86 @@ class HostSession:
     def __init__(self, host: Host, on_end: Callable[[Host], None]) -> None:
         self.host, self.on_end = host, on_end
         self.doors: list[socket.socket] = []
+        self.has_started = False
         self.own_metadata: socket.socket | None = None  # where the host has no network of its own
 
     def hears(self, event: HostEvent) -> None:
         _HEARD[event.name](self, event)
 
     def up(self, event: HostEvent) -> None:
-        output, own, *doors = event.descriptors
-        self.host.namespaces = event.said["namespaces"]
-        self.host.process = _number(own)
-        os.close(own)
-        threading.Thread(target=_follow, args=(output, self.host.instance.name), daemon=True).start()
+        output, *doors = event.descriptors
+        threading.Thread(target=_follow, args=(output, self.host), daemon=True).start()
         self.doors = [socket.socket(fileno=each) for each in doors]
         if self.own_metadata:
             self.doors.append(self.own_metadata)
-        else:
-            api_proxy.serve(self.doors[0], plan.port(), self.host.instance.subnet)
-        metadata.serve(self.doors[-1], self.host)
+        for door, serve in zip(self.doors, self._services(), strict=True):
+            serve(door, self.host)
         host_store.set_state(self.host, "booting")
 
+    def _services(self) -> tuple[Callable[[socket.socket, Host], None], ...]:
+        """List what answers at the doors, in the order in which the host's first process opens them."""
+        if self.own_metadata:
+            return (metadata.serve,)
+        if self.host.boots != boot_ways.SYSTEMD:
+            return (_serve_api, metadata.serve)
+        return (_serve_api, metadata.serve, partial(metadata.serve, is_open=True), resolver.serve)
+
+    def first(self, event: HostEvent) -> None:
+        """Learn of the process that is the host's first one, and at each boot another."""
+        (own,) = event.descriptors
+        self.has_started = True
+        self.host.namespaces = event.said["namespaces"]
+        self.host.process = _number(own)
+        os.close(own)
+
     def booted(self, _event: HostEvent) -> None:
+        if self.host.boots == boot_ways.SYSTEMD:
+            checkup.start(self.host, self._has_been_checked)
+        else:
+            self._runs()
+
+    def _has_been_checked(self, found: checkup.Findings) -> None:
+        if not found.reasons:
+            self._runs()
+            return
+        why = "; ".join(found.reasons)
+        self.host.is_impaired = found.is_stuck or found.lacks_programs
+        host_store.set_state(self.host, "failed", why)
+        log.error("host %s has booted, but %s", self.host.instance.name, why)
+        if found.is_stuck:  # another one would lack the same programs
+            self.on_end(self.host)
+
+    def _runs(self) -> None:
         host_store.set_state(self.host, "running")
         log.info("host %s has booted", self.host.instance.name)
+
+    def reboots(self, _event: HostEvent) -> None:
+        self.host.process, self.host.namespaces = 0, {}
+        self.host.console.begin_boot()
+        host_store.set_state(self.host, "booting")
+        log.info("host %s reboots", self.host.instance.name)
+
+    def stopped(self, event: HostEvent) -> None:
+        """Its systemd has shut down or died, or never began."""
+        self.host.was_shut_down = event.said["code"] == 0
+        if not self.has_started:
+            last = self.host.console.text.strip().rpartition("\n")[2] or "it says nothing"
+            self.failed(HostEvent(name="failed", said={"why": f"systemd-nspawn cannot start it: {last}"}))
 
     def failed(self, event: HostEvent) -> None:
         host_store.set_state(self.host, "failed", event.said["why"])
         log.error("host %s cannot boot: %s", self.host.instance.name, event.said["why"])
 
     def done(self, event: HostEvent) -> None:
-        run_command.ended(event.said["id"], event.said["code"])
+        if event.said["id"] != checkup.NAME:
+            run_command.ended(event.said["id"], event.said["code"])
 
     def gone(self, _event: HostEvent) -> None:
         for door in self.doors:
             api_proxy.close(door)
         run_command.host_is_gone(self.host.instance.id)
-        has_failed = self.host.state == "failed"  # another one would fail as well
+        is_system = self.host.boots == boot_ways.SYSTEMD and self.has_started
+        has_failed = self.host.state == "failed" and not is_system  # another one would fail as well
         if not has_failed:
             host_store.set_state(self.host, "dead")
         self.host.ended.set()
@@ -74,6 +120,9 @@ class HostSession:
 
 _HEARD: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
     "up": HostSession.up,
+    "first": HostSession.first,
+    "reboots": HostSession.reboots,
+    "stopped": HostSession.stopped,
     "booted": HostSession.booted,
     "failed": HostSession.failed,
     "done": HostSession.done,
@@ -87,8 +136,12 @@ def _number(descriptor: int) -> int:
     return int(found[1]) if found else 0
 
 
-def _follow(descriptor: int, name: str) -> None:
-    """Copy what boot and units print to the yard's log."""
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as output:
+def _serve_api(door: socket.socket, host: Host) -> None:
+    api_proxy.serve(door, plan.port(), host.instance.subnet)
+
+
+def _follow(descriptor: int, host: Host) -> None:
+    """Copy what the host prints to its console, and to the yard's log."""
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace", newline="\n") as output:
         for line in output:
-            log.info("%s: %s", name, line.rstrip())
+            log.info("%s: %s", host.instance.name, host.console.add(line))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from slipway.yard.machines.hosts.console import Console
 from slipway.yard.machines.hosts.instances import HostInstance
 
 # A host in one of these is not on its way to another.
@@ -30,6 +31,8 @@ class FirstProcess(Protocol):
 
     def shut_down(self) -> None: ...
 
+    def reboot(self) -> None: ...
+
     def power_off(self) -> None: ...
 
 
@@ -43,11 +46,15 @@ class Host:
     firewall: str = ""
     link_faults: Mapping[str, float] = field(default_factory=dict)
     tier: str = ""  # of yard/machines/isolation/tiers.py: how it is kept apart
+    boots: str = ""  # of boot_ways.py: how it starts
+    console: Console = field(default_factory=Console)
     process: int = 0  # its first one, as this machine numbers it
     namespaces: Mapping[str, str] = field(default_factory=dict)  # its own, as /proc names them
     link: FirstProcess | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # of what is run there
     said: Callable[[str], str] = str  # what a machine's paths are called there
+    is_impaired: bool = False  # so that EC2's check of the instance fails, though its system runs
+    was_shut_down: bool = False  # from inside, as by `poweroff`
     is_expected_to_end: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 

@@ -1,5 +1,8 @@
 """The instance metadata service of a host, version 2 only, at 169.254.169.254 of its own network.
 
+A host's own cloud-init asks at another port, where it needs no token and gets no credentials: it asks for a
+token on EC2's hardware only, and knows a container for what it is.
+
 A further category is a line of _tree. Paths: EC2 user guide, "Instance metadata categories".
 """
 
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import secrets
 import socket
 import threading
@@ -27,6 +31,7 @@ from slipway.yard.machines.hosts.instances import HostInstance
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)
 TOKEN_PATH = "/latest/api/token"  # noqa: S105 - a path
+_VERSION = re.compile(r"^/+\d{4}-\d{2}-\d{2}(?=/)")  # of the service; all are the latest here
 TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - a header's name
 # Instance metadata's words for a role whose trust policy does not name EC2.
@@ -36,9 +41,9 @@ NOT_ASSUMED = (
 )
 
 
-def serve(listener: socket.socket, host: Host) -> None:
+def serve(listener: socket.socket, host: Host, *, is_open: bool = False) -> None:
     """Serve until the listener is closed; only that host's processes reach it."""
-    handler = type("Handler", (_Handler,), {"host": host, "tokens": {}})
+    handler = type("Handler", (_Handler,), {"host": host, "tokens": {}, "is_open": is_open})
     server = ThreadingHTTPServer(("", 0), handler, bind_and_activate=False)
     server.socket.close()
     server.socket = listener
@@ -60,6 +65,7 @@ def _accept(server: ThreadingHTTPServer) -> None:
 class _Handler(BaseHTTPRequestHandler):
     host: Host
     tokens: dict[str, float]  # token -> until when, on the monotonic clock
+    is_open: bool  # it asks for no token, and has no credentials
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
@@ -75,14 +81,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, token, {TTL_HEADER: lifetime})
 
     def do_GET(self) -> None:
-        if self.tokens.get(self.headers.get(TOKEN_HEADER, ""), 0.0) < time.monotonic():
+        token = self.headers.get(TOKEN_HEADER, "")
+        if not self.is_open and self.tokens.get(token, 0.0) < time.monotonic():
             self._answer(401)
             return
-        found = _read(_tree(self.host.instance), self.path)
+        tree = _tree(self.host.instance)
+        if self.is_open:
+            tree["latest"]["meta-data"].pop("iam", None)
+        found = _read(tree, _VERSION.sub("/latest", self.path))
         self._answer(404 if found is None else 200, found or "")
 
-    def _answer(self, status: int, text: str = "", headers: Mapping[str, str] | None = None) -> None:
-        body = text.encode()
+    def _answer(self, status: int, found: str | bytes = "", headers: Mapping[str, str] | None = None) -> None:
+        body = found.encode() if isinstance(found, str) else found
         self.send_response(status)
         for name, value in {**(headers or {}), "Content-Type": "text/plain"}.items():
             self.send_header(name, value)
@@ -119,11 +129,11 @@ def _tree(instance: HostInstance) -> dict[str, Any]:
         "meta-data": {name: value for name, value in meta.items() if value},
     }
     if instance.user_data:
-        latest["user-data"] = base64.b64decode(instance.user_data).decode(errors="replace")
+        latest["user-data"] = base64.b64decode(instance.user_data)
     return {"latest": latest}
 
 
-def _read(tree: Any, path: str) -> str | None:
+def _read(tree: Any, path: str) -> str | bytes | None:
     """A folder is listed, as the service does; None where there is nothing."""
     for step in path.partition("?")[0].split("/"):
         if step:
@@ -132,7 +142,7 @@ def _read(tree: Any, path: str) -> str | None:
         return "\n".join(f"{name}/" if isinstance(value, Mapping) else name for name, value in tree.items())
     if callable(tree):
         return str(tree())
-    return None if tree is None else str(tree)
+    return tree if tree is None or isinstance(tree, bytes) else str(tree)
 
 
 def _profile(instance: HostInstance) -> str:

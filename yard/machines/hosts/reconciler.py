@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable
 
 from slipway.yard.chaos import links
-from slipway.yard.endpoint import own_client
 from slipway.yard.machines import image_store
-from slipway.yard.machines.hosts import firewall, host_store, instances
+from slipway.yard.machines.hosts import boot_ways, firewall, host_store, instances, replacing
 from slipway.yard.machines.hosts.host_processes import HostEvent, VpcNetwork, start_plain
 from slipway.yard.machines.hosts.host_session import HostSession
 from slipway.yard.machines.hosts.host_store import Host
+from slipway.yard.machines.hosts.inside import cgroups
 from slipway.yard.machines.hosts.instances import HostInstance
 from slipway.yard.machines.hosts.planning import plain, plan
 from slipway.yard.machines.isolation.tiers import best_tier
@@ -28,9 +28,8 @@ log = logging.getLogger("yard.hosts")
 
 HOSTS_VARIABLE = "SLIPWAY_YARD_HOSTS"
 NO_HOSTS = "none"  # instances are then records of moto's, and no more
-REPLACE_VARIABLE = "SLIPWAY_YARD_REPLACE_SECONDS"
-REPLACE_S = 5.0  # until a dead instance is found unhealthy; minutes on AWS
 END_TIMEOUT_S = 5.0
+SHUT_DOWN_S = 15.0  # of a host's own systemd; EC2 waits for minutes before it turns an instance off
 # Calls to these change which hosts there are, or what their firewalls let in.
 WATCHED = ("autoscaling", "ec2")
 ONLY_READ = ("Describe", "Get", "List")
@@ -59,6 +58,7 @@ def wake() -> None:
     _asked.set()
     if _started.acquire(blocking=False):
         atexit.register(reset)
+        cgroups.remove_left_over()
         threading.Thread(target=_reconcile_forever, name="hosts reconciler", daemon=True).start()
 
 
@@ -74,6 +74,16 @@ def kill(host: Host) -> None:
         _network(host.instance).kill(host.number)
     elif host.link:
         host.link.power_off()
+
+
+def reboot(host: Host) -> None:
+    """Restart the host's system; raises ValueError for one that has none."""
+    if host.boots != boot_ways.SYSTEMD:
+        why = boot_ways.obstacle(host.instance.image)
+        raise ValueError(f"host {host.instance.name} cannot be rebooted, since its boot is imitated: {why}")
+    if not host.process or not host.link:
+        raise ValueError(f"host {host.instance.name} is {host.state} and cannot be rebooted")
+    host.link.reboot()
 
 
 def wait_until_settled(timeout_s: float) -> bool:
@@ -137,7 +147,8 @@ def _reconcile() -> None:
             _set_firewall(host)
             _set_link(host)
     _close_empty_networks()
-    _launch_missing()
+    if replacing.launch_missing():
+        _asked.set()
 
 
 def _start(instance: HostInstance) -> None:
@@ -145,17 +156,25 @@ def _start(instance: HostInstance) -> None:
     _numbers[network] = _numbers.get(network, 0) + 1
     rules = _rules(instance)
     root = "machine image" if image_store.root_of(instance.image) else "this machine's files"
-    host = Host(instance=instance, number=_numbers[network], root=root, firewall=rules, tier=best_tier().name)
+    host = Host(
+        instance=instance,
+        number=_numbers[network],
+        root=root,
+        firewall=rules,
+        tier=best_tier().name,
+        boots=boot_ways.way_of(instance.image),
+    )
     with host_store.changed:
         host_store.hosts[instance.id] = host
-    session = HostSession(host, on_end=_has_ended)
+    session = HostSession(host, on_end=replacing.has_ended)
     (_start_isolated if best_tier().isolated else _start_plain)(host, session)
     log.info("starting host %s as %s", instance.name, instance.id)
 
 
 def _start_isolated(host: Host, session: HostSession) -> None:
-    host.environment = plan.environment()
-    file = plan.write(host.instance, best_tier(), host.firewall)
+    is_real = host.boots == boot_ways.SYSTEMD
+    host.environment = plan.real_environment() if is_real else plan.environment()
+    file = plan.write(host.instance, best_tier(), host.firewall, host.boots)
     host.link = _network(host.instance).start(host.number, file, session.hears)
 
 
@@ -203,7 +222,7 @@ def _tell_to_end(host: Host) -> None:
 
 
 def _end(host: Host) -> None:
-    if not host.ended.wait(END_TIMEOUT_S):
+    if not host.ended.wait(SHUT_DOWN_S if host.boots == boot_ways.SYSTEMD else END_TIMEOUT_S):
         kill(host)
     with host_store.changed:
         host_store.hosts.pop(host.instance.id, None)
@@ -234,49 +253,3 @@ def _close_empty_networks() -> None:
     used = {(host.instance.region, host.instance.vpc) for host in host_store.hosts.values()}
     for network in set(_networks) - used:
         _networks.pop(network).close()
-
-
-def _launch_missing() -> None:
-    """A group whose launches were suspended starts what it lacks when they are resumed; moto waits."""
-    from slipway.yard.machines.hosts.instances import is_suspended
-    from slipway.yard.services.autoscaling import activities
-
-    for group in instances.groups() if host_store.hosts or instances.wanted() else ():
-        lacks = len(group.active_instances()) < (group.desired_capacity or 0)
-        if lacks and not is_suspended(group, "Launch") and not activities.is_waiting(group):
-            had = len(group.active_instances())
-            group.set_desired_capacity(group.desired_capacity)
-            if len(group.active_instances()) > had:  # less than it lacks where a quota ends it
-                _asked.set()
-
-
-def _has_ended(host: Host) -> None:
-    """It died though nobody ended its instance: the group finds it unhealthy after a while."""
-    _mark_unhealthy(host)
-    timer = threading.Timer(_replace_s(), _replace, [host])
-    timer.daemon = True
-    timer.start()
-
-
-def _mark_unhealthy(host: Host) -> None:
-    for group in instances.groups():
-        for state in group.instance_states:
-            if state.instance.id == host.instance.id:
-                state.health_status = "Unhealthy"
-
-
-def _replace(host: Host) -> None:
-    from slipway.yard.machines.hosts.instances import is_suspended
-
-    group = next((each for each in instances.groups() if each.name == host.instance.group), None)
-    is_known = any(each.id == host.instance.id for each in instances.wanted())
-    stopped = group is None or any(
-        is_suspended(group, process) for process in ("HealthCheck", "ReplaceUnhealthy", "Terminate")
-    )
-    if is_known and not stopped:
-        log.info("replacing host %s", host.instance.name)
-        own_client("ec2", host.instance.region).terminate_instances(InstanceIds=[host.instance.id])
-
-
-def _replace_s() -> float:
-    return float(os.environ.get(REPLACE_VARIABLE) or REPLACE_S)

@@ -209,6 +209,7 @@ def _instance(group: Any, version: Any) -> dict[str, Any]:
         "nics": [interface] if subnet else [],
         "launch_template": template,
         "key_name": version.data.get("KeyName"),
+        "instance_initiated_shutdown_behavior": version.data.get("InstanceInitiatedShutdownBehavior"),
         "metadata_options": version.data.get("MetadataOptions") or {},
     }
 

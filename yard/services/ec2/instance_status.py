@@ -1,6 +1,7 @@
-"""EC2's status checks and console of instances that are hosts here: moto knows nothing of how they boot.
+"""EC2's view of instances that are hosts here, of which moto knows nothing: status checks, console, reboot.
 
-A host that failed does not pass the check of its instance, and its console says why.
+EC2 asks whether a system answers, and not whether its services came up: a host that boots systemd and whose
+user data failed passes. One that only imitates a boot does not, and its console says why.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.machines.hosts import host_store
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import boot_ways, host_store, reconciler
+from slipway.yard.machines.hosts.host_store import Host
 
 Parameters = Mapping[str, Any]
 
@@ -41,7 +44,7 @@ def _describe_status(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _status(instance: Any) -> dict[str, Any]:
     host = host_store.hosts.get(instance.id)
-    summary, detail = _CHECKS.get(host.state, _PASSED) if host else _PASSED
+    summary, detail = _checks(host) if host else _PASSED
     return {
         "AvailabilityZone": instance.availability_zone,
         "InstanceId": instance.id,
@@ -51,6 +54,15 @@ def _status(instance: Any) -> dict[str, Any]:
     }
 
 
+def _checks(host: Host) -> tuple[str, str]:
+    return _PASSED if host.state == "failed" and not _is_failure(host) else _CHECKS.get(host.state, _PASSED)
+
+
+def _is_failure(host: Host) -> bool:
+    """Return True where a host that is called failed is one for EC2, too."""
+    return host.is_impaired or not host.process or host.boots != boot_ways.SYSTEMD
+
+
 def _checked(summary: str, detail: str) -> dict[str, Any]:
     return {"Status": summary, "Details": [{"Name": "reachability", "Status": detail}]}
 
@@ -58,12 +70,40 @@ def _checked(summary: str, detail: str) -> dict[str, Any]:
 def _console(parameters: Parameters, region: str) -> dict[str, Any]:
     instance = _ec2(region).get_instance(parameters["InstanceId"])
     host = host_store.hosts.get(instance.id)
-    said = host.why if host else ""
+    said = _printed(host) if host else ""
     return {
         "InstanceId": instance.id,
         "Output": base64.b64encode(said.encode()).decode(),
         "Timestamp": datetime.now(UTC),
     }
+
+
+def _printed(host: Host) -> str:
+    """Give the console as it is; the reason comes last where only the yard knows it."""
+    is_told = host.state == "failed" and _is_failure(host)
+    return host.console.text + (host.why if is_told else "")
+
+
+def _reboot(parameters: Parameters, region: str) -> dict[str, Any]:
+    """Ask each system to restart; EC2 says nothing of how that goes."""
+    recorded = _ec2(region).get_multi_instances_by_id(parameters["InstanceIds"])
+    for instance in recorded:
+        if instance.state != "running":
+            raise ApiError(
+                "IncorrectInstanceState",
+                f"This instance '{instance.id}' is not in a state from which it can be rebooted.",
+            )
+    for instance in recorded:
+        if host := host_store.hosts.get(instance.id):
+            _reboot_host(host)
+    return {}
+
+
+def _reboot_host(host: Host) -> None:
+    try:
+        reconciler.reboot(host)
+    except ValueError as error:
+        raise ApiError("UnsupportedOperation", str(error)) from error
 
 
 def _ec2(region: str) -> Any:
@@ -75,4 +115,5 @@ def _ec2(region: str) -> Any:
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DescribeInstanceStatus": _describe_status,
     "GetConsoleOutput": _console,
+    "RebootInstances": _reboot,
 }

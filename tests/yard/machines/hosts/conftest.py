@@ -18,19 +18,20 @@ import pytest
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import enter
-from slipway.yard.machines.hosts.reconciler import REPLACE_VARIABLE
+from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
 FILES = {"kind": "efs", "id": "fs-0123456789abcdef0", "path": "/shared"}
 # In place of a node of ours: no cluster to join, and keys by which the hosts let each other in.
 BOOT = """\
 #!/bin/bash
 set -e
-systemctl mask --now slipway-node.service
+systemctl mask --now --runtime slipway-node.service
+mountpoint -q /shared || { mkdir /shared && mount -t efs fs-0123456789abcdef0:/ /shared; }
 for home in /root ~slipway; do
   install -d -m 700 "$home/.ssh"
   install -m 600 /etc/trial/key "$home/.ssh/id_ed25519"
@@ -72,7 +73,8 @@ class Site:
         return Vpc(site=self, number=self.made, id=vpc, subnet=subnet)
 
     def settle(self) -> None:
-        assert control(self.yard, "POST", "/await-hosts", {"timeout_s": 8}), self.hosts()
+        """Wait for hosts that start and for those that end."""
+        self.until(lambda: control(self.yard, "POST", "/await-hosts", {"timeout_s": 8}))
 
     def hosts(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = control(self.yard, "GET", "/hosts")

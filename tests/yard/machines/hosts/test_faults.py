@@ -11,7 +11,8 @@ import pytest
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.endpoint import control
-from slipway.yard.machines.hosts.reconciler import REPLACE_VARIABLE
+from slipway.yard.machines.hosts.boot_ways import BOOT_VARIABLE, IMITATED
+from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
 from slipway.yard.machines.settings import CLOCK_VARIABLE
 from tests.yard.machines.hosts.conftest import Site, new_site
 from tests.yard.machines.hosts.test_hosts import METADATA, TOKEN
@@ -23,8 +24,8 @@ PATTERN = {"source": ["aws.ec2"], "detail-type": ["EC2 Spot Instance Interruptio
 
 @pytest.fixture(scope="module")
 def fast(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A yard in which two minutes of notice take a little over two seconds."""
-    settings = {REPLACE_VARIABLE: "0.1", CLOCK_VARIABLE: "0.02"}
+    """A yard in which two minutes of notice take a little over two seconds, and a boot no longer."""
+    settings = {REPLACE_VARIABLE: "0.1", CLOCK_VARIABLE: "0.02", BOOT_VARIABLE: IMITATED}
     yield from new_site(tmp_path_factory.mktemp("faults"), settings)
 
 

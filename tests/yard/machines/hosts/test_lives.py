@@ -17,10 +17,13 @@ from click.testing import CliRunner
 from slipway.jobs.commands.cli import cli
 from slipway.yard import process
 from slipway.yard.endpoint import control
+from slipway.yard.machines.hosts.inside import cgroups
 from tests.yard.machines.hosts.conftest import Site, Vpc, has_ended, new_site
 
 # A service of nobody's: it goes on when who started it has left.
 SERVICE = ("sh", "-c", 'setsid -f bash -c "$0" >/dev/null 2>&1')
+# One of the host's own: where systemd stops a host, what it mounted goes before such a process does.
+UNIT = ("systemd-run", "--property=RequiresMountsFor=/shared", "bash", "-c")
 GOODBYE = """
 trap 'echo goodbye >/shared/goodbye; exit' TERM
 echo up >/shared/hello
@@ -66,7 +69,8 @@ def test_a_dead_host_stays_dead_while_its_group_may_not_replace_it(site: Site, o
 
 def test_a_terminated_host_hears_of_it(site: Site, own_vpc: Vpc) -> None:
     (name,) = start(own_vpc, 1)
-    site.on(name, *SERVICE, GOODBYE)
+    has_systemd = own_vpc.hosts("nodes")[0]["boot"] == "systemd"
+    site.on(name, *(UNIT if has_systemd else SERVICE), GOODBYE)
     shared = site.yard.home / SHARED
     site.until((shared / "hello").exists)
     site.client("autoscaling").set_desired_capacity(AutoScalingGroupName=own_vpc.groups[0], DesiredCapacity=0)
@@ -89,10 +93,13 @@ def short_lived(tier: str, tmp_path: Path) -> Iterator[Site]:
 
 
 def processes_of(site: Site, name: str) -> set[int]:
-    """All of a host, as this machine counts them, and the two that hold it."""
+    """All of a host, as this machine counts them, and what holds it."""
     first = int(control(site.yard, "POST", "/enter-host", {"host": name})["process"])
-    inside = _processes_with(first)
-    return {first, *inside, _parent(first), _parent(_parent(first))}
+    found, holder = {first, *_processes_with(first)}, first
+    while holder != pid_of(site):
+        found.add(holder)
+        holder = _parent(holder)
+    return found
 
 
 def _processes_with(first: int) -> set[int]:
@@ -117,10 +124,11 @@ def pid_of(site: Site) -> int:
     return state.pid
 
 
-def machine() -> tuple[str, str]:
-    """Return what would show a mount or an interface that was left behind."""
+def machine() -> tuple[str, str, list[str]]:
+    """Return what would show a mount, an interface or a control group that was left behind."""
+    groups = sorted(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{cgroups.PREFIX}*"))
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    return Path("/proc/self/mounts").read_text(encoding="utf-8"), links
+    return Path("/proc/self/mounts").read_text(encoding="utf-8"), links, groups
 
 
 @pytest.mark.parametrize("end", ["down", "kill -9"])

@@ -42,19 +42,16 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
     try:
         tree.enter(plan)
         kernel.set_hostname(plan["hostname"])
-        _share_processors(plan["address"])
+        share_processors(plan["address"])
         for file, user in plan["users"].items():
             kernel.keep_users(Path(file), user)
         if plan["is_root"]:
             nft_door.open_door(plan["environment"])
         kernel.give_up(GIVEN_UP)
-        listeners = [_listen(("127.0.0.1", plan["port"])), _listen(METADATA)]
+        listeners = [listen(("127.0.0.1", plan["port"])), listen(METADATA)]
         own = os.pidfd_open(os.getpid())
-        tell(
-            yard,
-            {"event": "up", "namespaces": namespaces.own()},
-            [output, own, *(each.fileno() for each in listeners)],
-        )
+        tell(yard, {"event": "up"}, [output, *(each.fileno() for each in listeners)])
+        tell(yard, {"event": "first", "namespaces": namespaces.own()}, [own])
         for each in (own, output, *(each.detach() for each in listeners)):
             os.close(each)
         Init(plan, yard, log).run(namespaces.wake_on_children())
@@ -63,7 +60,7 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
         os._exit(1)
 
 
-def _share_processors(address: str) -> None:
+def share_processors(address: str) -> None:
     """One for each host, in turn: with a thread for all of them in each rank, none would get far."""
     usable = sorted(os.sched_getaffinity(0))
     turn = int(address.partition("/")[0].rpartition(".")[2])
@@ -221,12 +218,8 @@ class Init:
             return child
         with contextlib.suppress(BaseException):
             namespaces.sleep_through_children()
-            os.setsid()
             given = os.open(os.devnull, os.O_RDONLY) if source < 0 else source
-            for end, target in ((given, 0), (output, 1), (errors, 2)):
-                os.dup2(end, target)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            _execute((*before, *argv), self.plan["environment"])
+            replace_with((*before, *argv), self.plan["environment"], given, (output, errors))
         os._exit(126)
 
 
@@ -238,7 +231,14 @@ _ORDERS: Mapping[str, Callable[[Init, Mapping[str, Any], Sequence[int]], None]] 
 }
 
 
-def _execute(argv: Sequence[str], environment: Mapping[str, str]) -> None:
+def replace_with(
+    argv: Sequence[str], environment: Mapping[str, str], source: int, output: Sequence[int]
+) -> None:
+    """Become the program, as the first process of a session of its own."""
+    os.setsid()
+    for end, target in zip((source, *output), (0, 1, 2), strict=True):
+        os.dup2(end, target)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     for each in (signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(each, signal.SIG_DFL)
     os.chdir("/")
@@ -250,7 +250,7 @@ def _execute(argv: Sequence[str], environment: Mapping[str, str]) -> None:
         os._exit(127)
 
 
-def _listen(address: tuple[str, int]) -> socket.socket:
+def listen(address: tuple[str, int]) -> socket.socket:
     """Listen in this host's network; the yard answers what comes in here."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

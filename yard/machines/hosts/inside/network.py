@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slipway.yard.machines.hosts.inside import init
+from slipway.yard.machines.hosts.inside import booted, cgroups, init
 from slipway.yard.machines.isolation import kernel, links, namespaces
 
 LARGEST_ORDER = 1 << 17  # a firewall of some hundred rules
@@ -39,6 +39,7 @@ class NetworkProcess:
         self.control = control
         self.holders: dict[int, int] = {}  # the process that we wait for -> its host
         self.first: dict[int, int] = {}  # host -> its first process
+        self.groups: dict[int, str] = {}  # host that boots systemd -> its control group
 
     def run(self, awake: int) -> NoReturn:
         while True:
@@ -62,9 +63,10 @@ class NetworkProcess:
             os.close(each)
         self.holders[holder] = number
         self.first[number] = int(os.read(up, 32) or b"0")
+        self.groups[number] = plan.get("cgroup", "")
         os.close(up)
         namespaces.ip(*namespaces.cable(number, holder))
-        namespaces.ip(*_addresses(plan["address"]), before=_joins(holder))
+        namespaces.ip(*_addresses(plan), before=_joins(holder))
         if not plan["is_root"]:  # its sshd is no root, and takes port 22
             _in_network_of(holder, ["sh", "-c", f"echo 0 >{_FIRST_PORT_OF_ANYBODY}"])
         if plan["firewall"]:
@@ -92,7 +94,7 @@ class NetworkProcess:
 
     def _obey(self, said: bytes, descriptors: list[int]) -> None:
         if not said:  # the yard is gone, or needs us no more
-            os._exit(0)
+            self._end()
         order = json.loads(said)
         link = descriptors[0] if descriptors else -1
         try:
@@ -110,7 +112,23 @@ class NetworkProcess:
                 if ended == 0:
                     return
                 if ended in self.holders:
-                    self._tell("ended", self.holders.pop(ended))
+                    self._has_ended(self.holders.pop(ended))
+
+    def _has_ended(self, number: int) -> None:
+        if group := self.groups.pop(number, ""):
+            cgroups.remove(group)
+        self._tell("ended", number)
+
+    def _end(self) -> NoReturn:
+        """Take all hosts along, as this process's end does; their control groups it would leave."""
+        for number in list(self.holders.values()):
+            self.kill(number, {}, -1)
+        with contextlib.suppress(OSError):  # nobody is left to be told
+            while self.holders:
+                ended, _ = os.waitpid(-1, 0)
+                if group := self.groups.get(self.holders.pop(ended, -1)):
+                    cgroups.remove(group)
+        os._exit(0)
 
     def _tell(self, event: str, host: int, **more: str) -> None:
         self.control.send(json.dumps({"event": event, "host": host, **more}).encode())
@@ -135,15 +153,19 @@ def _hold(plan: Mapping[str, Any], link: int, go: int, told: int) -> NoReturn:
             os.close(told)
             os.read(go, 1)
             os.close(go)
-            init.become(plan, socket.socket(fileno=link))
+            become = booted.become if plan.get("boots") else init.become
+            become(plan, socket.socket(fileno=link))
         os.write(told, str(first).encode())
         _close_all_but()
         os.waitpid(first, 0)
     os._exit(0)
 
 
-def _addresses(own: str) -> tuple[str, ...]:
-    return ("link set lo up", f"addr add {METADATA_ADDRESS}/32 dev lo", f"addr add {own} dev eth0")
+def _addresses(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that AWS answers at are the host's own, where the yard listens for it."""
+    served = filter(None, (METADATA_ADDRESS, plan.get("resolver")))
+    local = [f"addr add {address}/32 dev lo" for address in served]
+    return ("link set lo up", *local, f"addr add {plan['address']} dev eth0")
 
 
 def _set_firewall(holder: int, rules: str) -> None:

@@ -26,7 +26,8 @@ def main(plan_file: str, descriptor: str) -> NoReturn:
     tree.settle(plan)
     output, log = os.pipe()
     own = os.pidfd_open(os.getpid())
-    init.tell(yard, {"event": "up", "namespaces": {}}, [output, own])
+    init.tell(yard, {"event": "up"}, [output])
+    init.tell(yard, {"event": "first", "namespaces": {}}, [own])
     for each in (output, own):
         os.close(each)
     PlainInit(plan, yard, log).run(namespaces.wake_on_children())

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from slipway.yard.machines.isolation import home, kernel
 
@@ -46,6 +47,35 @@ def enter(plan: Plan) -> None:
         home.make_read_only(_folder(root, path))
     kernel.pivot_root(root)
     settle(plan)
+
+
+def prepare(plan: Plan) -> Path:
+    """Make the host's tree, for systemd-nspawn to mount the rest of it and to enter it at each boot."""
+    base = Path(plan["folder"])
+    kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
+    kernel.mount("host", base, "tmpfs", options="mode=755")
+    root = _TREES[plan["tree"]](base, plan)
+    home.hide(root, plan["home"], read_only=True)
+    settler = os.fork()
+    if settler == 0:
+        _settle_below(root, plan)
+    if os.waitpid(settler, 0)[1]:
+        raise OSError(f"cannot write the files of {root}")
+    return root
+
+
+def _settle_below(root: Path, plan: Plan) -> NoReturn:
+    """A link in the tree may lead out of it, so nothing else of this machine is in sight."""
+    code = 1
+    try:
+        os.chroot(root)
+        os.chdir("/")
+        settle(plan)
+        code = 0
+    except OSError:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def _overlay(base: Path, plan: Plan) -> Path:

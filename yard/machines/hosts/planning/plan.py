@@ -14,8 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard.machines import image_store, storage
+from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.instances import HostInstance
-from slipway.yard.machines.hosts.planning import boot, own_files, plain, systemd
+from slipway.yard.machines.hosts.planning import boot, own_files, plain, real_boot, systemd
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 
@@ -32,13 +33,14 @@ _AS_USER = ("nsenter", f"--user={_USERS}", "--preserve-credentials")
 Plan = dict[str, Any]
 
 
-def write(instance: HostInstance, tier: Tier, firewall: str) -> Path:
+def write(instance: HostInstance, tier: Tier, firewall: str, boots: str) -> Path:
     """The file that the host's first process is made from."""
     folder = root() / instance.id
     (folder / "mount").mkdir(parents=True)
     file = folder / PLAN_FILE
     file.touch(mode=0o600)  # user data is for root only
-    file.write_text(json.dumps(_plan(instance, tier, firewall, folder)), encoding="utf-8")
+    decide = _real_plan if boots == boot_ways.SYSTEMD else _plan
+    file.write_text(json.dumps(decide(instance, tier, firewall, folder)), encoding="utf-8")
     return file
 
 
@@ -95,6 +97,13 @@ def environment() -> dict[str, str]:
     }
 
 
+def real_environment() -> dict[str, str]:
+    """Return the environment of what runs on a host with its own systemd."""
+    folder = f"{systemd.FOLDER}:"
+    own = {"PATH": PATH.removeprefix(folder), "SLIPWAY_SMT_CONTROL": f"{real_boot.RUN}/smt-control"}
+    return {**environment(), **own}
+
+
 def _plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
     data = boot.read_user_data(instance.user_data)
     tree = _tree(instance, tier)
@@ -118,6 +127,29 @@ def _plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Pl
         "is_root": tier.name == "root",
         "as_user": _AS_USER if tier.name == "user" else (),
         "users": {_USERS: own_files.USER_ID} if tier.name == "user" else {},
+    }
+
+
+def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
+    """systemd and cloud-init do the rest."""
+    for _ in _shared(boot.read_user_data(instance.user_data)):  # its folder is there to be mounted
+        pass
+    own = image_store.root_of(instance.image) is None
+    tree = real_boot.of_tree(_tree(instance, tier), is_own=own)
+    variables = real_environment()
+    given = real_boot.plan(instance, variables)
+    names = _names(instance) if own else {}
+    domain = instance.hostname.partition(".")[2]
+    files = real_boot.files(variables, given["resolver"], domain)
+    return {
+        **tree,
+        **given,
+        "folder": str(folder / "mount"),
+        "written": {**tree["written"], **names, **_variables(), **files},
+        "address": f"{instance.address}/{instance.prefix_length}",
+        "firewall": firewall,
+        "port": port(),
+        "is_root": True,
     }
 
 

@@ -21,6 +21,7 @@ SUITE = "bookworm"
 PACKAGES = (
     "ca-certificates",
     "curl",
+    "dbus",
     "gpg",
     "kmod",
     "procps",
@@ -30,8 +31,18 @@ PACKAGES = (
     "udev",
     "xz-utils",
 )
+# What starts and sets up a machine on AWS. By apt: debootstrap cannot put what cloud-init needs in order.
+ADDED = ("cloud-init", "openssh-server")
+_NOTHING_IS_STARTED = "#!/bin/sh\nexit 101\n"  # of invoke-rc.d(8)
 # Nobody else's: a machine's own name and name servers, its devices, and what apt can fetch again.
-_LEFT_OUT = ("./dev/*", "./etc/hostname", "./etc/resolv.conf", "./var/cache/apt/archives/*.deb")
+_LEFT_OUT = (
+    "./dev/*",
+    "./etc/hostname",
+    "./etc/resolv.conf",
+    "./var/cache/apt/*.bin",
+    "./var/cache/apt/archives/*.deb",
+    "./var/lib/apt/lists/*",
+)
 _TAIL_LINES = 3
 
 
@@ -58,7 +69,7 @@ def base_archive(say: Callable[[str], None]) -> Path:
                 f"{BASE_VARIABLE} names {own}, which is not a file; name a tar file of a root file system"
             )
         return Path(own)
-    archive = _archive()
+    archive = kept_archive()
     if not archive.exists():
         if reason := reason_for_no_base():
             raise NoBase(reason)
@@ -72,7 +83,7 @@ def base_archive(say: Callable[[str], None]) -> Path:
 def reason_for_no_base() -> str:
     """Why this machine has no base and cannot make one; "" where it has or can."""
     what = f"a base for machine images is made by debootstrap, as root; or name a tar file in {BASE_VARIABLE}"
-    if os.environ.get(BASE_VARIABLE) or _archive().exists():
+    if os.environ.get(BASE_VARIABLE) or kept_archive().exists():
         return ""
     if os.geteuid() != 0:
         return f"the yard runs as user {os.geteuid()}, and {what}"
@@ -81,8 +92,9 @@ def reason_for_no_base() -> str:
     return ""
 
 
-def _archive() -> Path:
-    digest = sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
+def kept_archive() -> Path:
+    """Return where the base is kept, once it is made."""
+    digest = sha256(" ".join((*PACKAGES, *ADDED)).encode()).hexdigest()[:12]
     return cache() / f"debian-{SUITE}-{digest}.tar"
 
 
@@ -95,10 +107,31 @@ def _bootstrap(archive: Path, say: Callable[[str], None]) -> None:
         root, partial = Path(folder) / "root", Path(folder) / "root.tar"
         options = ["--variant=minbase", f"--include={','.join(PACKAGES)}", f"--cache-dir={packages}"]
         _call(["debootstrap", *options, SUITE, str(root)])
+        _add(root)
         excluded = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
         _call(["tar", "-C", str(root), "--numeric-owner", *excluded, "-cf", str(partial), "."])
         partial.replace(archive)
     shutil.rmtree(packages)
+
+
+def _add(root: Path) -> None:
+    policy = root / "usr/sbin/policy-rc.d"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_text(_NOTHING_IS_STARTED, encoding="ascii")
+    policy.chmod(0o755)
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    inside = [
+        "chroot",
+        str(root),
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "SYSTEMD_OFFLINE=1",
+        "apt-get",
+        "-qq",
+    ]
+    _call([*inside, "update"])
+    _call([*inside, "install", "--no-install-recommends", *ADDED])
+    policy.unlink()
 
 
 def unpack(archive: Path, root: Path) -> None:

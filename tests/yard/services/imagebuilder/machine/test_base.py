@@ -35,6 +35,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.parent.mkdir()
     program.write_text(DEBOOTSTRAP.format(notes=tmp_path / "notes", broken=tmp_path / "broken"))
     program.chmod(0o755)
+    chroot = program.parent / "chroot"
+    chroot.write_text(f'#!/bin/sh\necho "${{@}}" >> "{tmp_path / "added"}"\n')
+    chroot.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(BASE_VARIABLE, raising=False)
@@ -47,6 +50,11 @@ def test_a_base_is_made_once_and_found_again(machine: Path) -> None:
     first = base_archive(said.append)
     assert base_archive(said.append) == first
     assert (machine / "notes").read_text().splitlines() == ["called"]
+    assert (
+        (machine / "added")
+        .read_text()
+        .endswith("install --no-install-recommends cloud-init openssh-server\n")
+    )
     assert len(said) == 1
     assert str(first) in said[0]
     with tarfile.open(first) as archive:

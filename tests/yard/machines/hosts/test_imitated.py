@@ -1,14 +1,26 @@
-"""Hosts that cannot do what they are for: `failed`, with the reason and what mends it, wherever one looks."""
+"""Hosts whose boot is imitated: what cannot do its work is `failed`, with the reason and what mends it."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
-from tests.yard.machines.hosts.conftest import Site, Vpc
+import pytest
+from botocore.exceptions import ClientError
+
+from slipway.yard.endpoint import control
+from slipway.yard.machines.hosts import boot_ways
+from tests.yard.machines.hosts.conftest import Site, Vpc, new_site
 
 MEND = "python3 scripts/set_up.py machine"
 WITHOUT_SSHD = "mount --bind /dev/null /usr/sbin/sshd"  # an ordinary user removes no file of root
+
+
+@pytest.fixture(scope="module")
+def site(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A yard that imitates every boot."""
+    yield from new_site(tmp_path_factory.mktemp("imitated"), {boot_ways.BOOT_VARIABLE: boot_ways.IMITATED})
 
 
 def user_data(*lines: str) -> str:
@@ -55,3 +67,17 @@ def test_ec2_says_of_a_host_that_failed_that_it_is_impaired_and_its_console_says
     assert status["InstanceStatus"]["Status"] == "impaired"
     output = ec2.get_console_output(InstanceId=host["instance"])["Output"]
     assert "sshd is not there" in output
+
+
+def test_a_host_without_a_system_of_its_own_is_not_rebooted_and_says_why(site: Site, own_vpc: Vpc) -> None:
+    host = start(own_vpc)
+    assert (host["state"], host["boot"]) == ("running", "imitated")
+    with pytest.raises(ClientError, match="its boot is imitated: SLIPWAY_YARD_BOOT asks for it") as refused:
+        site.client("ec2").reboot_instances(InstanceIds=[host["instance"]])
+    assert refused.value.response["Error"]["Code"] == "UnsupportedOperation"
+
+
+def test_status_says_that_boots_are_imitated_and_why(site: Site) -> None:
+    told = "\n".join(control(site.yard, "GET", "/status")["hosts"])
+    assert "boot: by an imitation of systemd and cloud-init: SLIPWAY_YARD_BOOT asks for it" in told
+    assert "left out: systemd and its journal" in told

@@ -1,0 +1,44 @@
+"""Try whether systemd-nspawn can start on this machine: `python -m …`. Standard library only.
+
+It ends as nspawn does, which says what is in its way.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from slipway.yard.machines.hosts.inside import cgroups, nspawn
+from slipway.yard.machines.isolation import kernel, namespaces
+
+
+def main() -> int:
+    group = cgroups.name(os.getppid(), "trial")
+    cgroups.enter(group)
+    kernel.unshare(namespaces.OF_A_MACHINE)
+    child = os.fork()
+    if child == 0:
+        os._exit(_attempt())
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    cgroups.leave(group)
+    return code
+
+
+def _attempt() -> int:
+    """Make a tree as a host has it, in memory that goes with this process, and start a shell there."""
+    kernel.die_with_parent()
+    kernel.unshare(kernel.NEW_MOUNTS)  # its maker still needs the /proc that it sees
+    kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
+    kernel.mount("proc", Path("/proc"), "proc")
+    kernel.mount("run", Path("/run"), "tmpfs")
+    upper, work, root = (Path("/run/trial", name) for name in ("upper", "work", "root"))
+    for each in (upper, work, root):
+        each.mkdir(parents=True)
+    kernel.mount("trial", root, "overlay", options=f"lowerdir=/,upperdir={upper},workdir={work}")
+    return subprocess.run(nspawn.trial(root), check=False, stdin=subprocess.DEVNULL).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

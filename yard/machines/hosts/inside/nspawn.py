@@ -1,0 +1,158 @@
+"""One boot of a host: systemd-nspawn starts systemd in the host's tree, and tells how far it is.
+
+Standard library only. What every boot is given is a line of _ALWAYS; what each host has of its own comes with
+its plan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.machines.isolation import kernel, namespaces
+
+PROGRAM = "systemd-nspawn"
+REBOOTS = 133  # nspawn's exit code for a host that is to start again, where it was not told to do it itself
+NOTIFY = "/run/slipway-notify"
+POWER_OFF = signal.SIGRTMIN + 4  # systemd(1), "Signals"
+REBOOT = signal.SIGRTMIN + 5
+_ALWAYS = (
+    "--quiet",
+    "--boot",
+    "--register=no",  # the machine's own systemd, if it has one, is not asked
+    "--keep-unit",
+    "--notify-ready=yes",
+    "--console=read-only",
+    "--link-journal=no",
+    "--resolv-conf=off",
+    "--timezone=off",
+    "--suppress-sync=yes",  # nothing of a host outlives it
+    "--drop-capability=CAP_MKNOD,CAP_SYS_TTY_CONFIG",
+    f"--kill-signal={int(POWER_OFF)}",
+)
+# All that nspawn makes of its own for the host; the network is what this process has.
+_NAMESPACES = (
+    kernel.NEW_MOUNTS
+    | kernel.NEW_HOSTNAME
+    | kernel.NEW_IPC
+    | kernel.NEW_NETWORK
+    | kernel.NEW_PIDS
+    | kernel.NEW_CGROUP
+)
+_LAST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
+
+
+def command(plan: Mapping[str, Any], root: Path) -> list[str]:
+    """Build nspawn's command line for the host of the plan."""
+    return [
+        PROGRAM,
+        *_ALWAYS,
+        f"--directory={root}",
+        f"--machine={plan['name']}",
+        f"--hostname={plan['name']}",
+        f"--uuid={plan['uuid']}",
+        *(f"--bind={source}:{target}" for source, target in plan["mounts"]),
+        *(f"--bind-ro={source}:{target}" for source, target in plan["read_only"]),
+        *(f"--tmpfs={path}:mode=755,ro" for path in plan["emptied"]),
+    ]
+
+
+def trial(root: Path) -> list[str]:
+    """Build the command line that starts no more than a shell."""
+    return [PROGRAM, "--quiet", "--register=no", "--keep-unit", f"--directory={root}", "/bin/sh", "-c", ":"]
+
+
+@dataclass(slots=True)
+class Boot:
+    """A start of nspawn, and systemd in it once it is known."""
+
+    process: int
+    notices: socket.socket
+    systemd: int = -1  # a pidfd
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+
+    def read_notice(self) -> list[str]:
+        """Return the lines of the next notice, as sd_notify(3) has them."""
+        return self.notices.recv(4096).decode(errors="replace").splitlines()
+
+    def take_leader(self, process: int) -> bool:
+        """Take this process for the host's first one, if it is for certain: refuse where in doubt."""
+        descriptor = os.pidfd_open(process)
+        found = {each.name: str(each.readlink()) for each in Path(f"/proc/{process}/ns").iterdir()}
+        is_first = _status(process, "NSpid").split()[-1] == "1"
+        is_inside = found["pid"] != namespaces.own()["pid"] and found["mnt"] != namespaces.own()["mnt"]
+        if is_first and is_inside and _parent(process) == self.process:
+            self.systemd, self.namespaces = descriptor, found
+            return True
+        os.close(descriptor)
+        return False
+
+    def signal(self, number: int) -> None:
+        """Signal the host's systemd; before it is there, nspawn ends with it."""
+        if self.systemd >= 0:
+            signal.pidfd_send_signal(self.systemd, number)
+        else:
+            os.kill(self.process, signal.SIGKILL)
+
+    def close(self) -> None:
+        self.notices.close()
+        if self.systemd >= 0:
+            os.close(self.systemd)
+
+
+def start(plan: Mapping[str, Any], root: Path, console: int) -> Boot:
+    notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    Path(NOTIFY).unlink(missing_ok=True)
+    notices.bind(NOTIFY)
+    argv = command(plan, root)
+    with contextlib.suppress(OSError):  # a kernel without it: the host has been up as long as this machine
+        kernel.restart_clocks()
+    process = os.fork()
+    if process == 0:
+        try:
+            namespaces.sleep_through_children()
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for end, target in ((nothing, 0), (console, 1), (console, 2)):
+                os.dup2(end, target)
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            os.execvpe(argv[0], argv, {"PATH": plan["path"], "NOTIFY_SOCKET": NOTIFY})  # noqa: S606 - no shell
+        finally:
+            os._exit(127)
+    return Boot(process=process, notices=notices)
+
+
+def go_inside(boot: Boot) -> None:
+    """This process's next child is one of the host, with no more power than the host's systemd has.
+
+    Either all of it is done, or an error is raised and nothing may be run.
+    """
+    bound = int(_status(_number(boot.systemd), "CapBnd"), 16)
+    last = int(_LAST_CAPABILITY.read_text(encoding="ascii"))
+    kernel.join_all(boot.systemd, _NAMESPACES)
+    kernel.give_up([each for each in range(last + 1) if not bound >> each & 1])
+
+
+def own_status(lines: Sequence[str]) -> Mapping[str, str]:
+    """Read a notice as a mapping."""
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _number(descriptor: int) -> int:
+    text = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
+
+
+def _status(process: int, field_name: str) -> str:
+    text = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace")
+    return next(line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(field_name))
+
+
+def _parent(process: int) -> int:
+    return int(_status(process, "PPid"))

@@ -1,0 +1,108 @@
+"""The units of a host that boots this machine's own files: an image's, and none of those this machine runs.
+
+What the machine itself starts, such as its databases and timers, is no business of a host's. A unit of
+Debian's that each host starts is a line of _ENABLED; ours are those of the image's component, word for word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.services.imagebuilder.components import document
+
+UNITS = "/etc/systemd/system"
+VENDOR = "/lib/systemd/system"
+# As Debian's packages enable them: the unit, and what wants it.
+_ENABLED = {
+    "cloud-init-local.service": "cloud-init.target.wants",
+    "cloud-init.service": "cloud-init.target.wants",
+    "cloud-config.service": "cloud-init.target.wants",
+    "cloud-final.service": "cloud-init.target.wants",
+    "ssh.service": "multi-user.target.wants",
+}
+_LINKS = {
+    f"{UNITS}/default.target": f"{VENDOR}/multi-user.target",
+    f"{UNITS}/sshd.service": f"{VENDOR}/ssh.service",  # by this name cloud-init comes before it
+}
+# This machine's: its units, disks and logs, and what its own cloud-init was told and did.
+_REMOVED = (
+    "/etc/cloud/cloud-init.disabled",
+    "/etc/crypttab",
+    "/etc/fstab",
+    "/etc/init.d",
+    "/etc/systemd",
+    "/var/lib/cloud",
+    "/var/lib/systemd",
+    "/var/log/journal",
+)
+_OF_CLOUD_INIT = ("05_logging.cfg",)
+_COMPONENT = "infra/components/slipway-node.yaml"
+# What the component node-boot installs, and where.
+_SCRIPTS, _INSTALLED_SCRIPTS = "infra/boot", "/usr/lib/slipway"
+_OWN_UNITS, _INSTALLED_UNITS = "infra/boot/units", "/usr/lib/systemd/system"
+# systemctl(1), enable: the line of [Install], and the kind of folder that gets a link.
+_INSTALL = {"WantedBy": "wants", "RequiredBy": "requires"}
+
+
+def plan() -> dict[str, Any]:
+    """The part of a host's plan that says what starts on it."""
+    written = _image_files()
+    links = {f"{UNITS}/{wants}/{unit}": f"{VENDOR}/{unit}" for unit, wants in _ENABLED.items()}
+    return {
+        "removed": [*_REMOVED, *map(str, Path("/etc").glob("rc?.d")), *_logs(), *_settings()],
+        "links": {**links, **_LINKS, **dict(_wanted(written))},
+        "written": written,
+    }
+
+
+@lru_cache(maxsize=1)
+def _image_files() -> dict[str, dict[str, Any]]:
+    """Return the files that a bake would write, by their paths."""
+    text = files("slipway").joinpath(_COMPONENT).read_text(encoding="utf-8")
+    steps = document.parse(text).phases["build"]
+    given = [file for step in steps if step.action == "CreateFile" for file in step.inputs]
+    written = {
+        file["path"]: {"text": file["content"], "mode": _mode(file.get("permissions", 0o644))}
+        for file in given
+    }
+    return {
+        **written,
+        **dict(_installed(_SCRIPTS, _INSTALLED_SCRIPTS, 0o755)),
+        **dict(_installed(_OWN_UNITS, _INSTALLED_UNITS, 0o644)),
+    }
+
+
+def _installed(source: str, target: str, mode: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    folder = files("slipway").joinpath(source)
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if file.is_file():
+            yield f"{target}/{file.name}", {"text": file.read_text(encoding="utf-8"), "mode": mode}
+
+
+def _mode(given: int | str) -> int:
+    """YAML reads 0644 as the number that it is, and "0644" as text."""
+    return given if isinstance(given, int) else int(given, 8)
+
+
+def _wanted(written: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the links that `systemctl enable` makes."""
+    for path, file in written.items():
+        for word, kind in _INSTALL.items():
+            for targets in re.findall(rf"^{word}=(.*)$", file["text"], re.MULTILINE):
+                for target in targets.split():
+                    yield f"{UNITS}/{target}.{kind}/{Path(path).name}", path
+
+
+def _logs() -> Iterator[str]:
+    yield from map(str, Path("/var/log").glob("cloud-init*"))
+
+
+def _settings() -> Iterator[str]:
+    """Yield what others than cloud-init's own package told the machine's cloud-init."""
+    found = Path("/etc/cloud/cloud.cfg.d").glob("*.cfg")
+    yield from (str(path) for path in found if path.name not in _OF_CLOUD_INIT)

@@ -1,0 +1,114 @@
+"""What a host is given that boots systemd and cloud-init: how its tree differs from the machine image's.
+
+A file that every such host gets is a line of `files`; what only this machine's files need is in own_units.py.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.machines import storage
+from slipway.yard.machines.hosts.inside import cgroups, nft_door
+from slipway.yard.machines.hosts.instances import HostInstance
+from slipway.yard.machines.hosts.planning import own_units, systemd
+from slipway.yard.machines.isolation.tiers import programs
+
+OPEN_PORT = 8773  # EC2's metadata service had it, too: cloud-init still knows http://instance-data:8773
+RUN = "/run/yard"
+FILE_SYSTEMS = f"{RUN}/file-systems"
+# cloud-init takes no container for an EC2 instance, and so asks for no token: a port that needs none and
+# gives no credentials is its own (machines/hosts/metadata.py). The address is up when the host starts.
+CLOUD_CONFIG = f"""\
+# The yard's.
+datasource_list: [Ec2]
+datasource:
+  Ec2:
+    strict_id: false
+    metadata_urls: ["http://169.254.169.254:{OPEN_PORT}"]
+network: {{config: disabled}}
+growpart: {{mode: "off"}}
+resize_rootfs: false
+locale: "false"
+ssh_genkeytypes: [ed25519]
+"""
+# In place of mount.efs and mount.lustre, whose servers are AWS's.
+MOUNT_HELPER = f"""\
+#!/bin/sh
+# The yard's: a file system of AWS is a folder here.
+set -eu
+folder="{FILE_SYSTEMS}/${{1%%[.:]*}}"
+if [ ! -d "$folder" ]; then
+  echo "mount.${{0##*.}}: there is no file system ${{1%%[.:]*}}" >&2
+  exit 32
+fi
+exec mount --bind "$folder" "$2"
+"""
+# No disk of this machine is one of the host's: user data makes file systems on what it finds here.
+_DISKS = ("/sys/block", "/sys/class/block", "/sys/dev/block")
+_OWN_AT_EACH_BOOT = tuple(map(Path, ("/tmp", "/run", "/dev")))  # noqa: S108 - nspawn mounts its own there
+
+
+def plan(instance: HostInstance, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the part of a host's plan that systemd-nspawn reads."""
+    network = ipaddress.ip_network(f"{instance.address}/{instance.prefix_length}", strict=False)
+    return {
+        "boots": "systemd",
+        "name": instance.name,
+        "uuid": f"{instance.id[2:]:0>32}",
+        "cgroup": cgroups.name(os.getpid(), instance.id),
+        "resolver": str(network.network_address + 2),  # VPC user guide, "Amazon DNS server"
+        "open_port": OPEN_PORT,
+        "path": programs(),
+        "emptied": [path for path in _DISKS if Path(path).is_dir()],
+        "environment": dict(environment),
+    }
+
+
+def of_tree(tree: Mapping[str, Any], *, is_own: bool) -> dict[str, Any]:
+    """Return the part about files, from that of a host whose boot is imitated."""
+    doors = str(Path(nft_door.DOOR).parent)  # of the process that holds the host
+    mounts = [*tree["mounts"], (str(_file_systems()), FILE_SYSTEMS), (doors, doors)]
+    shown = [path for path in tree["read_only"] if _is_hidden_at_boot(path)]
+    kept = [(source, target) for source, target in mounts if source not in tree["read_only"]]
+    changed = own_units.plan() if is_own else {"removed": [], "links": {}, "written": {}}
+    return {
+        **tree,
+        "mounts": kept,
+        "read_only": [(path, path) for path in shown],
+        "removed": [*tree["removed"], *changed["removed"]],
+        "links": {**tree["links"], **changed["links"]},
+        "written": {**tree["written"], **changed["written"]},
+    }
+
+
+def files(environment: Mapping[str, str], resolver: str, domain: str) -> dict[str, dict[str, Any]]:
+    variables = " ".join(f'"{name}={value}"' for name, value in environment.items() if name not in _PLAIN)
+    return {
+        "/etc/cloud/cloud.cfg.d/99_yard.cfg": _file(CLOUD_CONFIG),
+        "/etc/cloud/ds-identify.cfg": _file("policy: enabled\n"),
+        "/etc/resolv.conf": _file(f"nameserver {resolver}\nsearch {domain}\n"),
+        "/etc/systemd/system.conf.d/99-yard.conf": _file(f"[Manager]\nDefaultEnvironment={variables}\n"),
+        "/usr/local/sbin/nft": _file(systemd.NFT, 0o755),
+        "/usr/sbin/mount.efs": _file(MOUNT_HELPER, 0o755),
+        "/usr/sbin/mount.lustre": _file(MOUNT_HELPER, 0o755),
+    }
+
+
+_PLAIN = ("PATH", "HOME", "LANG")  # systemd has its own
+
+
+def _file(text: str, mode: int = 0o644) -> dict[str, Any]:
+    return {"text": text, "mode": mode}
+
+
+def _file_systems() -> Path:
+    storage.file_systems().mkdir(parents=True, exist_ok=True)
+    return storage.file_systems()
+
+
+def _is_hidden_at_boot(path: str) -> bool:
+    return any(Path(path).is_relative_to(each) for each in _OWN_AT_EACH_BOOT)
