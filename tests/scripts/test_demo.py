@@ -21,7 +21,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_every_chapter_is_walked_and_the_kills_come_when_the_log_says_so(checkout: Checkout) -> None:
     code, shown = checkout.run()
     assert code == 0, shown
-    assert "[17/17] Nothing is left" in shown
+    assert "[18/18] Nothing is left" in shown
     assert shown.index("saved step 100") < shown.index("$ slipway yard kill-node bert_pretrain 1")
     assert shown.index("[0] done") > shown.index("$ slipway yard kill-node bert_pretrain 1")
     assert "slipway yard kill-node ip-4" in checkout.said()
@@ -35,15 +35,15 @@ def test_every_chapter_is_walked_and_the_kills_come_when_the_log_says_so(checkou
     [
         ("yard up", 1),
         ("cdk bootstrap", 2),
-        ("build gaudi", 6),
-        ("submit prepare_bert", 7),
-        ("logs bert_pretrain", 8),
-        ("yard kill-node bert", 8),
-        ("slipway upload", 14),
-        ("glue_finetune .*nodes 2", 14),
-        ("--name doomed", 15),
-        ("status --on c6i", 15),
-        ("yard kill-node ip-4", 15),
+        ("build gaudi", 7),
+        ("submit prepare_bert", 8),
+        ("logs bert_pretrain", 9),
+        ("yard kill-node bert", 9),
+        ("slipway upload", 15),
+        ("glue_finetune .*nodes 2", 15),
+        ("--name doomed", 16),
+        ("status --on c6i", 16),
+        ("yard kill-node ip-4", 16),
     ],
 )
 def test_a_command_that_fails_is_shown_and_ends_the_demo(
@@ -52,7 +52,7 @@ def test_a_command_that_fails_is_shown_and_ends_the_demo(
     code, shown = checkout.run(FAILING=command)
     assert code != 0
     assert "error: the reason" in shown
-    assert f"demo: chapter {chapter} of 17 failed" in shown.splitlines()[-1]
+    assert f"demo: chapter {chapter} of 18 failed" in shown.splitlines()[-1]
     checkout.assert_nothing_is_left()
 
 
@@ -70,11 +70,11 @@ def test_without_programs_of_the_second_road_it_says_so_first_and_leaves_its_cha
     code, shown = checkout.run(MISSING="openmpi-bin openssh-server")
     assert code == 0, shown
     assert shown.splitlines()[0] == (
-        "demo: chapters 12 to 16 (four machines over MPI) are left out; "
+        "demo: chapters 13 to 17 (four machines over MPI) are left out; "
         "they need: sudo apt-get install openmpi-bin openssh-server"
     )
-    assert "[11/17]" in shown
-    assert "[17/17]" in shown
+    assert "[12/18]" in shown
+    assert "[18/18]" in shown
     assert not any("c6i" in line for line in checkout.said() if not line.startswith("cdk"))
 
 
