@@ -157,7 +157,7 @@ def is_owned(arn: str) -> bool:
 
 
 def tags_of(arn: str) -> Mapping[str, str]:
-    """Return the tags of a resource, as far as they are read here: EC2's, secrets' and keys'."""
+    """Return the tags of a resource, as far as they are read here."""
     parts = arn.split(":", 5)
     reader = _TAGS.get(parts[2]) if len(parts) > 5 else None
     return reader(parts[3], parts[5].rpartition("/")[2], arn) if reader else {}
@@ -183,7 +183,14 @@ def _secret_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
     return {tag["Key"]: tag["Value"] for tag in (secret.tags or [])} if secret else {}
 
 
+def _batch_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
+    from moto.batch.models import batch_backends
+
+    return dict(batch_backends[ACCOUNT][region].list_tags_for_resource(arn))
+
+
 _TAGS: Mapping[str, Callable[[str, str, str], Mapping[str, str]]] = {
+    "batch": _batch_tags,
     "ec2": _ec2_tags,
     "secretsmanager": _secret_tags,
 }

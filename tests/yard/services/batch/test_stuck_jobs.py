@@ -10,7 +10,7 @@ import pytest
 from slipway.jobs.core.names import TARGET_TAG
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
-from tests.infra.synthesis import only, templates_of
+from tests.infra.synthesis import of_type, only, templates_of
 from tests.yard.services.batch.conftest import Cluster
 
 REASON = "UNDETERMINED"
@@ -22,19 +22,32 @@ def document(*statements: dict[str, Any]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
 
 
-def make_role(cluster: Cluster, name: str, service: str) -> str:
+def of_template() -> list[dict[str, Any]]:
+    """Return what dl1's template lets the runbook do."""
+    policies = of_type(templates_of().batch, "AWS::IAM::ManagedPolicy")
+    (may,) = [each for name, each in policies.items() if name.startswith("StuckRunbook")]
+    jobs = f"arn:aws:batch:us-east-1:{ACCOUNT}:job/*"
+    return [
+        {**each, "Resource": jobs if each["Sid"] == "CancelOwnJobs" else "*"}
+        for each in may["PolicyDocument"]["Statement"]
+    ]
+
+
+def make_role(cluster: Cluster, name: str, service: str, *statements: dict[str, Any]) -> str:
     iam = cluster.yard.client("iam")
     principal = {"Service": f"{service}.amazonaws.com"}
     trust = document({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
     arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-    iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=document(POLICY_OF_ANYTHING))
+    iam.put_role_policy(
+        RoleName=name, PolicyName="all", PolicyDocument=document(*(statements or (POLICY_OF_ANYTHING,)))
+    )
     return str(arn)
 
 
 def deploy(cluster: Cluster, *, reason: str = REASON, rule_trusts: str = "events") -> None:
     """Make the runbook and the rule of dl1's template in the cluster of these tests."""
     content = dict(only(templates_of().batch, "AWS::SSM::Document")["Content"])
-    content["assumeRole"] = make_role(cluster, "runbook", "ssm")
+    content["assumeRole"] = make_role(cluster, "runbook", "ssm", *of_template())
     cluster.yard.client("ssm").create_document(
         Name=RUNBOOK, DocumentType="Automation", DocumentFormat="JSON", Content=json.dumps(content)
     )
