@@ -11,6 +11,12 @@ from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live,
 from slipway.yard.cloudformation.resources.tags import tags
 
 
+def open_zfs(scope: ResourceScope) -> dict[str, object] | None:
+    """Return the configuration without its Options, which speak of the deletion."""
+    given = scope.properties.get("OpenZFSConfiguration")
+    return given and {name: value for name, value in given.items() if name != "Options"}
+
+
 def lifecycle(scope: ResourceScope) -> list[dict[str, str]]:
     return [dict(policy) for policy in scope.properties.get("LifecyclePolicies") or []]
 
@@ -87,7 +93,7 @@ ACCESS_POINT = ApiResource(
 
 FSX_FILE_SYSTEM = ApiResource(
     service="fsx",
-    create_call=shaped("create_file_system"),
+    create_call=shaped("create_file_system", OpenZFSConfiguration=open_zfs),
     identity=response("FileSystem.FileSystemId"),
     describe=find("describe_file_systems", "FileSystems.0", FileSystemIds=[ID]),
     attributes={

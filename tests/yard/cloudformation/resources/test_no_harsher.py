@@ -199,6 +199,10 @@ def test_an_open_zfs_file_system_has_a_root_volume(world: World) -> None:
         FileSystemType="OPENZFS",
         SubnetIds=[world.subnet()],
         StorageCapacity=64,
-        OpenZFSConfiguration={"DeploymentType": "SINGLE_AZ_1", "ThroughputCapacity": 64},
+        OpenZFSConfiguration={
+            "DeploymentType": "SINGLE_AZ_1",
+            "ThroughputCapacity": 64,
+            "Options": ["DELETE_CHILD_VOLUMES_AND_SNAPSHOTS"],
+        },
     )
     assert made.attribute("RootVolumeId").startswith("fsvol-")
