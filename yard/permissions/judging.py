@@ -21,7 +21,7 @@ from slipway.yard.permissions.sessions import RoleSession
 NOT_JUDGED = (
     "your own key, unless `slipway yard up --caller-role` gives it a role",
     "CloudFormation's execution role: stacks are made with all permissions",
-    "what EventBridge's rules and runbooks do with their roles: only whether they may assume them",
+    "what EventBridge's rules do with their roles: only whether EventBridge may assume them",
     "policies of organizations (SCP, RCP), session policies, grants of KMS, ACLs of S3",
     "other accounts: the yard has one",
     "resources of a call that no table names: such a call is judged on the resource *",
