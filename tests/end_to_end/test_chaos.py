@@ -1,4 +1,4 @@
-"""The road of DL1 while all goes wrong that one seed draws: what is deployed and trained stays right.
+"""Both roads while all goes wrong that one seed draws: what is deployed, submitted and trained stays right.
 
 Eventual consistency, throttling, internal errors, lost answers, no capacity, late and lost machines, losses
 on the way and no DNS. A command that AWS lets down is given again, as a user would.
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from slipway.yard.chaos.switches import SWITCHES
+from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Finished, Shell, make_ready, yard_at
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
@@ -55,6 +56,12 @@ def deploy(shell: Shell, cluster: str, assembly: str, nodes: int) -> None:
     declared = ("-c", f"{cluster}.keep_data=false", "-c", f"{cluster}.max_nodes={nodes}")
     approved = ("--require-approval", "never", "--concurrency", "4")
     at_last(shell, "cdk", "deploy", cluster, *approved, "--output", assembly, *declared)
+
+
+def destroy(shell: Shell, cluster: str, assembly: str, nodes: int) -> None:
+    declared = ("-c", f"{cluster}.keep_data=false", "-c", f"{cluster}.max_nodes={nodes}")
+    at_last(shell, "slipway", "empty", cluster, "--yes")
+    at_last(shell, "cdk", "destroy", f"{cluster}*", "--force", "--output", assembly, *declared)
 
 
 def ended(shell: Shell, job: str) -> dict[str, Any]:
@@ -103,6 +110,26 @@ def test_dl1_trains_and_resumes_to_the_same_loss_while_everything_goes_wrong(
     chaos.must("slipway", "yard", "faults", "clear")
     assert losses(chaos, "steady") == losses(chaos, "struck")
     assert chaos.data("slipway", "status", "struck", "--json")["attempts"]
+    assert running_instances(chaos) == []
+
+
+def test_c6i_trains_over_bad_links_to_the_same_loss_and_leaves_no_machine(
+    chaos: Shell, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if not best_tier().isolated:
+        pytest.skip("this machine can make no namespaces, so its hosts have no links")
+    assembly = str(tmp_path_factory.mktemp("assembly"))
+    on = ("--on", "c6i", "--nodes", "2")
+    let_everything_go_wrong(chaos)
+    deploy(chaos, "c6i", assembly, 2)
+    at_last(chaos, "slipway", "submit", "prepare_bert", *on, *SAMPLE, "--name", "rows")
+    assert ended(chaos, "rows")["state"] == "succeeded"
+    for name in ("first", "second"):
+        at_last(chaos, "slipway", "submit", "bert_pretrain", *on, *SETTINGS, "--name", name)
+        assert ended(chaos, name)["state"] == "succeeded"
+    chaos.must("slipway", "yard", "faults", "clear")
+    assert losses(chaos, "first") == losses(chaos, "second")
+    destroy(chaos, "c6i", assembly, 2)
     assert running_instances(chaos) == []
 
 
