@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scripts.real_account.claims import Evidence, now
+from scripts.real_account.evidence import Evidence, now
 from slipway.jobs.aws import client, is_in_yard, reader
 
 ROOT = Path(__file__).resolve().parents[2]

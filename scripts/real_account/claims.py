@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scripts.real_account.account import Account
+from scripts.real_account.account import Account
+from scripts.real_account.evidence import Evidence
 
 
 class ClaimOutcome(StrEnum):
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
     NOT_TRIED = "not tried"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Names one request or command by which somebody else can check a claim."""
-
-    what: str
-    request_id: str
-    at: str  # ISO 8601, UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +40,3 @@ def judged(holds: bool, seen: str) -> Proof:
 
 def not_tried(why: str) -> Proof:
     return Proof(outcome=ClaimOutcome.NOT_TRIED, seen=why)
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from scripts.real_account.claims import ClaimOutcome, Evidence, Proof
+from scripts.real_account.claims import ClaimOutcome, Proof
+from scripts.real_account.evidence import Evidence
 
 
 @dataclass(slots=True, kw_only=True)

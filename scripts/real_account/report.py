@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from scripts.real_account.all_claims import CLAIMS, NOTHING_LEFT
-from scripts.real_account.claims import Proof, now
+from scripts.real_account.claims import Proof
+from scripts.real_account.evidence import now
 
 _MOST_EVIDENCE = 12  # requests of a claim, the last ones
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from scripts.real_account.all_claims import CLAIMS, NAMES
-from scripts.real_account.claims import ClaimOutcome, Evidence, Proof
+from scripts.real_account.claims import ClaimOutcome, Proof
 from scripts.real_account.clusters import CLUSTERS, MPI
+from scripts.real_account.evidence import Evidence
 from scripts.real_account.journal import open_journal
 from scripts.real_account.price import at_most, total
 from scripts.real_account.report import promises, write_report
