@@ -8,6 +8,9 @@ readonly REASON="$STATE/reason"                      # why this node takes no jo
 # shellcheck disable=SC2034  # watch_join.sh and slipway-node read and write it
 readonly JOINED="$STATE/joined"
 
+# A unit's PATH has not the virtual environment, where the AWS CLI of an MPI node is: Ubuntu 24.04 packages none.
+PATH="$PATH:${SLIPWAY_VENV:-/opt/slipway/venv}/bin"
+
 # parameter files.id: the value at that path, or nothing where there is none.
 parameter() {
   python3 - "$PARAMETERS" "$1" <<'PYTHON'

@@ -38,15 +38,18 @@ def cost_tag(_cluster: DeclaredCluster, facts: Facts) -> Verdict:
 
 
 def ebs_key(cluster: DeclaredCluster, facts: Facts) -> Verdict:
-    """Auto Scaling, AWS Batch and Image Builder have no grant for a key of the account's own."""
+    """Auto Scaling, AWS Batch and Image Builder have no grant for a key of the account's own.
+
+    Our templates name AWS's key for every volume; that it goes before the account's default was not tried.
+    """
     key = facts.ebs_key
     if isinstance(key, Unanswered):
         return unanswered(key)
     if key.is_of_aws:
         return ok("volumes are encrypted with AWS's own key")
-    return failed(
-        f"volumes are encrypted with {key.id} by default, which Auto Scaling may not use: nodes would end "
-        "with Client.InternalError",
+    return warning(
+        f"the account's default key for volumes is {key.id}, which Auto Scaling may not use; ours name "
+        "alias/aws/ebs instead. If nodes still end with Client.InternalError, take AWS's as the default",
         f"aws ec2 reset-ebs-default-kms-key-id --region {cluster.region}",
     )
 

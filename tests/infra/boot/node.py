@@ -64,6 +64,7 @@ class Node:
             "SLIPWAY_INSTANCE_ID": str(self.folder / "instance-id"),
             "SLIPWAY_SMT_CONTROL": str(self.folder / "smt"),
             "SLIPWAY_PROC": str(self.folder / "proc"),
+            "SLIPWAY_VENV": str(self.folder / "venv"),
         }
         command = ["bash", str(SCRIPTS / script)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

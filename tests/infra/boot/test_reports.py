@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,21 @@ def test_a_node_is_idle_when_it_has_no_task_to_run(tmp_path: Path, tasks: str, i
     (report,) = node.calls("aws")
     assert report.endswith(f"--value {idle}")
     assert "--namespace Slipway --metric-name IdleNodes --dimensions Cluster=dl1" in report
+
+
+def test_a_node_whose_only_aws_command_is_in_its_virtual_environment_reports_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ubuntu 24.04 packages none, and a unit's PATH has not that folder."""
+    (tmp_path / "usr").mkdir()
+    for name in ("bash", "cat", "dirname", "grep", "python3"):
+        (tmp_path / "usr" / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(tmp_path / "usr"))
+    node = Node(tmp_path, parameters(), curl='{"Tasks":[]}')
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "aws").rename(tmp_path / "venv" / "bin" / "aws")
+    assert node.run("report_idle.sh").returncode == 0
+    assert node.calls("aws")[0].endswith("--value 1")
 
 
 def test_a_node_whose_agent_does_not_answer_is_idle(tmp_path: Path) -> None:

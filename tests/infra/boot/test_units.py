@@ -59,7 +59,7 @@ def test_the_next_boot_of_a_machine_image_starts_every_unit(image: Units, unit: 
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_agent_that_multi_user_wants_and_that_waits_for_the_user_data_is_never_started(
+def test_an_agent_that_multi_user_wants_and_that_waits_for_the_user_data_is_told_of_as_a_circle(
     units: Units,
 ) -> None:
     """The vendor's unit and a drop-in with After=cloud-final come to that; `is-enabled` says enabled."""
@@ -68,7 +68,8 @@ def test_an_agent_that_multi_user_wants_and_that_waits_for_the_user_data_is_neve
     units.place("/etc/systemd/system/ecs.service.d/10.conf", "[Unit]\nAfter=cloud-final.service\n")
     done = verify(units, "ecs.service")
     assert done.returncode == 1
-    assert "Job ecs.service/start deleted to break ordering cycle" in done.stderr
+    # Which of the circle's jobs systemd gives up differs from boot to boot: the agent's, or the user data's.
+    assert "/start deleted to break ordering cycle starting with " in done.stderr
 
 
 def test_a_unit_that_nothing_wants_is_told_of(units: Units) -> None:

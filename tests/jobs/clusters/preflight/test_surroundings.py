@@ -22,12 +22,6 @@ from tests.jobs.clusters.preflight.test_checks import BAKE, verdict
             "--cost-allocation-tags-status TagKey=slipway:cluster,Status=Active",
         ),
         (
-            "default EBS key",
-            {"ebs_key": EbsKey(id="arn:aws:kms:us-east-1:1:key/a", is_of_aws=False)},
-            "which Auto Scaling may not use",
-            "aws ec2 reset-ebs-default-kms-key-id --region us-east-1",
-        ),
-        (
             "default security group",
             {"default_group": DefaultGroup(id="sg-1", admits_itself=False, lets_out=True)},
             "does not admit its own members",
@@ -48,6 +42,13 @@ def test_a_setting_that_breaks_a_cluster_is_named_with_the_command_that_mends_it
     assert failed.outcome is CheckOutcome.FAILED
     assert found in failed.found
     assert fix in failed.fix
+
+
+def test_a_key_of_the_accounts_own_is_a_warning_since_templates_name_that_of_aws() -> None:
+    warned = verdict("default EBS key", ebs_key=EbsKey(id="arn:aws:kms:us-east-1:1:key/a", is_of_aws=False))
+    assert warned.outcome is CheckOutcome.WARNING
+    assert "ours name alias/aws/ebs instead" in warned.found
+    assert warned.fix == "aws ec2 reset-ebs-default-kms-key-id --region us-east-1"
 
 
 def test_an_ubuntu_image_under_aws_batch_is_a_warning_with_the_other_way() -> None:
