@@ -64,7 +64,7 @@ def test_the_worst_band_is_told() -> None:
 
 @pytest.mark.parametrize(("families", "within"), [(("dl1/", "trn1/"), 5), (("c6i/",), 11)])
 def test_the_article_s_tables_are_as_near_as_it_says(families: tuple[str, ...], within: int) -> None:
-    errors = [abs(each.error) for each in trials() if each.table.startswith(families)]
+    errors = [abs(trial.error) for trial in trials() if trial.table.startswith(families)]
     assert within - 1 < max(errors) * 100 <= within
     assert f"within {within} % for" in words(COSTS)
 

@@ -56,7 +56,7 @@ def _lock(image: str) -> LockProps:
 
 def _payload(folder: Path, image: MachineImage) -> PayloadFile | None:
     """Write the payload to a file, which stays for as long as the CDK takes to copy it."""
-    asked = {each for name in image.components for each in asked_parameters(name)}
+    asked = {parameter for name in image.components for parameter in asked_parameters(name)}
     if not asked & PAYLOAD_PARAMETERS:
         return None
     payload = payload_of(image.name)

@@ -51,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps({"problems": [asdict(problem) for problem in error.problems]}, indent=2))
         return error.exit_code
     found = {
-        "clusters": [_described(each) for each in clusters],
-        "machine_images": [asdict(each) for each in load_machine_images()],
+        "clusters": [_described(cluster) for cluster in clusters],
+        "machine_images": [asdict(image) for image in load_machine_images()],
     }
     print(json.dumps(found, indent=2))
     return 0

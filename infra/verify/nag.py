@@ -33,7 +33,7 @@ def _wildcard(path: str, resource: str, reason: str) -> Accepted:
 
 
 ACCEPTED = (
-    *(_wildcard(*each) for each in BAKERY_WILDCARDS),
+    *(_wildcard(*wildcard) for wildcard in BAKERY_WILDCARDS),
     Accepted(
         rule="S1",
         path="Data/Resource/Resource",
@@ -152,7 +152,9 @@ class NagChecks(AwsSolutionsChecks):
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
         report = super().validate(context)
-        violations = [kept for each in report.violations if (kept := _without_accepted(each)) is not None]
+        violations = [
+            kept for violation in report.violations if (kept := _without_accepted(violation)) is not None
+        ]
         return cdk.PolicyValidationPluginReport(success=not violations, violations=violations)
 
 

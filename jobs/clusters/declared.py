@@ -150,4 +150,4 @@ def _decode(record: dict[str, str]) -> DeclaredCluster:
             f"a declared cluster {', '.join(wrong)}",
             hint="this checkout's infra and the installed slipway differ: install slipway from the checkout",
         )
-    return DeclaredCluster(**{each.name: complete[each.name] for each in fields(DeclaredCluster)})  # type: ignore[arg-type]  # wrong_fields has looked
+    return DeclaredCluster(**{field.name: complete[field.name] for field in fields(DeclaredCluster)})  # type: ignore[arg-type]  # wrong_fields has looked

@@ -129,7 +129,7 @@ def _likely_regions() -> Iterator[str | None]:
     own = own_region()
     if own:
         yield own
-    yield from (each for each in _regions() if each and each != own)
+    yield from (region for region in _regions() if region and region != own)
 
 
 def _suggest(cluster: str, region: str | None) -> str:

@@ -28,7 +28,7 @@ def refuse_newer(schema: object, known: int, where: str) -> None:
 def wrong_fields(record_type: type[Any], record: Mapping[str, object]) -> list[str]:
     """Describe each missing or mistyped field; fields hold texts, whole numbers, truths or null."""
     expected = get_type_hints(record_type)
-    names = [each.name for each in fields(record_type)]
+    names = [field.name for field in fields(record_type)]
     missing = [f"lacks {name}" for name in names if name not in record]
     return missing + [
         f"has {name} = {record[name]!r}, not {_in_words(expected[name])}"

@@ -121,7 +121,7 @@ def _target_type(record: dict[str, Any], parameter: str) -> type[Target]:
 
 
 def _check_fields(target_type: type[Target], record: Mapping[str, object], parameter: str) -> None:
-    known = [each.name for each in fields(target_type)]
+    known = [field.name for field in fields(target_type)]
     wrong = wrong_fields(target_type, record)
     wrong += [f"has the unknown field {name}" for name in record if name not in known]
     if wrong:

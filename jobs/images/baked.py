@@ -135,7 +135,9 @@ def _missing(parameter: str, ami_id: str, facts: AmiFacts) -> DescribedAmi:
 
 def _users(ami_id: str, named_in: Sequence[str], facts: AmiFacts) -> tuple[str, ...]:
     names = {ami_id, *(f"resolve:ssm:{parameter}" for parameter in named_in)}
-    templates = [f"launch template {each.name}" for each in facts.templates if each.image in names]
+    templates = [
+        f"launch template {template.name}" for template in facts.templates if template.image in names
+    ]
     instances = [f"instance {name}" for name, image in facts.instances.items() if image == ami_id]
     return (*sorted(templates), *sorted(instances))
 

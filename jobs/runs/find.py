@@ -47,10 +47,10 @@ def list_runs(targets: Sequence[Target]) -> list[Run]:
 def find_run(text: str, targets: Sequence[T]) -> Found[T]:
     """Find a job by its id or name, or by a beginning of either that fits only one job."""
     every = [
-        (each, target)
+        (job, target)
         for target in targets
-        for each in platform_of(target).list_jobs(target)
-        if each.id == text or not each.is_twin
+        for job in platform_of(target).list_jobs(target)
+        if job.id == text or not job.is_twin
     ]
     exact = [pair for pair in every if text in (pair[0].id, pair[0].name)]
     begin = [

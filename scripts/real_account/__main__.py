@@ -161,7 +161,7 @@ def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:
 def _priced(account: Account, chosen: Sequence[Claim], hours: float) -> list[PricedThing]:
     """Print what is made, with its price."""
     stages = {claim.stage for claim in chosen if claim.stage}
-    clusters = [each for each in CLUSTERS if any(BY_NAME[name].cluster is each for name in stages)]
+    clusters = [cluster for cluster in CLUSTERS if any(BY_NAME[name].cluster is cluster for name in stages)]
     bakes = [stage.cluster.image for stage in STAGES if stage.is_bakery and stage.name in stages]
     lines = at_most(clusters, bakes, account.region, hours)
     columns = (Column(name="what"), Column(name="usd", title="at most", unit="USD", align="right"))

@@ -62,8 +62,8 @@ def _confirmed(account: Account, topic: str) -> bool:
 def _is_confirmed(account: Account, topic: str) -> bool:
     answer = account.ask("sns", "ListSubscriptionsByTopic", TopicArn=topic)
     return any(
-        each["Endpoint"] == account.email and each["SubscriptionArn"].startswith("arn:")
-        for each in answer["Subscriptions"]
+        subscription["Endpoint"] == account.email and subscription["SubscriptionArn"].startswith("arn:")
+        for subscription in answer["Subscriptions"]
     )
 
 

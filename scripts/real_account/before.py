@@ -37,7 +37,7 @@ def look_around(account: Account, journal: Journal, chosen: Sequence[Claim]) -> 
         )
     _refuse_small_quota(account, chosen)
     owners = {BY_NAME[claim.stage].owner for claim in chosen if claim.stage}
-    journal.kept = [each.id for each in own_leftovers(account.region, owners, set())]
+    journal.kept = [leftover.id for leftover in own_leftovers(account.region, owners, set())]
     journal.save()
 
 

@@ -62,4 +62,4 @@ def machines(account: Account, cluster: SmallCluster) -> list[str]:
         {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
     ]
     answer = account.ask("ec2", "DescribeInstances", Filters=filters)
-    return [each["InstanceId"] for found in answer["Reservations"] for each in found["Instances"]]
+    return [instance["InstanceId"] for found in answer["Reservations"] for instance in found["Instances"]]

@@ -39,8 +39,8 @@ def nothing_left(account: Account, owners: set[str], kept: set[str]) -> Proof:
     stacks = [
         name for name in existing_stacks(account) if name not in kept and _is_ours(name, account.region)
     ]
-    running = [each for cluster in CLUSTERS for each in machines(account, cluster)]
-    leftovers = [f"{each.kind} {each.id}" for each in own_leftovers(account.region, owners, kept)]
+    running = [machine for cluster in CLUSTERS for machine in machines(account, cluster)]
+    leftovers = [f"{leftover.kind} {leftover.id}" for leftover in own_leftovers(account.region, owners, kept)]
     found = [*stacks, *running, *leftovers]
     return judged(not found, f"left are {', '.join(found)}" if found else "no stack, no machine, no leftover")
 
@@ -57,8 +57,8 @@ def _end(account: Account, journal: Journal, name: str, say: Callable[[str], Non
             stage.destroy(account, stacks)
         if not stage.is_bakery:
             _terminate(account, stage.cluster)
-        for each in own_leftovers(account.region, {stage.owner}, kept):
-            remove(each, account.region)
+        for leftover in own_leftovers(account.region, {stage.owner}, kept):
+            remove(leftover, account.region)
     except (CommandFailed, SlipwayError) as error:
         return [f"{name}: {error}"]
     journal.end(name)

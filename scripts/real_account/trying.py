@@ -28,7 +28,7 @@ class Trials:
         """Deploy a stage; one that an earlier run began is deployed again, which changes nothing in it."""
         stage = BY_NAME[name]
         existing = existing_stacks(self.account)
-        self.journal.begin(name, [each for each in stage.stacks(self.account.region) if each in existing])
+        self.journal.begin(name, [stack for stack in stage.stacks(self.account.region) if stack in existing])
         self.say(f"making {name}")
         try:
             stage.make(self.account)

@@ -24,7 +24,7 @@ def test_the_one_package_tells_type_checkers_that_it_is_typed() -> None:
 
 def test_committing_runs_hooks_of_this_checkout_only() -> None:
     repos = yaml.safe_load(tracked.text(".pre-commit-config.yaml"))["repos"]
-    assert [each["repo"] for each in repos] == ["local"]
+    assert [repo["repo"] for repo in repos] == ["local"]
     for hook in repos[0]["hooks"]:
         assert hook["language"] == "system"
         assert hook["entry"].startswith((".venv/bin/", "scripts/"))

@@ -58,13 +58,13 @@ def signal_at(process: subprocess.Popen[str], line: str, number: signal.Signals)
 
 def standing(shell: Shell) -> list[str]:
     stacks = shell.client("cloudformation").describe_stacks()["Stacks"]
-    return [each["StackName"] for each in stacks if each["StackName"].partition("-")[0] in ("dl1", "c6i")]
+    return [stack["StackName"] for stack in stacks if stack["StackName"].partition("-")[0] in ("dl1", "c6i")]
 
 
 def billed(shell: Shell) -> list[Any]:
     filters = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping"]}]
     reservations = shell.client("ec2").describe_instances(Filters=filters)["Reservations"]
-    return [each for reservation in reservations for each in reservation["Instances"]]
+    return [instance for reservation in reservations for instance in reservation["Instances"]]
 
 
 def test_a_killed_run_goes_on_where_it_stopped_tries_every_claim_and_leaves_nothing(

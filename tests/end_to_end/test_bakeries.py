@@ -33,7 +33,8 @@ def test_a_bakery_is_deployed_by_its_name_and_found_by_its_record(shell: Shell, 
     recipe = builder.get_image_recipe(imageRecipeArn=pipeline["imageRecipeArn"])["imageRecipe"]
     assert recipe["parentImage"] == bakery.parent
     assert [
-        each["componentArn"].split("/")[1].removeprefix(f"{STACK}-") for each in recipe["components"]
+        component["componentArn"].split("/")[1].removeprefix(f"{STACK}-")
+        for component in recipe["components"]
     ] == [
         "base-apt",
         "ssh-hardening",

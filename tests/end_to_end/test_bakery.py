@@ -100,7 +100,7 @@ def test_the_image_is_listed_as_in_use_and_preflight_finds_it_sound(
     (image,) = [each for each in deployed.data("slipway", "amis", IMAGE, "--json") if each["lock_digest"]]
     assert (image["ami_id"], image["state"]) == (baked["ami_id"], "in use")
     done = deployed.run("slipway", "preflight", "c6i", "--json")
-    verdicts = {each["check"]: each["outcome"] for each in json.loads(done.text[: done.text.rindex("]") + 1])}
+    verdicts = {load["check"]: load["outcome"] for load in json.loads(done.text[: done.text.rindex("]") + 1])}
     assert (verdicts["machine image"], verdicts["locked versions"]) == ("ok", "ok")
 
 
@@ -114,12 +114,12 @@ def test_machines_of_c6i_boot_from_it_and_are_ready(
     assert deployed.client("ec2").describe_instances()["Reservations"] == [], "a deployment starts no machine"
     deployed.client("autoscaling").set_desired_capacity(AutoScalingGroupName="c6i", DesiredCapacity=2)
     machines = deployed.client("ec2").describe_instances()["Reservations"]
-    assert {each["ImageId"] for found in machines for each in found["Instances"]} == {baked["ami_id"]}
+    assert {instance["ImageId"] for found in machines for instance in found["Instances"]} == {baked["ami_id"]}
     deadline = time.monotonic() + READY_SECONDS
     while sum(bool(each["answered"]) for each in status(deployed)) < 2:
         assert time.monotonic() < deadline, deployed.must("slipway", "yard", "logs")
     hosts = deployed.data("slipway", "yard", "hosts", "--json")
-    assert {each["root"] for each in hosts} == {"machine image"}
+    assert {host["root"] for host in hosts} == {"machine image"}
 
 
 def status(shell: Shell) -> list[dict[str, Any]]:

@@ -135,5 +135,5 @@ def test_c6i_trains_over_bad_links_to_the_same_loss_and_leaves_no_machine(
 
 def let_everything_go_wrong(shell: Shell) -> None:
     """Switch on what `yard up --chaos` does, in a yard that is bootstrapped."""
-    every = [f"{each.name}={each.in_chaos:g}" for each in SWITCHES.values()]
+    every = [f"{switch.name}={switch.in_chaos:g}" for switch in SWITCHES.values()]
     shell.must("slipway", "yard", "faults", "set", *every, "--seed", SEED)

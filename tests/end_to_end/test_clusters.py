@@ -28,7 +28,7 @@ def stacks(shell: Shell) -> list[str]:
 def launch_template(shell: Shell, cluster: str) -> dict[str, Any]:
     """The newest version of the cluster's, by its own tag on the disks of its nodes."""
     versions = shell.client("ec2").describe_launch_template_versions(Versions=["$Latest"])
-    data = [each["LaunchTemplateData"] for each in versions["LaunchTemplateVersions"]]
+    data = [version["LaunchTemplateData"] for version in versions["LaunchTemplateVersions"]]
     tag = {"Key": "slipway:cluster", "Value": cluster}
     (found,) = [each for each in data if tag in each["TagSpecifications"][0]["Tags"]]
     return dict(found)
@@ -96,23 +96,25 @@ def test_the_machines_are_equal_near_each_other_and_found_by_their_cluster(
 ) -> None:
     shell, _ = deployed
     (group,) = node_groups(shell)
-    assert [each["LifecycleState"] for each in group["Instances"]] == ["InService"] * NODES
+    assert [instance["LifecycleState"] for instance in group["Instances"]] == ["InService"] * NODES
     instances = machines(shell)
-    assert {each["InstanceId"] for each in instances} == {each["InstanceId"] for each in group["Instances"]}
-    assert {each["Placement"]["GroupName"] for each in instances} == {group["PlacementGroup"]}
-    assert len({each["SubnetId"] for each in instances}) == 1
-    assert not any(each.get("PublicIpAddress") for each in instances)
+    assert {instance["InstanceId"] for instance in instances} == {
+        instance["InstanceId"] for instance in group["Instances"]
+    }
+    assert {instance["Placement"]["GroupName"] for instance in instances} == {group["PlacementGroup"]}
+    assert len({instance["SubnetId"] for instance in instances}) == 1
+    assert not any(instance.get("PublicIpAddress") for instance in instances)
     options = launch_template(shell, "c6i")["CpuOptions"]
     assert options == {"CoreCount": 32, "ThreadsPerCore": 1}
 
 
 def test_a_changed_machine_takes_no_node_away(deployed: tuple[Shell, Path]) -> None:
     shell, assembly = deployed
-    before = {each["InstanceId"] for each in machines(shell)}
+    before = {machine["InstanceId"] for machine in machines(shell)}
     larger = ("-c", "c6i.instance_type=c6i.32xlarge")
     only = ("--exclusively", "--output", str(assembly))
     shell.must("cdk", "deploy", "c6i", *APPROVED, *only, *WITHOUT_DATA, *larger)
-    assert {each["InstanceId"] for each in machines(shell)} == before
+    assert {machine["InstanceId"] for machine in machines(shell)} == before
     (interface,) = launch_template(shell, "c6i")["NetworkInterfaces"]
     assert interface["InterfaceType"] == "efa"
     (group,) = node_groups(shell)

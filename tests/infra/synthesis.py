@@ -125,9 +125,9 @@ def only(template: Mapping[str, Any], resource_type: str) -> Properties:
 
 def deletion_policies(template: Mapping[str, Any], resource_type: str) -> set[str]:
     return {
-        each.get("DeletionPolicy", "Delete")
-        for each in template["Resources"].values()
-        if each["Type"] == resource_type
+        resource.get("DeletionPolicy", "Delete")
+        for resource in template["Resources"].values()
+        if resource["Type"] == resource_type
     }
 
 

@@ -78,7 +78,7 @@ def test_every_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:
 
 def test_deploying_the_cluster_brings_along_what_it_stands_on() -> None:
     compute = app_of().synth().get_stack_by_name("dl1")
-    below = {each.id for each in compute.dependencies if not each.id.endswith(".assets")}
+    below = {dependency.id for dependency in compute.dependencies if not dependency.id.endswith(".assets")}
     assert below == STACKS - {"dl1"}
 
 
@@ -103,7 +103,7 @@ def test_synthesis_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_taggable_resource_carries_the_cluster_and_the_users_tags() -> None:
     app = cdk.App(context=dict(cdk_context()))
     build(app, [replace(CLUSTER, tags={"team": "größe 東京"})])
-    templates = [each.template for each in app.synth().stacks]
+    templates = [stack.template for stack in app.synth().stacks]
     vpc, *_ = [each for template in templates for each in of_type(template, "AWS::EC2::VPC").values()]
     tags = {tag["Key"]: tag["Value"] for tag in vpc["Tags"]}
     assert tags["slipway:cluster"] == "dl1"
@@ -112,7 +112,7 @@ def test_every_taggable_resource_carries_the_cluster_and_the_users_tags() -> Non
 
 def test_no_cluster_needs_a_lambda() -> None:
     for template in templates_of(keep_data=False).all():
-        types = {each["Type"] for each in template["Resources"].values()}
+        types = {resource["Type"] for resource in template["Resources"].values()}
         assert not any(each.startswith(("AWS::Lambda::", "Custom::")) for each in types)
 
 
@@ -123,5 +123,5 @@ def test_every_declared_cluster_has_a_builder() -> None:
 def test_two_clusters_stand_side_by_side() -> None:
     app = cdk.App(context=dict(cdk_context()))
     build(app, [CLUSTER, replace(CLUSTER, name="second", vpc_cidr="10.40.0.0/16"), MPI_CLUSTER])
-    names = [each.stack_name for each in app.synth().stacks]
+    names = [stack.stack_name for stack in app.synth().stacks]
     assert len(names) == len(set(names)) == 14

@@ -67,7 +67,9 @@ def test_a_change_that_is_throttled_is_waited_out_with_a_word_of_it(
     monkeypatch.setattr(throttling, "share", lambda: 0.0)
     script(yard_shell, Fault(service="s3", operation="CreateBucket", kind=FaultKind.THROTTLE, times=4))
     client("s3", REGION).create_bucket(Bucket="slipway-slow")
-    assert [each["Name"] for each in yard_shell.client("s3").list_buckets()["Buckets"]] == ["slipway-slow"]
+    assert [bucket["Name"] for bucket in yard_shell.client("s3").list_buckets()["Buckets"]] == [
+        "slipway-slow"
+    ]
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("AWS throttles S3 CreateBucket: it is tried again, for at most 1")
 

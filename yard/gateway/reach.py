@@ -25,11 +25,15 @@ def refusal(environ: dict[str, Any], service: str, region: str) -> str:
         return ""
     subnet = ec2.get_subnet(subnet_id)
     table = _route_table(ec2, subnet)
-    endpoints = [each for each in ec2.vpc_end_points.values() if each.vpc_id == subnet.vpc_id]
+    endpoints = [point for point in ec2.vpc_end_points.values() if point.vpc_id == subnet.vpc_id]
     if _leads_out(table) or not endpoints:
         return ""
     names = _names(service)
-    found = [each for each in endpoints if each.service_name.partition(f".{ec2.region_name}.")[2] in names]
+    found = [
+        endpoint
+        for endpoint in endpoints
+        if endpoint.service_name.partition(f".{ec2.region_name}.")[2] in names
+    ]
     if ec2.region_name == region and any(_serves(each, subnet_id, table) for each in found):
         return ""
     return f"{service} in {region} cannot be reached from {subnet_id}: {subnet.vpc_id} has no endpoint for it"
@@ -49,7 +53,7 @@ def _route_table(ec2: Any, subnet: Any) -> Any:
     """Return the table that the subnet is associated with, or its VPC's main one."""
     tables = [each for each in ec2.route_tables.values() if each.vpc_id == subnet.vpc_id]
     for table in tables:
-        if any(each.get("SubnetId") == subnet.id for each in table.associations):
+        if any(association.get("SubnetId") == subnet.id for association in table.associations):
             return table
     return next((each for each in tables if each.main_association_id), None)
 

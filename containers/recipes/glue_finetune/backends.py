@@ -39,7 +39,7 @@ def present_backends() -> list[str]:
 def prepare_backend(name: str) -> None:
     """Import oneCCL's bindings, which register themselves with torch."""
     if name == "ccl":
-        importlib.import_module(next(each for each in CCL_MODULES if find_spec(each)))
+        importlib.import_module(next(module for module in CCL_MODULES if find_spec(module)))
 
 
 def refuse_other_world(name: str, contract: LaunchContract) -> None:

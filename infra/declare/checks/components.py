@@ -51,7 +51,7 @@ ACTIONS: Mapping[str, Action] = {
 
 
 def parameters_of(document: Document) -> tuple[str, ...]:
-    return tuple(name for each in document.get("parameters", ()) for name in each)
+    return tuple(name for parameter in document.get("parameters", ()) for name in parameter)
 
 
 def steps_of(document: Document) -> Iterator[tuple[str, Step]]:

@@ -30,7 +30,7 @@ IN_WORDS: Mapping[Any, str] = {
 
 def field_types(kind: type[Any]) -> Mapping[str, FieldType]:
     hints = get_type_hints(kind, include_extras=True)
-    return {each.name: _read(hints[each.name]) for each in fields(kind)}
+    return {field.name: _read(hints[field.name]) for field in fields(kind)}
 
 
 def type_objection(field_type: FieldType, value: object) -> Objection | None:

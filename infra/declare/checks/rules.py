@@ -133,7 +133,7 @@ def market_and_reservation(cluster: Cluster) -> Iterator[Problem]:
 def fsx_settings_with_fsx(cluster: Cluster) -> Iterator[Problem]:
     if cluster.file_system is FileSystem.FSX_LUSTRE:
         return
-    defaults = {each.name: each.default for each in fields(cluster)}
+    defaults = {field.name: field.default for field in fields(cluster)}
     for name in ("fsx_capacity_gib", "fsx_mbps_per_tib"):
         if getattr(cluster, name) != defaults[name]:
             yield Problem(

@@ -35,7 +35,7 @@ def tags(cluster: Cluster) -> Iterator[Problem]:
 def _keys_that_differ_in_case(cluster: Cluster) -> Iterator[Problem]:
     folded = Counter(key.casefold() for key in cluster.tags)
     for key in (key for key, count in folded.items() if count > 1):
-        same = [shown(each) for each in cluster.tags if each.casefold() == key]
+        same = [shown(tag) for tag in cluster.tags if tag.casefold() == key]
         yield Problem(
             where="tags",
             message=f"has {' and '.join(same)}, which IAM treats as one key",

@@ -71,11 +71,11 @@ def groups_are_in_the_template(template: Template) -> Iterator[Finding]:
 def queue_never_blocks(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::Batch::JobQueue"):
         actions = properties.get("JobStateTimeLimitActions", [])
-        missing = _REASONS - {each.get("Reason") for each in actions}
+        missing = _REASONS - {action.get("Reason") for action in actions}
         if missing:
             yield Finding(where=name, message=f"has no time limit for {', '.join(sorted(missing))}")
-        for each in actions:
-            seconds = each.get("MaxTimeSeconds", 0)
-            if each.get("Action") != "CANCEL" or not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS:
+        for action in actions:
+            seconds = action.get("MaxTimeSeconds", 0)
+            if action.get("Action") != "CANCEL" or not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS:
                 allowed = f"CANCEL after {_SHORTEST_SECONDS} to {_LONGEST_SECONDS} s"
-                yield Finding(where=name, message=f"{each.get('Action')} after {seconds} s; use {allowed}")
+                yield Finding(where=name, message=f"{action.get('Action')} after {seconds} s; use {allowed}")

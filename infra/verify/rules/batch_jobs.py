@@ -127,8 +127,12 @@ def _registered(known: InstanceType) -> int:
 
 
 def _resource(container: Properties, sort: str) -> int:
-    amounts = (each for each in container.get("ResourceRequirements", []) if each["Type"] == sort)
-    return sum(int(each["Value"]) for each in amounts)
+    amounts = (
+        requirement
+        for requirement in container.get("ResourceRequirements", [])
+        if requirement["Type"] == sort
+    )
+    return sum(int(amount["Value"]) for amount in amounts)
 
 
 def _parts(value: object) -> list[object]:

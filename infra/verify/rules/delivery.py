@@ -28,7 +28,7 @@ def topics_admit_publishers(template: Template) -> Iterator[Finding]:
         statements = policies.get(topic)
         if statements is None and service == _ALARMS:
             continue
-        if not any(_admits(each, service, ("sns:Publish",)) for each in statements or ()):
+        if not any(_admits(statement, service, ("sns:Publish",)) for statement in statements or ()):
             yield Finding(
                 where=source, message=f"publishes to {topic}, whose policy does not allow {service}; allow it"
             )
@@ -46,7 +46,9 @@ def keys_admit_publishers(template: Template) -> Iterator[Finding]:
             )
             yield Finding(where=source, message=message)
         statements = keys.get(logical_id(key) or "")
-        if statements is not None and not any(_admits(each, service, _KEY_USE) for each in statements):
+        if statements is not None and not any(
+            _admits(statement, service, _KEY_USE) for statement in statements
+        ):
             message = f"publishes to {topic}, whose key does not allow {service} {' and '.join(_KEY_USE)}"
             yield Finding(where=source, message=message)
 

@@ -19,7 +19,9 @@ def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, _TEMPLATE):
         interfaces = _interfaces(properties)
         yield from _wrong_order(name, interfaces)
-        for sort in {each.get("InterfaceType", "interface") for each in interfaces} - _INTERFACE_TYPES:
+        for sort in {
+            interface.get("InterfaceType", "interface") for interface in interfaces
+        } - _INTERFACE_TYPES:
             allowed = ", ".join(sorted(_INTERFACE_TYPES))
             yield Finding(where=name, message=f"InterfaceType is {sort}; allowed are {allowed}")
         count = len(_efa(properties))
@@ -69,7 +71,7 @@ _INTERFACE_TYPES = frozenset({"interface", "efa", "efa-only"})
 
 def _wrong_order(name: str, interfaces: list[Mapping[str, Any]]) -> Iterator[Finding]:
     """Require device 0 on card 0, which carries the default route, and device 1 on further cards."""
-    found = [(each.get("NetworkCardIndex", 0), each.get("DeviceIndex")) for each in interfaces]
+    found = [(interface.get("NetworkCardIndex", 0), interface.get("DeviceIndex")) for interface in interfaces]
     expected = [(card, min(card, 1)) for card in range(len(interfaces))]
     if found != expected:
         message = f"(card, device) of its interfaces are {found}; they must be {expected}"
@@ -105,7 +107,11 @@ def _interfaces(properties: Properties) -> list[Mapping[str, Any]]:
 
 
 def _efa(properties: Properties) -> list[Mapping[str, Any]]:
-    return [each for each in _interfaces(properties) if str(each.get("InterfaceType")).startswith("efa")]
+    return [
+        interface
+        for interface in _interfaces(properties)
+        if str(interface.get("InterfaceType")).startswith("efa")
+    ]
 
 
 def _template_id(pool: Properties) -> object:

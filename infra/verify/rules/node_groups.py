@@ -40,9 +40,11 @@ def template_version_is_explicit(template: Template) -> Iterator[Finding]:
 def no_deployment_ends_a_job(template: Template) -> Iterator[Finding]:
     for name, _ in resources(template, _GROUP):
         policy = template["Resources"][name].get("UpdatePolicy", {})
-        for each in _ENDS_NODES:
-            if policy.get(each):
-                message = f"has UpdatePolicy {each}, which removes nodes from a running job; refresh by hand"
+        for setting in _ENDS_NODES:
+            if policy.get(setting):
+                message = (
+                    f"has UpdatePolicy {setting}, which removes nodes from a running job; refresh by hand"
+                )
                 yield Finding(where=name, message=message)
 
 

@@ -151,7 +151,7 @@ def _size(s3: Any, bucket: str) -> tuple[int, int]:
     size = count = 0
     for number, page in enumerate(s3.get_paginator("list_object_versions").paginate(Bucket=bucket)):
         versions = page.get("Versions", [])
-        size, count = size + sum(each["Size"] for each in versions), count + len(versions)
+        size, count = size + sum(version["Size"] for version in versions), count + len(versions)
         if number + 1 == _MOST_PAGES:
             break
     return size, count

@@ -49,7 +49,9 @@ def _owned(owners: Collection[str], region: str) -> frozenset[str]:
         )
     ]
     return frozenset(
-        each.get("PhysicalResourceId", "") for each in resources if each["ResourceStatus"] != _GONE
+        resource.get("PhysicalResourceId", "")
+        for resource in resources
+        if resource["ResourceStatus"] != _GONE
     )
 
 

@@ -87,7 +87,7 @@ def _parameters_of(leftover: Leftover, region: str) -> list[str]:
         .get_paginator("get_parameters_by_path")
         .paginate(Path=f"{AMIS}/{leftover.owner}", Recursive=True)
     )
-    found = {each["Name"]: each["Value"] for page in pages for each in page["Parameters"]}
+    found = {parameter["Name"]: parameter["Value"] for page in pages for parameter in page["Parameters"]}
     return list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []
 
 

@@ -62,7 +62,7 @@ def command(
     found = find_leftovers(where)
     order = list(LeftoverKind)
     chosen = sorted(
-        (each for each in found.leftovers if not owners or each.owner in owners),
+        (leftover for leftover in found.leftovers if not owners or leftover.owner in owners),
         key=lambda each: (each.owner, order.index(each.kind), each.id),
     )
     print_table(f"leftovers in {where}", COLUMNS, [asdict(each) for each in chosen], as_json=as_json)
@@ -80,15 +80,15 @@ def _without_keys(leftovers: Sequence[Leftover]) -> list[Leftover]:
     from slipway.jobs.clusters.leftovers.leftover import LeftoverKind
 
     warn("KMS keys stay, because what they encrypt could not all be seen")
-    return [each for each in leftovers if each.kind is not LeftoverKind.KEY]
+    return [leftover for leftover in leftovers if leftover.kind is not LeftoverKind.KEY]
 
 
 def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]) -> None:
     from slipway.jobs.clusters.leftovers.leftover import LeftoverKind
     from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, remove
 
-    for owner in dict.fromkeys(each.owner for each in leftovers):
-        own = [each for each in leftovers if each.owner == owner]
+    for owner in dict.fromkeys(leftover.owner for leftover in leftovers):
+        own = [leftover for leftover in leftovers if leftover.owner == owner]
         if owner not in confirmed and not _typed(owner, own):
             say(f"the leftovers of {owner} stay")
             continue
@@ -108,6 +108,9 @@ def _typed(owner: str, leftovers: Sequence[Leftover]) -> bool:
             "asked",
             hint=f"slipway leftovers {owner} --delete --confirm {owner}",
         )
-    say(f"{owner} loses forever: " + "; ".join(f"{each.kind} {each.id}, {each.holds}" for each in leftovers))
+    say(
+        f"{owner} loses forever: "
+        + "; ".join(f"{leftover.kind} {leftover.id}, {leftover.holds}" for leftover in leftovers)
+    )
     answer: str = click.prompt(f"Type {owner} to delete them", default="", show_default=False, err=True)
     return answer == owner

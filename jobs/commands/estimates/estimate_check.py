@@ -46,7 +46,7 @@ def check_estimates(*, as_json: bool) -> None:
     rows = list(check())
     bands = list(bands_of(list(trials())))
     assumed = list(epochs_by_length())
-    table = [{**asdict(each), "error": each.error, "verdict": _verdict(each)} for each in rows]
+    table = [{**asdict(row), "error": row.error, "verdict": _verdict(row)} for row in rows]
     if as_json:
         information = {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}
         print_json({"rows": table, "bands": [asdict(each) for each in bands], "information": information})
@@ -63,7 +63,7 @@ def check_estimates(*, as_json: bool) -> None:
         say("a row is held if it lies in the band that all tables but its own make")
         say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")
         say("and no padded length. For information: " + "; ".join(_length(each) for each in assumed))
-    failed = [each for each in rows if not each.passes]
+    failed = [row for row in rows if not row.passes]
     say(f"{len(rows) - len(failed)} of {len(rows)} rows are within their limits")
     if failed:
         raise click.exceptions.Exit(1)

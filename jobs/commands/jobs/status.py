@@ -94,7 +94,7 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
 
 def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
     rows = [
-        {"target": target.name, **each} for target in targets for each in _say_nodes(target, in_full=False)
+        {"target": target.name, **node} for target in targets for node in _say_nodes(target, in_full=False)
     ]
     print_table("nodes", NODES, rows, as_json=as_json)
 

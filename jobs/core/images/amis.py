@@ -97,7 +97,7 @@ def decode_bakery(text: str, *, parameter: str) -> Bakery:
     refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:
         raise _damaged(parameter, f"has schema {schema!r}, but this Slipway reads {SCHEMA_VERSION}")
-    known = [each.name for each in fields(Bakery)]
+    known = [field.name for field in fields(Bakery)]
     wrong = wrong_fields(Bakery, record) + [
         f"has the unknown field {name}" for name in record if name not in known
     ]
@@ -133,7 +133,7 @@ def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> AmiManif
 
 
 # No component of a lock is called so: in a manifest versions stand beside them.
-MANIFEST_FACTS = frozenset(each.name for each in fields(AmiManifest)) - {"versions"}
+MANIFEST_FACTS = frozenset(field.name for field in fields(AmiManifest)) - {"versions"}
 
 
 def encode_manifest(manifest: AmiManifest) -> str:

@@ -106,7 +106,7 @@ def send(prepared: BatchPrepared) -> str:
 
 
 def find_job_id(name: str, target: BatchTarget) -> str | None:
-    return next((str(each["jobId"]) for each in find_jobs(name, target)), None)
+    return next((str(job["jobId"]) for job in find_jobs(name, target)), None)
 
 
 def log_streams(found: Found[BatchTarget], node: int | None) -> list[tuple[int, str]]:

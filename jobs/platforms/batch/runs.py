@@ -26,11 +26,11 @@ _EVERY_JOB = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
 def list_jobs(target: BatchTarget) -> list[Listed]:
     return [
         Listed(
-            id=str(each["jobId"]),
-            name=str(each.get("jobName", "")),
-            is_twin=str(each.get("statusReason", "")).startswith(TWIN_REASON),
+            id=str(summary["jobId"]),
+            name=str(summary.get("jobName", "")),
+            is_twin=str(summary.get("statusReason", "")).startswith(TWIN_REASON),
         )
-        for each in _summaries(target)
+        for summary in _summaries(target)
     ]
 
 
@@ -40,7 +40,7 @@ def _has_queue(target: BatchTarget) -> bool:
 
 
 def list_runs(target: BatchTarget) -> list[Run]:
-    ids = [str(each["jobId"]) for each in _summaries(target)]
+    ids = [str(summary["jobId"]) for summary in _summaries(target)]
     return [read_run(detail, target) for detail in describe_jobs(target, ids)]
 
 
@@ -73,7 +73,7 @@ def describe_jobs(target: BatchTarget, ids: Sequence[str]) -> Iterator[Mapping[s
 def read_run(detail: Mapping[str, Any], target: BatchTarget, now: datetime | None = None) -> Run:
     tags, container = detail.get("tags") or {}, detail.get("container") or {}
     status = str(detail.get("status", "unknown"))
-    attempts = tuple(_read_attempt(each) for each in detail.get("attempts") or ())
+    attempts = tuple(_read_attempt(attempt) for attempt in detail.get("attempts") or ())
     started, stopped = _moment(detail.get("startedAt")), _moment(detail.get("stoppedAt"))
     nodes = _nodes(detail, tags)
     state = translate(STATES, status)

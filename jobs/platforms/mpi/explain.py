@@ -64,7 +64,7 @@ def _broken(run: Run, target: MpiTarget) -> list[str]:
     """List nodes that will not come up by waiting; a job that succeeded did not need them."""
     if run.state is JobState.SUCCEEDED:
         return []
-    lasting = [f"{each.name}: {each.why}" for each in find_answers(target) if each.lasts]
+    lasting = [f"{answer.name}: {answer.why}" for answer in find_answers(target) if answer.lasts]
     unjoined = why_nodes_did_not_join(target.name, target.region)
     silent = () if isinstance(unjoined, Unanswered) else unjoined
     return [*lasting, *(f"a node did not join and ended itself: {why}" for why in silent)]

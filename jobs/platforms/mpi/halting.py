@@ -72,4 +72,6 @@ def _held(target: MpiTarget) -> int:
     groups = reader("autoscaling", target.region).describe_auto_scaling_groups(
         AutoScalingGroupNames=[target.node_group]
     )["AutoScalingGroups"]
-    return sum(bool(each.get("ProtectedFromScaleIn")) for group in groups for each in group["Instances"])
+    return sum(
+        bool(instance.get("ProtectedFromScaleIn")) for group in groups for instance in group["Instances"]
+    )

@@ -15,4 +15,4 @@ def find_members(cluster: str, region: str) -> list[Member]:
     ]
     pages = reader("ec2", region).get_paginator("describe_instances").paginate(Filters=filters)
     reservations = (reservation for page in pages for reservation in page["Reservations"])
-    return order_members(each for reservation in reservations for each in reservation["Instances"])
+    return order_members(instance for reservation in reservations for instance in reservation["Instances"])

@@ -33,16 +33,16 @@ def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
     """List the commands of the cluster's jobs, the first one first."""
     filters = [{"key": "DocumentName", "value": target.run_document}]
     pages = reader("ssm", target.region).get_paginator("list_commands").paginate(Filters=filters)
-    found = [each for page in pages for each in page["Commands"]]
+    found = [command for page in pages for command in page["Commands"]]
     return sorted(found, key=lambda each: (each["RequestedDateTime"], each["CommandId"]))
 
 
 def find_running(target: MpiTarget) -> list[str]:
     """Return the names of the jobs that run or are about to."""
     return [
-        str(each.get("Comment") or each["CommandId"])
-        for each in find_commands(target)
-        if _is_unfinished(each) and find_loss(each, target.region) is None
+        str(command.get("Comment") or command["CommandId"])
+        for command in find_commands(target)
+        if _is_unfinished(command) and find_loss(command, target.region) is None
     ]
 
 
@@ -50,15 +50,15 @@ def list_jobs(target: MpiTarget) -> list[Listed]:
     """List all jobs; of those with the same name, the first was kept."""
     seen: set[str] = set()
     listed = []
-    for each in find_commands(target):
-        name = str(each.get("Comment", ""))
-        listed.append(Listed(id=str(each["CommandId"]), name=name, is_twin=name in seen))
+    for command in find_commands(target):
+        name = str(command.get("Comment", ""))
+        listed.append(Listed(id=str(command["CommandId"]), name=name, is_twin=name in seen))
         seen.add(name)
     return listed
 
 
 def list_runs(target: MpiTarget) -> list[Run]:
-    return [_found(each, target).run for each in find_commands(target)]
+    return [_found(command, target).run for command in find_commands(target)]
 
 
 def unfinished_runs(target: MpiTarget) -> list[Run]:

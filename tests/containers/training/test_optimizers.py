@@ -50,7 +50,7 @@ def test_a_tensor_of_zeros_moves_too() -> None:
 def test_biases_and_norms_do_not_decay() -> None:
     layer, norm = torch.nn.Linear(3, 3), torch.nn.LayerNorm(3)
     decayed, kept = decay_groups([*layer.parameters(), *norm.parameters()], DECAY)
-    assert [tuple(each.shape) for each in decayed["params"]] == [(3, 3)]
+    assert [tuple(param.shape) for param in decayed["params"]] == [(3, 3)]
     assert decayed["weight_decay"] == DECAY
     assert kept["weight_decay"] == 0
     assert len(kept["params"]) == 3

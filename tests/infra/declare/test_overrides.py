@@ -149,7 +149,7 @@ def test_a_secret_in_the_context_is_never_printed() -> None:
 
 
 keys = (
-    st.sampled_from([f"dl1.{each.name}" for each in fields(BatchCluster)] + ["dl1.tags.x", "dl1.x"])
+    st.sampled_from([f"dl1.{field.name}" for field in fields(BatchCluster)] + ["dl1.tags.x", "dl1.x"])
     | st.text()
 )
 json_values = st.recursive(

@@ -266,7 +266,7 @@ anything = (
 def test_whatever_stands_in_an_entry_it_is_judged_and_never_a_crash(
     sound: Cluster, data: st.DataObject
 ) -> None:
-    optional = {each.name: anything for each in fields(sound)}
+    optional = {field.name: anything for field in fields(sound)}
     values: dict[str, Any] = data.draw(st.fixed_dictionaries({}, optional=optional))
     for problem in all_problems([replace(sound, **values), SOUND]):
         assert str(problem).isprintable()

@@ -101,9 +101,15 @@ def test_components_run_in_the_declared_order_with_the_values_of_the_lock(name: 
     used = only(template, f"{IMAGE_BUILDER}::ImageRecipe")["Components"]
     components = [known[each["ComponentArn"]["Fn::GetAtt"][0]] for each in used]
     prefix = f"{bakery_stack_name(name)}-"
-    assert [each["Name"].removeprefix(prefix) for each in components] == list(BY_NAME[name].components)
-    assert [each["Data"] for each in components] == list(map(read_component, BY_NAME[name].components))
-    told = {each["Name"]: each["Value"] for entry in used for each in entry.get("Parameters", [])}
+    assert [component["Name"].removeprefix(prefix) for component in components] == list(
+        BY_NAME[name].components
+    )
+    assert [component["Data"] for component in components] == list(
+        map(read_component, BY_NAME[name].components)
+    )
+    told = {
+        parameter["Name"]: parameter["Value"] for entry in used for parameter in entry.get("Parameters", [])
+    }
     assert {key: [value] for key, value in locked.items()}.items() <= told.items()
     assert told.keys() - locked.keys() <= {"PayloadSource", "PayloadSha256"}
 
@@ -131,7 +137,11 @@ def test_image_builder_publishes_the_id_where_clusters_look_and_may_write_nowher
     assert "ExecutionRole" in pipeline
     publish = statements(template, "Execution")["PublishId"]
     assert as_text(publish["Resource"]).endswith(f":parameter/slipway/amis/{name}/id")
-    writers = [each for each in statements(template, "Execution").values() if "PutParameter" in str(each)]
+    writers = [
+        statement
+        for statement in statements(template, "Execution").values()
+        if "PutParameter" in str(statement)
+    ]
     assert writers == [publish]
 
 
@@ -207,7 +217,9 @@ def test_the_record_tells_where_the_image_is_baked(name: str) -> None:
 
 def test_only_an_image_of_a_cluster_gets_files_of_this_project() -> None:
     used = only(bakery("cpu-mpi"), f"{IMAGE_BUILDER}::ImageRecipe")["Components"]
-    told = {each["Name"]: each["Value"] for entry in used for each in entry.get("Parameters", [])}
+    told = {
+        parameter["Name"]: parameter["Value"] for entry in used for parameter in entry.get("Parameters", [])
+    }
     assert told["PayloadSha256"] == [payload_of("cpu-mpi").digest]
     assert "ReadPayload" in statements(bakery("cpu-mpi"), "Machine")
     assert "ReadPayload" in statements(bakery("gaudi-ecs"), "Machine")
@@ -260,8 +272,10 @@ def test_no_cluster_waits_for_a_bakery() -> None:
         app = cdk.App(outdir=folder, context=dict(cdk_context()))
         build(app, CLUSTERS, MACHINE_IMAGES)
         app.synth()  # finds out who refers to whom
-        stacks = [each for each in app.node.children if isinstance(each, cdk.Stack)]
-        needed = {stack.stack_name: {each.stack_name for each in stack.dependencies} for stack in stacks}
+        stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]
+        needed = {
+            stack.stack_name: {dependency.stack_name for dependency in stack.dependencies} for stack in stacks
+        }
     bakeries = {NETWORK, *map(bakery_stack_name, BY_NAME)}
     assert bakeries < set(needed)
     assert all(not others & bakeries for name, others in needed.items() if name not in bakeries)

@@ -41,23 +41,25 @@ def test_a_job_may_ask_for_any_number_of_nodes() -> None:
 
 
 def test_a_job_gets_the_whole_node_and_no_more_memory_than_registers() -> None:
-    amounts = {each["Type"]: int(each["Value"]) for each in container()["ResourceRequirements"]}
+    amounts = {
+        requirement["Type"]: int(requirement["Value"]) for requirement in container()["ResourceRequirements"]
+    }
     assert amounts == {"VCPU": 96, "MEMORY": 754974}
     assert amounts["MEMORY"] <= 0.96 * 768 * 1024
 
 
 def test_memory_stays_under_what_was_measured_to_register() -> None:
     amounts = {
-        each["Type"]: int(each["Value"])
-        for each in container(instance_type="trn1.32xlarge")["ResourceRequirements"]
+        requirement["Type"]: int(requirement["Value"])
+        for requirement in container(instance_type="trn1.32xlarge")["ResourceRequirements"]
     }
     assert amounts["MEMORY"] <= 507_821
 
 
 def test_a_gpu_job_asks_for_every_gpu() -> None:
     amounts = {
-        each["Type"]: each["Value"]
-        for each in container(instance_type="p4d.24xlarge")["ResourceRequirements"]
+        requirement["Type"]: requirement["Value"]
+        for requirement in container(instance_type="p4d.24xlarge")["ResourceRequirements"]
     }
     assert amounts["GPU"] == "8"
 
@@ -73,7 +75,7 @@ def test_a_trainium_job_is_given_every_device() -> None:
 
 def test_a_container_pins_memory_and_shares_much_of_it_without_privileges() -> None:
     found = container()
-    limits = {each["Name"]: (each["SoftLimit"], each["HardLimit"]) for each in found["Ulimits"]}
+    limits = {ulimit["Name"]: (ulimit["SoftLimit"], ulimit["HardLimit"]) for ulimit in found["Ulimits"]}
     assert limits == {"memlock": (-1, -1), "nofile": (65536, 65536)}
     assert found["LinuxParameters"]["SharedMemorySize"] == 64000
     assert found["LinuxParameters"]["InitProcessEnabled"] is True
@@ -110,12 +112,12 @@ def test_a_job_ends_after_the_declared_hours() -> None:
 def test_a_job_that_cannot_start_is_cancelled_for_every_reason_after_the_declared_time() -> None:
     queue = only(templates_of(runnable_timeout_minutes=20).batch, "AWS::Batch::JobQueue")
     limits = queue["JobStateTimeLimitActions"]
-    assert {each["Reason"] for each in limits} == {
+    assert {limit["Reason"] for limit in limits} == {
         "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
         "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
         "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
     }
-    assert {(each["Action"], each["State"], each["MaxTimeSeconds"]) for each in limits} == {
+    assert {(limit["Action"], limit["State"], limit["MaxTimeSeconds"]) for limit in limits} == {
         ("CANCEL", "RUNNABLE", 1200)
     }
 
@@ -253,8 +255,8 @@ def test_the_target_tells_jobs_what_was_deployed(sort: FileSystem) -> None:
 
 @pytest.mark.parametrize("sort", FileSystem)
 def test_a_container_sees_the_folders_that_its_node_mounts(sort: FileSystem) -> None:
-    mounts = [each["ContainerPath"] for each in container(file_system=sort)["MountPoints"]]
-    hosts = [each["Host"]["SourcePath"] for each in container(file_system=sort)["Volumes"]]
+    mounts = [point["ContainerPath"] for point in container(file_system=sort)["MountPoints"]]
+    hosts = [volume["Host"]["SourcePath"] for volume in container(file_system=sort)["Volumes"]]
     assert mounts == hosts == (["/scratch"] if sort is FileSystem.NONE else ["/scratch", "/mnt/shared"])
 
 

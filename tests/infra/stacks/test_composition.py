@@ -11,7 +11,7 @@ from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import BatchCluster, MpiCluster
 
 ROOT = Path(__file__).parents[3]
-DECLARED = {each.name for kind in (BatchCluster, MpiCluster, MachineImage) for each in fields(kind)}
+DECLARED = {field.name for kind in (BatchCluster, MpiCluster, MachineImage) for field in fields(kind)}
 
 
 def nodes(folder: str) -> Iterator[tuple[str, ast.AST]]:

@@ -120,7 +120,7 @@ def test_nodes_write_only_below_their_prefixes_and_read_code_that_they_cannot_ch
 
 def test_endpoints_let_nodes_reach_what_they_call_and_nothing_of_containers() -> None:
     endpoints = of_type(mpi_templates_of().network, "AWS::EC2::VPCEndpoint").values()
-    services = {each["ServiceName"].rpartition("us-east-1.")[2] for each in endpoints}
+    services = {endpoint["ServiceName"].rpartition("us-east-1.")[2] for endpoint in endpoints}
     assert services >= {"ssm", "ssmmessages", "ec2messages", "secretsmanager", "ec2", "autoscaling", "logs"}
     assert not any(service.startswith("ec") and service not in ("ec2", "ec2messages") for service in services)
 
@@ -167,9 +167,9 @@ def test_jobs_have_a_role_of_their_own_that_reads_no_secret_and_that_nodes_alone
     (jobs,) = [
         found for found in policies() if "ProtectJobs" in found and "ReadTheClustersSecret" not in found
     ]
-    actions = {action for each in jobs.values() for action in [each["Action"]] if isinstance(action, str)}
+    actions = {action for job in jobs.values() for action in [job["Action"]] if isinstance(action, str)}
     actions |= {
-        action for each in jobs.values() if isinstance(each["Action"], list) for action in each["Action"]
+        action for job in jobs.values() if isinstance(job["Action"], list) for action in job["Action"]
     }
     assert not [action for action in actions if action.startswith(("secretsmanager:", "ssm", "ec2messages:"))]
     (hand_on,) = [found["HandOn"] for found in policies() if "HandOn" in found]

@@ -60,7 +60,7 @@ def test_without_nat_nothing_leads_to_the_internet() -> None:
     for resource_type in ("InternetGateway", "NatGateway", "EIP", "Route"):
         assert not of_type(template, f"AWS::EC2::{resource_type}")
     assert set(endpoints("Interface")) == NEEDED_BY_NODES
-    assert all(each["PrivateDnsEnabled"] for each in endpoints("Interface").values())
+    assert all(endpoint["PrivateDnsEnabled"] for endpoint in endpoints("Interface").values())
 
 
 def test_endpoints_answer_the_private_subnet_on_https_and_nobody_else() -> None:
@@ -84,14 +84,14 @@ def test_without_nat_nodes_reach_s3_and_the_endpoints_only() -> None:
     assert rule["DestinationPrefixListId"] == S3_PREFIX_LISTS["us-east-1"]
     assert "CidrIp" not in rule
     to_groups = of_type(template, "AWS::EC2::SecurityGroupEgress").values()
-    assert {each.get("FromPort") for each in to_groups} == {None, 443, 2049}
+    assert {group.get("FromPort") for group in to_groups} == {None, 443, 2049}
 
 
 @pytest.mark.parametrize("egress", Egress)
 def test_every_subnet_is_in_the_declared_zone_and_gives_no_public_address(egress: Egress) -> None:
     subnets = of_type(templates_of(egress=egress).network, "AWS::EC2::Subnet").values()
-    assert {each["AvailabilityZone"] for each in subnets} == {"us-east-1b"}
-    assert not any(each["MapPublicIpOnLaunch"] for each in subnets)
+    assert {subnet["AvailabilityZone"] for subnet in subnets} == {"us-east-1b"}
+    assert not any(subnet["MapPublicIpOnLaunch"] for subnet in subnets)
 
 
 def test_all_traffic_is_recorded_in_an_encrypted_log_that_ends() -> None:

@@ -94,7 +94,7 @@ def test_alarms_and_events_may_publish_to_the_topic_and_use_its_key() -> None:
 
 def _allowed(statements: list[Properties], service: str) -> tuple[list[str], Properties | None]:
     """Return the actions that the one statement for a service allows, and its condition."""
-    (found,) = [each for each in statements if each["Principal"] == {"Service": service}]
+    (found,) = [statement for statement in statements if statement["Principal"] == {"Service": service}]
     assert found["Effect"] == "Allow"
     actions = found["Action"]
     return ([actions] if isinstance(actions, str) else actions), found.get("Condition")
@@ -105,8 +105,8 @@ def test_the_budget_counts_this_cluster_and_mails_before_it_is_spent() -> None:
     assert budget["Budget"]["BudgetLimit"] == {"Amount": 700, "Unit": "USD"}
     assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:slipway:cluster$dl1"]}
     notifications = {
-        (each["Notification"]["NotificationType"], each["Notification"]["Threshold"])
-        for each in budget["NotificationsWithSubscribers"]
+        (subscriber["Notification"]["NotificationType"], subscriber["Notification"]["Threshold"])
+        for subscriber in budget["NotificationsWithSubscribers"]
     }
     assert notifications == {("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)}
 
@@ -127,8 +127,8 @@ def test_the_dashboard_shows_alarms_and_the_output_of_jobs() -> None:
 
 def test_logs_end_when_declared_and_are_encrypted() -> None:
     groups = of_type(templates_of(log_retention_days=30).observability, "AWS::Logs::LogGroup").values()
-    assert {each["RetentionInDays"] for each in groups} == {30}
-    assert all("KmsKeyId" in each for each in groups)
+    assert {group["RetentionInDays"] for group in groups} == {30}
+    assert all("KmsKeyId" in group for group in groups)
 
 
 def _parameters(user_data: str) -> dict[str, Any]:

@@ -52,7 +52,9 @@ def items(cluster: str) -> tuple[StandingItem, ...]:
 @pytest.mark.cdk
 @pytest.mark.parametrize("cluster", ["dl1", "c6i"])
 def test_every_resource_type_that_is_deployed_has_a_price_or_costs_nothing(cluster: str) -> None:
-    types = {each["Type"] for one in templates(cluster).values() for each in one["Resources"].values()}
+    types = {
+        resource["Type"] for one in templates(cluster).values() for resource in one["Resources"].values()
+    }
     assert {each for each in types - BILLED.keys() if not each.startswith(FREE_WHILE_NOTHING_RUNS)} == set()
 
 
@@ -63,7 +65,7 @@ def test_a_gateway_endpoint_costs_nothing_and_an_interface_endpoint_an_hour_each
     assert fee is not None
     assert fee.usd is not None
     assert endpoints.usd_per_month == pytest.approx(endpoints.count * fee.usd * 730)
-    of_network = [each["Type"] for each in templates("dl1")["dl1-network"]["Resources"].values()]
+    of_network = [resource["Type"] for resource in templates("dl1")["dl1-network"]["Resources"].values()]
     assert of_network.count("AWS::EC2::VPCEndpoint") == endpoints.count + 1  # S3's gateway
 
 

@@ -27,13 +27,13 @@ PIN = Pin(
     snapshot="20261122T110000Z",
     newest_kernel="6.14.0-1018-aws",
 )
-IMAGES = pytest.mark.parametrize("image", [each.name for each in MACHINE_IMAGES])
+IMAGES = pytest.mark.parametrize("image", [image.name for image in MACHINE_IMAGES])
 
 
 def index(meta: str, *headers: str) -> str:
     """Return an index of packages in the archive's form."""
     kernel = f"Package: linux-image-aws\nVersion: 1\nDepends: linux-image-{meta}, linux-base\n\n"
-    return kernel + "\n".join(f"Package: linux-headers-{each}\nVersion: 1\n" for each in headers)
+    return kernel + "\n".join(f"Package: linux-headers-{header}\nVersion: 1\n" for header in headers)
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -28,7 +28,7 @@ def test_a_platform_answers_all_that_commands_ask_in_the_same_words(kind: str) -
     assert len(QUESTIONS) > 10
     for name, asked in QUESTIONS.items():
         answered = inspect.signature(getattr(module, name)).parameters
-        assert list(answered) == [each for each in inspect.signature(asked).parameters if each != "self"], (
-            name
-        )
+        assert list(answered) == [
+            parameter for parameter in inspect.signature(asked).parameters if parameter != "self"
+        ], name
     assert isinstance(module.SERVICE, str)

@@ -72,7 +72,7 @@ def test_every_attempt_is_counted_once() -> None:
     ]
     last = {"startedAt": milliseconds(2), "stoppedAt": milliseconds(4)}
     run = read_run(detail(status="FAILED", attempts=attempts, **last), TARGET)
-    assert (run.hours, run.exit_code, [each.exit_code for each in run.attempts]) == (3.0, 1, [85, 1])
+    assert (run.hours, run.exit_code, [attempt.exit_code for attempt in run.attempts]) == (3.0, 1, [85, 1])
 
 
 def test_the_attempt_that_runs_is_counted_after_those_that_ended() -> None:

@@ -167,10 +167,10 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> list[AnyFound]:
             yield LogLine(time=datetime.now(UTC), node=0, rank=0, text=text)
 
     monkeypatch.setattr("slipway.jobs.runs.find.targets_to_search", lambda *_: [MPI_TARGET])
-    monkeypatch.setattr("slipway.jobs.runs.find.list_runs", lambda _: [each.run for each in runs])
+    monkeypatch.setattr("slipway.jobs.runs.find.list_runs", lambda _: [run.run for run in runs])
     monkeypatch.setattr(
         "slipway.jobs.runs.find.find_run",
-        lambda name, _: next(each for each in runs if name in (each.run.id, each.run.name)),
+        lambda name, _: next(run for run in runs if name in (run.run.id, run.run.name)),
     )
     monkeypatch.setattr("slipway.jobs.runs.logs.follow_lines", told)
     return runs

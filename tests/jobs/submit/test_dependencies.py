@@ -48,7 +48,7 @@ def test_status_and_explain_say_what_a_job_waits_for(yard_shell: RunningYard, sl
     told = json.loads(slipway("explain", train["name"], "--json")[1])
     assert told["sentence"] == f"{train['name']} waits for {waits_for} to succeed first"
     assert waits_for in slipway("status", train["name"])[1]
-    listed = {each["name"]: each["waits_for"] for each in json.loads(slipway("status", "--json")[1])}
+    listed = {load["name"]: load["waits_for"] for load in json.loads(slipway("status", "--json")[1])}
     assert listed == {data.prepared.name: None, train["name"]: [waits_for]}
 
 

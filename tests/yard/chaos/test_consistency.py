@@ -135,7 +135,7 @@ def test_s3_is_strongly_consistent(late: RunningYard) -> None:
     s3.create_bucket(Bucket="slipway-fresh")
     s3.put_object(Bucket="slipway-fresh", Key="a", Body=b"1")
     assert s3.get_object(Bucket="slipway-fresh", Key="a")["Body"].read() == b"1"
-    assert [each["Key"] for each in s3.list_objects_v2(Bucket="slipway-fresh")["Contents"]] == ["a"]
+    assert [content["Key"] for content in s3.list_objects_v2(Bucket="slipway-fresh")["Contents"]] == ["a"]
 
 
 @pytest.fixture

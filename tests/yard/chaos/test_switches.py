@@ -53,7 +53,7 @@ def test_chaos_switches_everything_on_and_a_single_fault_overrides_it() -> None:
     assert chosen.seed == 7
     assert set(chosen.values) == set(SWITCHES)
     assert (chosen.values["packet-loss"], chosen.values["launch-delay"]) == (0, 9)
-    assert all(0 < each.in_chaos <= each.most for each in SWITCHES.values())
+    assert all(0 < switch.in_chaos <= switch.most for switch in SWITCHES.values())
 
 
 def test_without_a_request_there_is_no_fault() -> None:

@@ -66,7 +66,7 @@ def _networks(peers: Iterable[str], version: int) -> list[str]:
     """Overlapping ones are one: nft takes no set with two answers."""
     found = [ipaddress.ip_network(peer, strict=False) for peer in peers]
     chosen = [network for network in found if network.version == version]
-    return [str(each) for each in ipaddress.collapse_addresses(chosen)]  # type: ignore[type-var]  # of one version
+    return [str(address) for address in ipaddress.collapse_addresses(chosen)]  # type: ignore[type-var]  # of one version
 
 
 def _matched(rule: Rule) -> str:

@@ -19,7 +19,7 @@ _DOMAINS = "sys/devices/system/node"
 def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str) -> Need | None:
     """Return the memory that the command needs; None if it runs no job of ours and so needs little."""
     keys = parameters.get(REQUEST_KEY) or ()
-    buckets = (each.bucket for each in _targets(region) if keys and each.run_document == document)
+    buckets = (target.bucket for target in _targets(region) if keys and target.run_document == document)
     bucket = next(buckets, None)
     job = _request(bucket, keys[0]) if bucket else None
     if job is None:

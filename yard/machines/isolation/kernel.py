@@ -152,8 +152,8 @@ def set_hostname(name: str) -> None:
 
 def give_up(capabilities: Sequence[int]) -> None:
     """Drop these capabilities for everything that this process starts, root or not."""
-    for each in capabilities:
-        _check("prctl", _libc().prctl(_DROP_FROM_BOUND, each, 0, 0, 0))
+    for capability in capabilities:
+        _check("prctl", _libc().prctl(_DROP_FROM_BOUND, capability, 0, 0, 0))
 
 
 def wait_for_no_disk() -> None:

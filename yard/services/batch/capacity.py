@@ -45,12 +45,18 @@ class Placement:
 
 
 def place(job: BatchJob) -> Placement:
-    environments = [each for each in queue_of(job).environments if each.state == "ENABLED"]
+    environments = [
+        environment for environment in queue_of(job).environments if environment.state == "ENABLED"
+    ]
     for refusal, fits in _REFUSALS:
-        environments = [each for each in environments if fits(job, each)]
+        environments = [environment for environment in environments if fits(job, environment)]
         if not environments:
             return Placement(reason=refusal)
-    free = [each for each in environments if vcpus(job) <= _most(each) - _used(each.arn)]
+    free = [
+        environment
+        for environment in environments
+        if vcpus(job) <= _most(environment) - _used(environment.arn)
+    ]
     if not free:
         return Placement()
     kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
@@ -69,7 +75,7 @@ def queue_of(job: BatchJob) -> Any:
 
 def vcpus(job: BatchJob) -> int:
     """Return the vCPUs of all nodes together."""
-    return sum(overrides.resource(each, "VCPU", "vcpus") for each in containers(job))
+    return sum(overrides.resource(container, "VCPU", "vcpus") for container in containers(job))
 
 
 def memory_need(job: BatchJob) -> Need:
@@ -106,8 +112,8 @@ def _has_instance(job: BatchJob, environment: Any) -> bool:
     if any(name not in known for name in names):
         return True
     needs = [
-        (overrides.resource(each, "VCPU", "vcpus"), overrides.resource(each, "MEMORY", "memory"))
-        for each in containers(job)
+        (overrides.resource(container, "VCPU", "vcpus"), overrides.resource(container, "MEMORY", "memory"))
+        for container in containers(job)
     ]
     return any(
         all(cpus <= known[name].vcpus and memory_mib <= known[name].memory_mib for cpus, memory_mib in needs)

@@ -58,7 +58,11 @@ def lose(job: BatchJob, node: int) -> None:
 def _terminate(identifiers: list[str], region: str) -> None:
     """Terminate those that are left: moto fails where AWS says nothing of a second time."""
     backend = _ec2(region)
-    left = [each.id for each in backend.all_instances() if each.id in identifiers and each.state == "running"]
+    left = [
+        instance.id
+        for instance in backend.all_instances()
+        if instance.id in identifiers and instance.state == "running"
+    ]
     if left:
         backend.terminate_instances(left)
 
@@ -102,7 +106,11 @@ def _image(resources: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def _tags(data: Mapping[str, Any]) -> dict[str, str]:
-    given = [each for each in data.get("TagSpecifications") or () if each["ResourceType"] == "instance"]
+    given = [
+        specification
+        for specification in data.get("TagSpecifications") or ()
+        if specification["ResourceType"] == "instance"
+    ]
     return {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}
 
 

@@ -112,7 +112,7 @@ def _create(parameters: Parameters) -> dict[str, Any]:
     _backend().create_budget(
         parameters["AccountId"],
         dict(parameters["Budget"]),
-        [dict(each) for each in parameters.get("NotificationsWithSubscribers") or ()],
+        [dict(subscriber) for subscriber in parameters.get("NotificationsWithSubscribers") or ()],
     )
     return {}
 
@@ -122,7 +122,7 @@ def _describe(parameters: Parameters) -> dict[str, Any]:
 
 
 def _describe_all(parameters: Parameters) -> dict[str, Any]:
-    return {"Budgets": [_counted(each) for each in _backend().describe_budgets(parameters["AccountId"])]}
+    return {"Budgets": [_counted(budget) for budget in _backend().describe_budgets(parameters["AccountId"])]}
 
 
 def _counted(budget: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def _value(node: ast.expr, series: Mapping[str, Series], length: int) -> Series:
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
             return _each(_OPERATORS[type(op)], _value(left, series, length), _value(right, series, length))
         case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*[_value(each, series, length) for each in args])
+            return _FUNCTIONS[name](*[_value(arg, series, length) for arg in args])
     raise UnknownExpression(ast.unparse(node))
 
 

@@ -36,12 +36,15 @@ def periods(
     """Return the statistic of the last `count` periods up to now, the newest last."""
     begin = now - timedelta(seconds=seconds * count)
     found: list[list[Any]] = [[] for _ in range(count)]
-    wanted = {(each.name, each.value) for each in metric.dimensions}
+    wanted = {(dimension.name, dimension.value) for dimension in metric.dimensions}
     for datum in backend(region).metric_data:
         if (datum.namespace, datum.name) != (metric.namespace, metric.metric_name):
             continue
         at = datum.timestamp.replace(tzinfo=None)
-        if begin < at <= now and {(each.name, each.value) for each in datum.dimensions} == wanted:
+        if (
+            begin < at <= now
+            and {(dimension.name, dimension.value) for dimension in datum.dimensions} == wanted
+        ):
             found[min(count - 1, int((at - begin).total_seconds() // seconds))].append(datum)
     return [_statistic(stat, each) for each in found]
 

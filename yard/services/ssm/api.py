@@ -118,7 +118,7 @@ def _cancel(parameters: Parameters, region: str) -> Answer:
 
 def _list(parameters: Parameters, region: str) -> Answer:
     """The newest first."""
-    found = [each for each in reversed(list(run_command.commands.values())) if each.region == region]
+    found = [command for command in reversed(list(run_command.commands.values())) if command.region == region]
     if wanted := parameters.get("CommandId"):
         found = [each for each in found if each.id == wanted]
     if instance := parameters.get("InstanceId"):
@@ -167,7 +167,7 @@ def _get(parameters: Parameters, region: str) -> Answer:
     if invocation is None:
         raise ApiError("InvocationDoesNotExist", "")
     name = parameters.get("PluginName")
-    if name and name not in (each.name for each in invocation.outcomes):
+    if name and name not in (outcome.name for outcome in invocation.outcomes):
         raise ApiError("InvalidPluginName", "")
     return views.invocation(invocation, name)
 

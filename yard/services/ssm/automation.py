@@ -173,7 +173,9 @@ def _get(parameters: Parameters, region: str) -> dict[str, Any]:
 def _list(_parameters: Parameters, region: str) -> dict[str, Any]:
     """List the newest first."""
     with _changed:
-        found = [each for each in reversed(list(_executions.values())) if each.region == region]
+        found = [
+            execution for execution in reversed(list(_executions.values())) if execution.region == region
+        ]
     return {"AutomationExecutionMetadataList": [_shown(each) for each in found]}
 
 

@@ -62,7 +62,7 @@ def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> li
         for name, value in values.items()
         if declared[name].get("interpolationType") == "ENV_VAR"
     }
-    return [_step(each, values, environment) for each in document["mainSteps"]]
+    return [_step(step, values, environment) for step in document["mainSteps"]]
 
 
 def _values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Command:
     @property
     def status(self) -> str:
         """The worst that has come of it, once none is under way."""
-        states = [each.status for each in self.invocations.values()]
+        states = [invocation.status for invocation in self.invocations.values()]
         if any(state not in FINAL for state in states):
             return "Pending" if set(states) == {"Pending"} else "InProgress"
         return next((state for state in ("Cancelled", "TimedOut", "Failed") if state in states), "Success")

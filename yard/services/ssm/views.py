@@ -61,7 +61,7 @@ def listed(one: Invocation, with_steps: bool) -> Answer:
     return {
         **_of_both(one),
         "RequestedDateTime": one.command.requested_at,
-        "CommandPlugins": [_plugin(each) for each in one.outcomes] if with_steps else [],
+        "CommandPlugins": [_plugin(outcome) for outcome in one.outcomes] if with_steps else [],
     }
 
 
@@ -80,8 +80,8 @@ def _of_both(one: Invocation) -> Answer:
 
 def _outcome(one: Invocation, step: str | None) -> StepOutcome:
     if step:
-        return next(each for each in one.outcomes if each.name == step)
-    begun = [each for each in one.outcomes if each.started_at]
+        return next(outcome for outcome in one.outcomes if outcome.name == step)
+    begun = [outcome for outcome in one.outcomes if outcome.started_at]
     return begun[-1] if begun else one.outcomes[0]
 
 

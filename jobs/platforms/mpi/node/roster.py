@@ -22,7 +22,7 @@ def write_roster(where: NodePaths, members: Sequence[Member]) -> bool:
 
 def hosts_text(text: str, members: Sequence[Member]) -> str:
     """Replace our block of /etc/hosts and keep the rest. gloo looks up IPv4 addresses in IPv6 notation."""
-    lines = [line for each in members for line in _lines(each)]
+    lines = [line for member in members for line in _lines(member)]
     block = "".join(f"{line}\n" for line in (_BEGIN, *lines, _END))
     if _BLOCK.search(text):
         return _BLOCK.sub(lambda _: block, text, count=1)

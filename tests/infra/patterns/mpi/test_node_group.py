@@ -99,7 +99,7 @@ def test_nodes_that_cannot_say_that_they_idle_stop_after_six_hours_and_somebody_
 def test_nodes_start_and_stop_by_the_clock_where_it_is_declared() -> None:
     clock = {"start_at": "0 8 * * MON-FRI", "stop_at": "30 19 * * *", "time_zone": "Europe/Berlin"}
     actions = of_type(mpi_templates_of(**clock).mpi, SCHEDULED).values()
-    found = {each["Recurrence"]: (each["DesiredCapacity"], each["TimeZone"]) for each in actions}
+    found = {action["Recurrence"]: (action["DesiredCapacity"], action["TimeZone"]) for action in actions}
     assert found == {"0 8 * * MON-FRI": (4, "Europe/Berlin"), "30 19 * * *": (0, "Europe/Berlin")}
     assert not of_type(mpi_templates_of().mpi, SCHEDULED)
 
@@ -131,7 +131,7 @@ def test_a_node_has_the_efa_of_its_size_and_one_thread_on_every_core(
     data = launch(instance_type=type_name)
     assert data["InstanceType"] == type_name
     assert data["CpuOptions"] == {"CoreCount": cores, "ThreadsPerCore": 1}
-    sorts = [each["InterfaceType"] for each in data["NetworkInterfaces"]]
+    sorts = [interface["InterfaceType"] for interface in data["NetworkInterfaces"]]
     assert sorts == (["efa"] * efa if efa else ["interface"])
     assert told(instance_type=type_name)["smt"] == "on"
 
@@ -180,10 +180,10 @@ def test_a_spot_node_is_not_exchanged_under_a_job_before_ec2_takes_it() -> None:
 
 def test_every_node_carries_the_cluster_and_the_users_tags_to_be_found_and_billed_by() -> None:
     template = synthesize_mpi(replace(MPI_CLUSTER, tags={"team": "nlp"})).mpi
-    tags = {each["Key"]: each for each in only(template, GROUP)["Tags"]}
+    tags = {tag["Key"]: tag for tag in only(template, GROUP)["Tags"]}
     assert {key: each["Value"] for key, each in tags.items()} == {
         "Name": "c6i",
         "slipway:cluster": "c6i",
         "team": "nlp",
     }
-    assert all(each["PropagateAtLaunch"] for each in tags.values())
+    assert all(tag["PropagateAtLaunch"] for tag in tags.values())

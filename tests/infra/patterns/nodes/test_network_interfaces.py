@@ -48,7 +48,9 @@ def test_a_container_is_given_the_device_of_every_efa_interface(type_name: str, 
 
 
 def test_a_type_without_efa_has_one_plain_interface() -> None:
-    assert [each["InterfaceType"] for each in interfaces(instance_type="c6i.16xlarge")] == ["interface"]
+    assert [interface["InterfaceType"] for interface in interfaces(instance_type="c6i.16xlarge")] == [
+        "interface"
+    ]
 
 
 def test_efa_asked_of_a_type_without_it_is_refused_by_name() -> None:
@@ -67,7 +69,7 @@ def test_fewer_efa_interfaces_are_opened_where_fewer_are_asked() -> None:
 
 def test_the_group_of_the_nodes_lets_all_traffic_of_itself_in_and_out() -> None:
     template = templates_of().batch
-    (group,) = {str(group) for each in interfaces() for group in each["Groups"]}
+    (group,) = {str(group) for interface in interfaces() for group in interface["Groups"]}
     (name,) = of_type(template, "AWS::EC2::SecurityGroup")
     own = {"Fn::GetAtt": [name, "GroupId"]}
     assert group == str(own)

@@ -61,7 +61,9 @@ def test_where_everything_is_ready_every_check_is_ok() -> None:
 
 def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
     asked: dict[str, Any] = {
-        each.name: DENIED for each in fields(Facts) if each.name not in ("lock", "image_tag", "ami_is_debian")
+        field.name: DENIED
+        for field in fields(Facts)
+        if field.name not in ("lock", "image_tag", "ami_is_debian")
     }
     facts = replace(READY, **asked)
     local = {"budget", "alert e-mail", "AMI and AWS Batch"}

@@ -84,7 +84,7 @@ def test_data_that_is_kept_stays_and_its_cost_is_named(yard_shell: RunningYard, 
     code, _, err = slipway("destroy", "dl1", "--yes")
     assert code == 0, err
     assert "its data stays, and costs: slipway leftovers dl1" in err
-    assert [each["Name"] for each in yard_shell.client("s3").list_buckets()["Buckets"]] == [BUCKET]
+    assert [bucket["Name"] for bucket in yard_shell.client("s3").list_buckets()["Buckets"]] == [BUCKET]
     assert versions(yard_shell) == 2
 
 

@@ -63,7 +63,7 @@ def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, 
     """BI-180."""
     deploy(yard_shell, "Delete")
     summaries = [{"jobId": f"{number}a1b", "jobName": f"bert-{number}"} for number in (1, 2)]
-    details = [{**each, "status": "RUNNING"} for each in summaries]
+    details = [{**summary, "status": "RUNNING"} for summary in summaries]
     for operation, body in (
         ("DescribeJobQueues", {"jobQueues": [{"jobQueueName": "dl1", "state": "ENABLED"}]}),
         ("ListJobs", {"jobSummaryList": summaries}),
@@ -163,7 +163,7 @@ def test_machines_that_a_cancelled_job_still_holds_are_waited_for(yard_shell: Ru
         (group,) = scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
         scaling.set_instance_protection(
             AutoScalingGroupName=group["AutoScalingGroupName"],
-            InstanceIds=[each["InstanceId"] for each in group["Instances"]],
+            InstanceIds=[instance["InstanceId"] for instance in group["Instances"]],
             ProtectedFromScaleIn=False,
         )
 

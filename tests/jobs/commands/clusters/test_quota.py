@@ -43,4 +43,4 @@ def test_what_lacks_is_requested_once_and_waited_for(
     granted = quotas(capsys, "-c", "dl1.max_nodes=2", "--request", "--wait")
     assert {code: each["allowed_vcpus"] for code, each in granted.items()} == {DL: 192, STANDARD: 64}
     history = yard_shell.client("service-quotas").list_requested_service_quota_change_history()
-    assert sorted(each["QuotaCode"] for each in history["RequestedQuotas"]) == [STANDARD, DL]
+    assert sorted(quota["QuotaCode"] for quota in history["RequestedQuotas"]) == [STANDARD, DL]

@@ -39,7 +39,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def keys(yard: RunningYard) -> list[str]:
-    return [each["Key"] for each in yard.client("s3").list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+    return [
+        content["Key"] for content in yard.client("s3").list_objects_v2(Bucket=BUCKET).get("Contents", [])
+    ]
 
 
 def test_a_folder_lies_where_jobs_may_read_it(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:

@@ -36,7 +36,7 @@ def test_any_words_and_variables_reach_the_main_node_as_they_are(
 
 
 def test_every_field_is_checked_when_it_is_read() -> None:
-    assert set(_FITS) == {each.name for each in fields(MpiJob)}
+    assert set(_FITS) == {field.name for field in fields(MpiJob)}
 
 
 @pytest.mark.parametrize(

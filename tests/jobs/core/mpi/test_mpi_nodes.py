@@ -34,7 +34,7 @@ def instance(number: int, minutes: int, **changes: Any) -> dict[str, Any]:
 
 def test_the_main_node_is_the_one_that_runs_longest_and_then_the_lowest_id() -> None:
     instances = [instance(3, 0), instance(1, 5), instance(2, 0)]
-    orders = {tuple(each.instance_id for each in order_members(one)) for one in permutations(instances)}
+    orders = {tuple(member.instance_id for member in order_members(one)) for one in permutations(instances)}
     assert orders == {("i-2", "i-3", "i-1")}
 
 

@@ -39,7 +39,7 @@ def test_a_model_has_the_parameters_of_the_class_that_trains_it(name: str) -> No
     own = given if name in ("gpt-j-6b", "distilbert") else given | widths
     with torch.device("meta"):
         real = getattr(transformers, kind)(getattr(transformers, config)(**own))
-    assert sum(each.numel() for each in real.parameters()) == model.parameters
+    assert sum(parameter.numel() for parameter in real.parameters()) == model.parameters
 
 
 def test_every_model_shipped_is_counted_against_its_class() -> None:

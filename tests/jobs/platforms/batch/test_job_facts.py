@@ -32,7 +32,9 @@ def respond(yard: RunningYard, service: str, operation: str, *body: dict[str, An
 def test_the_queue_and_its_environments_are_looked_at(yard_shell: RunningYard, target: BatchTarget) -> None:
     facts = gather(found(target))
     assert facts.queue_state == "ENABLED"
-    assert [(each.name, each.status) for each in facts.environments] == [("dl1", "VALID")]
+    assert [(environment.name, environment.status) for environment in facts.environments] == [
+        ("dl1", "VALID")
+    ]
     assert facts.unanswered == ()
 
 

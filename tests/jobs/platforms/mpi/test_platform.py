@@ -75,7 +75,8 @@ def test_a_job_runs_on_the_main_node_and_is_read_back_whole(site: Site, target: 
 def test_the_code_and_the_request_are_in_the_bucket_before_the_job_is(target: MpiTarget) -> None:
     prepared = submit(target).prepared
     keys = {
-        each["Key"] for each in aws.reader("s3", REGION).list_objects_v2(Bucket=target.bucket)["Contents"]
+        content["Key"]
+        for content in aws.reader("s3", REGION).list_objects_v2(Bucket=target.bucket)["Contents"]
     }
     digest = str(prepared.image_digest).removeprefix("sha256:")
     assert keys == {f"code/{digest}.tar.gz", f"jobs/{prepared.name}/request.json", READY_KEY}
@@ -93,7 +94,7 @@ def test_a_job_is_sent_once_whatever_happens_to_the_answer(
 ) -> None:
     script(site.yard, Fault(service="ssm", operation="SendCommand", kind=kind))
     submitted = submit(target)
-    found = [each["CommandId"] for each in commands(target, target.run_document)]
+    found = [command["CommandId"] for command in commands(target, target.run_document)]
     assert found == [submitted.job_id]
 
 
@@ -159,8 +160,8 @@ def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, targe
     assert "cancelled" in platform_of(target).explain(refresh(run.id, target)).sentence
     (stop,) = commands(target, target.stop_document)
     told = aws.reader("ssm", REGION).list_command_invocations(CommandId=stop["CommandId"])
-    assert {each["InstanceId"] for each in told["CommandInvocations"]} == {
-        each.instance_id for each in find_members(target.name, target.region)
+    assert {invocation["InstanceId"] for invocation in told["CommandInvocations"]} == {
+        member.instance_id for member in find_members(target.name, target.region)
     }
     assert stop["Parameters"] == {"Job": [run.name]}
 
@@ -178,7 +179,10 @@ def test_a_job_is_cancelled_on_all_nodes_that_hear_it_however_often_and_whicheve
         for _ in range(2):
             platform_of(target).cancel(found, "enough")
         ended(site, target, found.run.id)
-        assert [each["TargetCount"] for each in commands(target, target.stop_document)] == [nodes, nodes]
+        assert [command["TargetCount"] for command in commands(target, target.stop_document)] == [
+            nodes,
+            nodes,
+        ]
     finally:
         site.client("ec2").terminate_instances(InstanceIds=[deaf])
 

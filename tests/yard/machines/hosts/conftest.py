@@ -93,8 +93,8 @@ class Site:
             check=False,
             timeout=PATIENCE_S,
         )
-        for each in entry.descriptors:
-            os.close(each)
+        for descriptor in entry.descriptors:
+            os.close(descriptor)
         return Said(code=done.returncode, out=done.stdout, errors=done.stderr)
 
     def until(self, holds: Callable[[], Any]) -> Any:

@@ -78,7 +78,7 @@ def test_every_spot_host_is_interrupted_some_time_after_its_launch(fast: Site) -
     switch(fast, spot_interruptions=2)
     vpc.start("nodes", vpc.security_group("members"), 1, InstanceMarketOptions=SPOT)
     (before,) = vpc.hosts("nodes")
-    fast.until(lambda: before["instance"] not in {each["instance"] for each in vpc.hosts("nodes")})
+    fast.until(lambda: before["instance"] not in {host["instance"] for host in vpc.hosts("nodes")})
     switch(fast, spot_interruptions=0)
     vpc.delete()
 

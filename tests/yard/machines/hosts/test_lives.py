@@ -64,7 +64,7 @@ def test_a_dead_host_stays_dead_while_its_group_may_not_replace_it(site: Site, o
     control(site.yard, "POST", "/kill-host", {"host": name})
     site.until(lambda: own_vpc.hosts("nodes")[0]["state"] == "dead")
     (found,) = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
-    assert [each["HealthStatus"] for each in found["Instances"]] == ["Unhealthy"]
+    assert [instance["HealthStatus"] for instance in found["Instances"]] == ["Unhealthy"]
 
 
 def test_a_terminated_host_hears_of_it(site: Site, own_vpc: Vpc) -> None:

@@ -191,7 +191,7 @@ def make_group(yard: RunningYard) -> str:
 
 def nodes(yard: RunningYard) -> list[str]:
     (group,) = yard.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-    return [each["InstanceId"] for each in group["Instances"]]
+    return [instance["InstanceId"] for instance in group["Instances"]]
 
 
 def test_an_alarm_stops_the_nodes_of_a_group_but_for_those_of_a_job(yard: RunningYard) -> None:
@@ -207,7 +207,7 @@ def test_nodes_that_have_run_for_hours_stop_whatever_they_report(yard: RunningYa
     """The alarm is that of c6i's template, for fewer periods; here anybody may write this metric."""
     policy, topic = make_group(yard), make_topic(yard)
     alarms = of_type(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
-    (deployed,) = [each for each in alarms.values() if each.get("Namespace") == "AWS/AutoScaling"]
+    (deployed,) = [alarm for alarm in alarms.values() if alarm.get("Namespace") == "AWS/AutoScaling"]
     dimensions = [{"Name": "AutoScalingGroupName", "Value": "c6i"}]
     shorter = {**deployed, "AlarmActions": [policy, topic.arn], "EvaluationPeriods": 2}
     watch = yard.client("cloudwatch")

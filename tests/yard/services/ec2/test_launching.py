@@ -85,7 +85,7 @@ def test_a_group_without_capacity_says_so_and_launches_when_there_is_some(yard: 
     deadline = time.monotonic() + PATIENCE_S
     while len(instances(yard)) < 2:
         assert time.monotonic() < deadline, "the group never tried again"
-    assert [each["StatusCode"] for each in activities(yard)[:2]] == ["Successful", "Failed"]
+    assert [activity["StatusCode"] for activity in activities(yard)[:2]] == ["Successful", "Failed"]
 
 
 def test_a_scripted_lack_of_capacity_reaches_groups_too(yard: RunningYard) -> None:

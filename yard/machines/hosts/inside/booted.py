@@ -46,8 +46,8 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
             init.listen((init.METADATA[0], plan["open_port"])),
             _datagrams((plan["resolver"], DNS)),
         ]
-        tell(yard, {"event": "up"}, [output, *(each.fileno() for each in listeners)])
-        for each in (output, *(each.detach() for each in listeners)):
+        tell(yard, {"event": "up"}, [output, *(listener.fileno() for listener in listeners)])
+        for each in (output, *(listener.detach() for listener in listeners)):
             os.close(each)
         HeldHost(plan, yard, console, root).run(awake)
     finally:
@@ -91,8 +91,8 @@ class HeldHost:
         argv = ("env", *(f"{name}={value}" for name, value in order["environment"].items()), *order["argv"])
         process, group = _start_inside(self.boot, argv, self.plan["environment"], descriptors)
         self.inside[process] = _Inside(order["id"], group)
-        for each in descriptors:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
     def signal(self, order: Mapping[str, Any], _descriptors: Sequence[int]) -> None:
         """Signal the command and all that it started, except what left its process group."""

@@ -50,9 +50,9 @@ def become(plan: Mapping[str, Any], yard: socket.socket) -> NoReturn:
         kernel.give_up(GIVEN_UP)
         listeners = [listen(("127.0.0.1", plan["port"])), listen(METADATA)]
         own = os.pidfd_open(os.getpid())
-        tell(yard, {"event": "up"}, [output, *(each.fileno() for each in listeners)])
+        tell(yard, {"event": "up"}, [output, *(listener.fileno() for listener in listeners)])
         tell(yard, {"event": "first", "namespaces": namespaces.own()}, [own])
-        for each in (own, output, *(each.detach() for each in listeners)):
+        for each in (own, output, *(listener.detach() for listener in listeners)):
             os.close(each)
         Init(plan, yard, log).run(namespaces.wake_on_children())
     finally:
@@ -98,8 +98,8 @@ class Init:
         argv = (*(f"{name}={value}" for name, value in order["environment"].items()), *order["argv"])
         process = self._spawn(("env", *argv), output, errors, self.plan["as_user"])
         self.commands[process] = order["id"]
-        for each in descriptors:
-            os.close(each)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
     def signal(self, order: Mapping[str, Any], _descriptors: Sequence[int]) -> None:
         """Signal the command and all that it started, except what left its process group."""

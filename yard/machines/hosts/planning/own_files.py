@@ -101,9 +101,9 @@ def _is_program(path: Path) -> bool:
 def _on_the_way() -> Iterator[Path]:
     """Folders that only root may pass, and behind which lies what every user of a host runs."""
     for path in needed():
-        for each in Path(path).parents:
-            if not each.stat().st_mode & 0o001:
-                yield each
+        for parent in Path(path).parents:
+            if not parent.stat().st_mode & 0o001:
+                yield parent
 
 
 def environment() -> dict[str, str]:

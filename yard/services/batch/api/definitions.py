@@ -104,7 +104,7 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
 def _all(region: str) -> list[Definition]:
     with _lock:
         every = (revisions for (where, _name), revisions in _definitions.items() if where == region)
-        return [copy.deepcopy(each) for revisions in every for each in revisions]
+        return [copy.deepcopy(revision) for revisions in every for revision in revisions]
 
 
 def _tagged(definition: Definition, region: str) -> Definition:

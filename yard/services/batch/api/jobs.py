@@ -81,7 +81,7 @@ def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
     with job_store.changed:
-        return {"jobs": [view for each in parameters["jobs"] for view in _view(each, region)]}
+        return {"jobs": [view for job in parameters["jobs"] for view in _view(job, region)]}
 
 
 def _view(wanted: str, region: str) -> list[dict[str, Any]]:

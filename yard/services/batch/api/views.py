@@ -19,7 +19,7 @@ def detail(job: BatchJob, node: int | None = None) -> View:
         **_basics(job),
         "jobId": _id(job, node),
         "jobQueue": job.queue,
-        "attempts": [_attempt(each, job, node) for each in job.attempts if each.stopped_at],
+        "attempts": [_attempt(attempt, job, node) for attempt in job.attempts if attempt.stopped_at],
         "retryStrategy": job.retry_strategy,
         "dependsOn": job.submit.get("dependsOn", []),
         "parameters": {**job.definition.get("parameters", {}), **(job.submit.get("parameters") or {})},

@@ -35,7 +35,7 @@ def run(plan: Mapping[str, Any], node: Mapping[str, Any], control: socket.socket
             )
     time.sleep(node["launch_seconds"])
     ready = json.dumps({"event": "ready", "node": node["index"]}).encode()
-    socket.send_fds(control, [ready], [each.fileno() for each in descriptors])
+    socket.send_fds(control, [ready], [descriptor.fileno() for descriptor in descriptors])
     for each in (control, *descriptors):
         each.close()
     _take_output(log)

@@ -121,7 +121,7 @@ def _plan(record: StoredRecord, recipe: StoredRecord, log_group: str | None, exe
         infrastructure=infrastructure,
         execution_role=execution_role,
         working_directory=recipe.given.get("workingDirectory", "/tmp"),  # noqa: S108 - of the machine
-        ingredients=tuple(_ingredient(each) for each in recipe.given.get("components", ())),
+        ingredients=tuple(_ingredient(component) for component in recipe.given.get("components", ())),
         distributions=tuple(distribution.get("distributions", ())),
         ami_tags=recipe.given.get("amiTags", {}),
         runs_tests=record.facts["imageTestsConfiguration"]["imageTestsEnabled"],
@@ -137,7 +137,9 @@ def _ingredient(given: Parameters) -> Ingredient:
         arn=newest.arn if newest else reference,
         name=newest.name if newest else reference.split("/")[1],
         data=newest.given["data"] if newest else None,
-        parameters={each["name"]: ",".join(each["value"]) for each in given.get("parameters", ())},
+        parameters={
+            parameter["name"]: ",".join(parameter["value"]) for parameter in given.get("parameters", ())
+        },
     )
 
 

@@ -25,7 +25,9 @@ _turn = threading.Lock()
 
 
 def start(bake: Bake) -> None:
-    bake.workflows = [_run_of(each) for each in WORKFLOWS if bake.plan.runs_tests or each.type != "TEST"]
+    bake.workflows = [
+        _run_of(workflow) for workflow in WORKFLOWS if bake.plan.runs_tests or workflow.type != "TEST"
+    ]
     name = f"bake {bake.plan.name} {bake.plan.version}"
     threading.Thread(target=_bake, args=(bake,), name=name, daemon=True).start()
 

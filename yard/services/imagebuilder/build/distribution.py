@@ -21,7 +21,7 @@ ROOT_DEVICE = "/dev/xvda"
 
 
 def unknown(distributions: tuple[Mapping[str, Any], ...]) -> list[str]:
-    return [name for each in distributions for name in UNKNOWN if each.get(name)]
+    return [name for distribution in distributions for name in UNKNOWN if distribution.get(name)]
 
 
 def distribute(plan: BakePlan, at: datetime) -> list[dict[str, Any]]:

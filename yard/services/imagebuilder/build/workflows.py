@@ -48,7 +48,9 @@ def _launch(context: BakeContext, _step: StepRun) -> None:
         raise BadDocument(f"the distribution has {refused[0]}, which the yard does not do")
     own_client("iam", plan.region).get_instance_profile(InstanceProfileName=plan.instance_profile)
     quotas.refuse_above(plan.instance_type, 1, plan.region)
-    context.components += [found for each in plan.ingredients if (found := _component(each, context))]
+    context.components += [
+        found for ingredient in plan.ingredients if (found := _component(ingredient, context))
+    ]
     context.machine.boot(context.log.say)
     if plan.cancelled.is_set():
         raise Cancelled
@@ -69,7 +71,7 @@ def _component(ingredient: Ingredient, context: BakeContext) -> Component | None
 
 def _distribute(context: BakeContext, _step: StepRun) -> None:
     bake, plan = context.bake, context.bake.plan
-    bake.left_out += [words for each in context.components for words in each.left_out]
+    bake.left_out += [words for component in context.components for words in component.left_out]
     at = datetime.now(UTC)
     bake.amis = [*distribute(plan, at)]
     manifest = {
@@ -79,7 +81,7 @@ def _distribute(context: BakeContext, _step: StepRun) -> None:
         "parent": plan.parent,
         "base": base.name(),
         "baked_at": at.isoformat(timespec="seconds"),
-        "components": [each.arn for each in plan.ingredients],
+        "components": [ingredient.arn for ingredient in plan.ingredients],
         "left_out": bake.left_out,
     }
     image_store.keep(context.machine.folder, [str(ami["image"]) for ami in bake.amis], manifest)

@@ -38,7 +38,7 @@ def prepare(run: Path) -> list[tuple[str, str]]:
     _copy(_certificates(), folder / "ca.crt")
     shared: dict[str, str] = {}
     lines = [f"{name} = {_moved(value, shared)}" for name, value in _pip_settings().items()]
-    (folder / "pip.conf").write_text("[global]\n" + "".join(f"{each}\n" for each in lines), encoding="utf-8")
+    (folder / "pip.conf").write_text("[global]\n" + "".join(f"{line}\n" for line in lines), encoding="utf-8")
     return [(source, target.lstrip("/")) for source, target in shared.items()]
 
 

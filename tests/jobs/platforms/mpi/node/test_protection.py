@@ -65,7 +65,7 @@ def group(yard_shell: RunningYard) -> Iterator[RunningYard]:
 
 def protected(running: RunningYard) -> list[bool]:
     (found,) = running.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-    return [each["ProtectedFromScaleIn"] for each in found["Instances"]]
+    return [instance["ProtectedFromScaleIn"] for instance in found["Instances"]]
 
 
 def test_the_nodes_of_a_job_are_protected_until_it_is_over(group: RunningYard) -> None:

@@ -27,13 +27,13 @@ def test_ready_needs_all_that_were_declared_and_an_answer_of_each() -> None:
     assert not summarise(MEMBERS, {}, 3, 7).ready
     silent = summarise(MEMBERS, {"ip-10-0-0-2": "no answer within 20 s"}, 2, 7)
     assert not silent.ready
-    assert [each.why for each in silent.nodes if not each.answered] == ["no answer within 20 s"]
+    assert [node.why for node in silent.nodes if not node.answered] == ["no answer within 20 s"]
 
 
 def test_a_failed_all_reduce_blames_the_lost_host_alone_where_there_is_one() -> None:
     assert readiness._problems(MEMBERS, 0, ()) == {}
     assert list(readiness._problems(MEMBERS, 85, ("ip-10-0-0-2",))) == ["ip-10-0-0-2"]
-    assert list(readiness._problems(MEMBERS, 1, ())) == [each.name for each in MEMBERS]
+    assert list(readiness._problems(MEMBERS, 1, ())) == [member.name for member in MEMBERS]
 
 
 @pytest.mark.slow

@@ -212,16 +212,16 @@ def test_every_process_of_a_job_is_ended_and_no_other(tmp_path: Path) -> None:
         for name in (job, f"{job}-not")
     ]
     try:
-        for each in theirs:
-            assert each.stdout is not None
-            each.stdout.readline()
+        for their in theirs:
+            assert their.stdout is not None
+            their.stdout.readline()
         assert end_processes(job, 0.1) in ([], [theirs[0].pid])  # killed, and a zombie until we reap it
         assert theirs[0].wait() == -signal.SIGKILL
         assert theirs[1].poll() is None
     finally:
-        for each in theirs:
-            each.kill()
-            each.communicate()
+        for their in theirs:
+            their.kill()
+            their.communicate()
 
 
 def test_a_lost_host_ends_the_job_with_the_code_that_asks_for_another_attempt() -> None:

@@ -100,8 +100,8 @@ def test_progress_shows_the_workflow_its_step_and_its_component(bakery: Bakery) 
     bakery.until(lambda: "waiting" in bakery.lines(image))
     assert bakery.state(image) == "BUILDING"
     workflows = bakery.builder.list_workflow_executions(imageBuildVersionArn=image)["workflowExecutions"]
-    assert [each["type"] for each in workflows] == ["BUILD", "TEST", "DISTRIBUTION"]
-    assert [each["status"] for each in workflows] == ["RUNNING", "PENDING", "PENDING"]
+    assert [workflow["type"] for workflow in workflows] == ["BUILD", "TEST", "DISTRIBUTION"]
+    assert [workflow["status"] for workflow in workflows] == ["RUNNING", "PENDING", "PENDING"]
     asked = {"workflowExecutionId": workflows[0]["workflowExecutionId"]}
     steps = bakery.builder.list_workflow_step_executions(**asked)["steps"]
     assert [(step["name"], step["status"]) for step in steps] == [
