@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from slipway.yard.endpoint import Yard, control
 from slipway.yard.services.service_quotas.quotas import QUOTAS
 
@@ -18,3 +20,9 @@ def stand_in(yard: Yard, *images: str, region: str = "us-east-1") -> None:
     """Register AMIs that nothing was baked into."""
     for image in images or IMAGES:
         control(yard, "POST", "/stand-in", {"image": image, "region": region})
+
+
+def own_image(ec2: Any) -> str:
+    """Return an AMI of the account's; register one if it has none."""
+    known = ec2.describe_images(Owners=["self"])["Images"] or [ec2.register_image(Name="nodes")]
+    return str(known[0]["ImageId"])

@@ -11,6 +11,7 @@ import pytest
 from slipway.yard.chaos import conditions, consistency
 from slipway.yard.endpoint import control
 from slipway.yard.errors import ApiError
+from tests.yard.accounts import own_image
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
 
@@ -18,7 +19,8 @@ TRUST = json.dumps(
     {
         "Version": "2012-10-17",
         "Statement": [
-            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"},
+            {"Effect": "Allow", "Principal": {"AWS": "123456789012"}, "Action": "sts:AssumeRole"},
         ],
     }
 )
@@ -47,7 +49,7 @@ def profile_of(yard: RunningYard) -> str:
 
 def run(yard: RunningYard, **more: Any) -> dict[str, Any]:
     ec2 = yard.client("ec2")
-    image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
+    image = own_image(ec2)
     return {"ImageId": image, "InstanceType": "c6i.16xlarge", "MinCount": 1, "MaxCount": 1, **more}
 
 

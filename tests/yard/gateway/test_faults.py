@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 from slipway.jobs.core.errors import SlipwayError
 from slipway.yard.endpoint import CONTROL_SERVICE, control
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
+from tests.yard.accounts import own_image
 from tests.yard.asking import refusal, send_signed
 from tests.yard.conftest import RunningYard
 from tests.yard.gateway.test_pipeline import PROTOCOLS
@@ -59,7 +60,7 @@ def test_a_dropped_response_hides_a_call_that_was_carried_out(yard: RunningYard)
 def test_insufficient_capacity_makes_nothing(yard: RunningYard) -> None:
     script(yard, fault("ec2", "RunInstances", FaultKind.INSUFFICIENT_CAPACITY))
     ec2 = yard.client("ec2")
-    image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
+    image = own_image(ec2)
     wanted = {"ImageId": image, "InstanceType": "dl1.24xlarge", "MinCount": 1, "MaxCount": 1}
     assert refusal(ec2.run_instances, **wanted)["Code"] == "InsufficientInstanceCapacity"
     assert ec2.describe_instances()["Reservations"] == []

@@ -12,6 +12,7 @@ from slipway.jobs.clusters.bill import bill
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.core.names import CLUSTER_TAG
 from tests.jobs.conftest import Slipway
+from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
 
 TEMPLATE = {
@@ -33,7 +34,7 @@ def deploy(yard: RunningYard, name: str) -> None:
 
 def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
     ec2 = yard.client("ec2")
-    image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
+    image = own_image(ec2)
     tags = [{"ResourceType": "instance", "Tags": [{"Key": CLUSTER_TAG, "Value": cluster}]}]
     started = ec2.run_instances(
         ImageId=image, InstanceType="dl1.24xlarge", MinCount=count, MaxCount=count, TagSpecifications=tags

@@ -13,6 +13,7 @@ from slipway.jobs.platforms.mpi.nodes import Clock
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import MPI_TARGET, TARGET
+from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
 
 BUCKET = "dl1-storage-throw-away"
@@ -97,7 +98,7 @@ def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
 
 def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:
     """A cluster whose two machines stay between jobs, in the place of the one that deploy() made."""
-    image = yard.client("ec2").describe_images()["Images"][0]["ImageId"]
+    image = own_image(yard.client("ec2"))
     yard.client("ec2").create_launch_template(
         LaunchTemplateName="c6i", LaunchTemplateData={"InstanceType": "c6i.large", "ImageId": image}
     )

@@ -33,6 +33,7 @@ from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.platforms.mpi.conftest import commands
 from tests.jobs.submit.test_submission import Clock
+from tests.yard.accounts import own_image
 from tests.yard.conftest import REGION
 from tests.yard.machines.hosts.conftest import Site
 
@@ -190,7 +191,7 @@ def test_a_job_is_cancelled_on_all_nodes_that_hear_it_however_often_and_whicheve
 def start_deaf(site: Site, target: MpiTarget) -> str:
     """An instance with the cluster's tag that is in no group, so that the yard makes no host of it."""
     ec2 = site.client("ec2")
-    image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
+    image = own_image(ec2)
     tags = [{"ResourceType": "instance", "Tags": [{"Key": CLUSTER_TAG, "Value": target.name}]}]
     ran = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=tags)
     return str(ran["Instances"][0]["InstanceId"])

@@ -18,6 +18,7 @@ from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.serve import Server
 from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths, Setup
 from tests.jobs.conftest import yard, yard_process, yard_shell
+from tests.yard.accounts import own_image
 from tests.yard.conftest import REGION, RunningYard
 
 __all__ = ["yard", "yard_process", "yard_shell"]
@@ -39,7 +40,7 @@ SETUP = Setup(
 def group(yard_shell: RunningYard) -> Iterator[RunningYard]:
     """Two nodes, as the stack makes them; when it is over they are gone."""
     ec2, scaling = yard_shell.client("ec2"), yard_shell.client("autoscaling")
-    image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
+    image = own_image(ec2)
     data = {"ImageId": image, "InstanceType": "c6i.16xlarge"}
     made = ec2.create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=data)["LaunchTemplate"]
     scaling.create_auto_scaling_group(
