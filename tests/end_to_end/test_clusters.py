@@ -47,10 +47,21 @@ def machines(shell: Shell) -> list[dict[str, Any]]:
     return [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
 
 
+def start_machines(shell: Shell) -> None:
+    (group,) = node_groups(shell)
+    shell.client("autoscaling").set_desired_capacity(
+        AutoScalingGroupName=group["AutoScalingGroupName"], DesiredCapacity=NODES
+    )
+    shell.client("ec2").get_waiter("instance_running").wait(
+        Filters=[{"Name": "tag:slipway:cluster", "Values": ["c6i"]}], WaiterConfig={"Delay": 1}
+    )
+
+
 @pytest.fixture(scope="module")
 def deployed(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path]]:
     assembly = tmp_path_factory.mktemp("assembly")
     shell.must("cdk", "deploy", "dl1", "c6i", *APPROVED, "--output", str(assembly), *WITHOUT_DATA)
+    start_machines(shell)  # as the first job does: a deployment starts none
     yield shell, assembly
     shell.must("slipway", "empty", "c6i", "--yes")  # its nodes wrote down that they are ready
     shell.must("cdk", "destroy", "dl1*", "c6i*", "--force", "--output", str(assembly), *WITHOUT_DATA)

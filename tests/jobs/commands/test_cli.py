@@ -26,6 +26,7 @@ NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "
     "slipway.yard.commands.faults",
     "slipway.yard.commands.hosts",
     "slipway.yard.commands.mail",
+    "slipway.yard.commands.permissions",
 }
 
 

@@ -94,7 +94,7 @@ def test_a_private_machine_is_refused_in_every_spelling(url: str, said: str) -> 
 @pytest.mark.parametrize("url", [url for url, _ in REFUSED])
 def test_a_job_that_would_read_a_private_machine_is_refused_before_it_is_sent(url: str) -> None:
     with pytest.raises(InvalidSettings):
-        decode_arguments([f"input={url}"])
+        decode_arguments([f"input={url}", "vocabulary=vocab.txt"])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_job_that_would_read_a_private_machine_is_refused_before_it_is_sent(ur
 )
 def test_a_public_machine_may_be_named(url: str) -> None:
     check_address(url)
-    decode_arguments([f"input={url}"])
+    decode_arguments([f"input={url}", "vocabulary=vocab.txt"])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])

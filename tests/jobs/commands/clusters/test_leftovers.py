@@ -106,7 +106,7 @@ def test_a_named_cluster_s_leftovers_go_and_its_key_last(stack: RunningYard, sli
 
 def test_an_interrupted_deletion_is_finished_by_the_next(stack: RunningYard, slipway: Slipway) -> None:
     destroy(stack)
-    script(stack, Fault(service="ecr", operation="DeleteRepository", kind=FaultKind.THROTTLE))
+    script(stack, Fault(service="ecr", operation="DeleteRepository", kind=FaultKind.SERVER_ERROR, times=None))
     code, _, _ = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
     unscript(stack)
     assert code != 0

@@ -20,6 +20,7 @@ from slipway.jobs.images.builds import build_request, running_build, zip_sources
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET
+from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.conftest import RunningYard
 
 CONTAINERS = find_checkout() / "containers"
@@ -38,7 +39,7 @@ def target(yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch) -> BatchTar
         source={"type": "S3", "location": f"{TARGET.bucket}/builds/gaudi.zip"},
         artifacts={"type": "NO_ARTIFACTS"},
         environment={"type": "LINUX_CONTAINER", "image": "i", "computeType": "BUILD_GENERAL1_LARGE"},
-        serviceRole="arn:aws:iam::123456789012:role/build",
+        serviceRole=make_role(yard_shell, "build", {"Service": "codebuild.amazonaws.com"}, EVERYTHING),
     )
     tag = image_tag(CONTAINERS, "gaudi")
     return deploy(yard_shell, replace(TARGET, repository_uri=repository["repositoryUri"], image_tag=tag))

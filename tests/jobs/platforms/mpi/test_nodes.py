@@ -36,7 +36,7 @@ IDLE = {
     "ComparisonOperator": "GreaterThanOrEqualToThreshold",
     "TreatMissingData": "ignore",
 }
-JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
+JOB = Job(name="glue", recipe="prepare_bert", nodes=2, settings={"sample_megabytes": "1"})
 
 
 def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_sent(

@@ -37,7 +37,7 @@ from tests.yard.accounts import own_image
 from tests.yard.conftest import REGION
 from tests.yard.machines.hosts.conftest import Site
 
-JOB = Job(name="glue", recipe="prepare_bert", nodes=2)
+JOB = Job(name="glue", recipe="prepare_bert", nodes=2, settings={"sample_megabytes": "1"})
 BADLY = [
     "echo '[1] error: no such task' >&2",
     "echo '[run] error: glue ended with exit code 7' >&2",
@@ -61,10 +61,10 @@ def with_document(lines: list[str]) -> Callable[[Any], Any]:
 
 
 def test_a_job_runs_on_the_main_node_and_is_read_back_whole(site: Site, target: MpiTarget) -> None:
-    submitted = submit(target, replace(JOB, settings={"phase": "2"}))
+    submitted = submit(target, replace(JOB, settings={"phase": "2", "vocabulary": "v"}))
     found = ended(site, target, submitted.job_id)
     run = found.run
-    assert settings_of(found.detail) == {"phase": "2"}
+    assert settings_of(found.detail) == {"phase": "2", "vocabulary": "v"}
     assert (run.state, run.exit_code, run.recipe, run.nodes) == (JobState.SUCCEEDED, 0, "prepare_bert", 2)
     assert run.name == submitted.prepared.name
     assert run.cost.usd is not None

@@ -175,8 +175,9 @@ def test_a_build_that_cannot_succeed_fails_where_it_would_and_says_why(
 
 
 def test_a_build_without_its_source_fails_to_download_it(workshop: Workshop) -> None:
+    """S3 tells of a missing object only who may list the bucket, which its role may not."""
     phase, why = failure(workshop.build())
-    assert (phase, "NoSuchKey" in why) == ("DOWNLOAD_SOURCE", True)
+    assert (phase, "AccessDenied" in why) == ("DOWNLOAD_SOURCE", True)
 
 
 def test_a_source_that_is_no_archive_fails(workshop: Workshop) -> None:
