@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scripts.real_account import boots
-from scripts.real_account.account import Account
+from scripts.real_account.account import Account, CommandFailed
 from scripts.real_account.claims import Proof, judged, not_tried
 from scripts.real_account.clusters import MPI, NODES
 
@@ -53,9 +53,19 @@ def reboot(account: Account) -> Proof:
         _READY_MINUTES,
     )
     account.wait_until("all nodes answer after the reboot", lambda: _ready(account), _READY_MINUTES)
-    account.run("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "rebooted", "--follow")
+    # The record that a node answers is older than its reboot, so the first jobs may come too early.
+    account.wait_until("a job succeeds on all nodes", lambda: _job_succeeds(account), _READY_MINUTES)
     run = account.data("slipway", "status", "rebooted")
     return judged(run["state"] == "succeeded", f"after the reboot of one node, {run['name']} {run['state']}")
+
+
+def _job_succeeds(account: Account) -> bool:
+    words = ("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "rebooted", "--again", "--follow")
+    try:
+        account.run(*words)
+    except CommandFailed:
+        return False
+    return True
 
 
 def lost_node(account: Account) -> Proof:

@@ -59,10 +59,19 @@ def reload_sshd(where: NodePaths) -> None:
     if where.root == _MACHINE and Path("/run/systemd/system").is_dir():
         known = [unit for unit in _UNITS if _systemctl("cat", unit) == 0]
         if known:
-            _systemctl("reload-or-restart", known[0])
+            _start_sshd(known[0])
         return
     with suppress(OSError, ValueError):
         os.kill(int((where.root / "run/sshd.pid").read_text()), signal.SIGHUP)
+
+
+def _start_sshd(unit: str) -> None:
+    """Start sshd, which after a reboot has failed: its key lay in memory until this node joined again."""
+    _systemctl("reset-failed", unit)  # or its start limit refuses another try
+    if _systemctl("reload-or-restart", unit) != 0:
+        raise NotWhole(
+            f"{unit} does not start, so no job can reach this node", hint=f"systemctl status {unit}"
+        )
 
 
 def _make_folders(where: NodePaths, setup: Setup, user: User) -> None:
