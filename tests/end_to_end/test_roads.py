@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from slipway.containers.data.rows.train_vocabulary import train
 from slipway.containers.data.samples.corpus import write_sample
+from slipway.containers.data.sources.sources import local_source
+from slipway.containers.data.tokens.vocabulary import write_vocabulary
+from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.imagebuilder.machine.base import reason_for_no_base
 from tests.architecture.tracked import ROOT
@@ -37,7 +41,9 @@ def commands(road: str) -> list[str]:
 
 
 def own_files(shell: Shell, folder: Path) -> None:
-    write_sample(folder / "wikicorpus" / "a.txt", 12345, 1_000_000)
+    text = folder / "wikicorpus" / "a.txt"
+    write_sample(text, 12345, 1_000_000)
+    write_vocabulary(train(local_source(text), TRAINED_ENTRIES), folder / "vocab.txt")
     for kind, name, path in (("task", "mrpc", "glue/mrpc"), ("model", "distilbert", "bert")):
         made = str(folder / path)
         shell.must(
