@@ -36,7 +36,7 @@ def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slip
 
 
 def test_rows_that_train_different_numbers_of_sequences_are_compared_by_one(slipway: Slipway) -> None:
-    """As many steps of a batch that grows with the nodes: the cheapest job does the least."""
+    """Take as many steps of a batch that grows with the nodes: the cheapest job does the least."""
     code, out, err = slipway(
         "compare", "bert_pretrain", "--set", "size=large", "--set", "steps=7038", "--json"
     )
