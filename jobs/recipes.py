@@ -62,9 +62,10 @@ def idle_accelerators(recipe: Recipe, instance_type: InstanceType, nodes: int) -
         if price
         else "have no known price"
     )
+    fewer = "use --nodes 1, or" if nodes > 1 else "use"
     yield (
         f"{recipe.name} uses processors only: the {accelerator.count * nodes} accelerators of {nodes} "
-        f"{instance_type.name} idle, and the nodes {cost}; use --nodes 1, or a cluster without accelerators"
+        f"{instance_type.name} idle, and the nodes {cost}; {fewer} a cluster without accelerators"
     )
 
 

@@ -20,3 +20,11 @@ target_region_option = click.option(
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print the request as JSON, without sending it."
 )
+overrides_option = click.option(
+    "-c",
+    "--context",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting to override, as for `cdk deploy -c`. Repeatable.",
+)

@@ -17,6 +17,7 @@ from typing import Any
 
 from slipway.yard.chaos import conditions
 from slipway.yard.errors import ApiError
+from slipway.yard.request_texts import texts
 
 ANY = "*"
 NO_PROFILE = (
@@ -186,7 +187,7 @@ def refuse_new_role(service: str, operation: str, name: str) -> None:
 
 
 def _roles_named(parameters: Mapping[str, Any]) -> Iterator[str]:
-    for key, text in _texts(parameters):
+    for key, text in texts(parameters):
         if key in _PROFILE_WORDS and ":" not in text:
             yield text
         yield from (found[2] for found in _ROLE_OR_PROFILE.finditer(text))
@@ -196,20 +197,8 @@ def _roles_named(parameters: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ids_named(parameters: Mapping[str, Any]) -> Iterator[str]:
-    for _, text in _texts(parameters):
+    for _, text in texts(parameters):
         yield from (found[0] for found in _ID.finditer(text))
-
-
-def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text in a request, with the name of the member that holds it."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _texts(item, str(name))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item, key)
 
 
 Made = Callable[[Mapping[str, Any], bytes], Iterator[tuple[str, str]]]

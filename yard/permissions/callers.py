@@ -9,7 +9,7 @@ from slipway.yard.permissions.policies import Who
 
 
 class Named(Enum):
-    """How a statement names the caller; it decides whether a resource's policy is enough by itself."""
+    """Tell how a statement names the caller, which decides if a resource's policy is enough."""
 
     NOT = "not"
     ACCOUNT = "by the account, which leaves the decision to identity policies"

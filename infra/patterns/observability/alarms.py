@@ -129,10 +129,10 @@ def _detail(field: str) -> str:
 def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
     """Count the events, in which alone AWS says so; each is mailed as it comes."""
     stuck = props.stuck(scope)
-    return cloudwatch.Alarm(
+    return _at_one(
         scope,
         "StuckJobs",
-        alarm_description=f"{stuck.what}: see `slipway preflight`",
+        f"{stuck.what}: see `slipway preflight`",
         metric=cloudwatch.Metric(
             namespace="AWS/Events",
             metric_name="TriggeredRules",
@@ -140,10 +140,7 @@ def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm
             statistic="Sum",
             period=Duration.minutes(5),
         ),
-        threshold=1,
-        evaluation_periods=1,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        periods=1,
     )
 
 
@@ -167,41 +164,48 @@ def _idle_nodes(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm
 
     A node that never got as far as its first report is not seen here: its job is stuck, and that is.
     """
-    return cloudwatch.Alarm(
+    return _at_one(
         scope,
         "IdleNodes",
-        alarm_description=f"Cluster {props.cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
+        f"Cluster {props.cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
         metric=idle_metric(props.cluster),
-        threshold=1,
-        evaluation_periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
     )
 
 
 def _nodes_not_joined(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
     """Count what nodes report that are late to join; each ends itself some time after that."""
-    return cloudwatch.Alarm(
+    return _at_one(
         scope,
         "NodesNotJoined",
-        alarm_description=f"Nodes of {props.cluster} do not join, and end themselves: `slipway explain JOB`",
+        f"Nodes of {props.cluster} do not join, and end themselves: `slipway explain JOB`",
         metric=not_joined_metric(props.cluster),
-        threshold=1,
-        evaluation_periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
     )
 
 
 def _nodes_for_long(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
     """Tell once of nodes that have been billed for a day, whatever they do: a job may never end."""
-    return cloudwatch.Alarm(
+    return _at_one(
         scope,
         "NodesForADay",
-        alarm_description=f"Cluster {props.cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
+        f"Cluster {props.cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
         metric=idle_metric(props.cluster).with_(statistic="SampleCount", period=Duration.hours(1)),
+        periods=_LONG_HOURS,
+    )
+
+
+def _at_one(
+    scope: Construct, id: str, description: str, *, metric: cloudwatch.IMetric, periods: int
+) -> cloudwatch.Alarm:
+    """Alarm where something was counted in each of so many periods; what is not counted is well."""
+    return cloudwatch.Alarm(
+        scope,
+        id,
+        alarm_description=description,
+        metric=metric,
         threshold=1,
-        evaluation_periods=_LONG_HOURS,
+        evaluation_periods=periods,
         comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
         treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
     )

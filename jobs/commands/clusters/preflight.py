@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from slipway.jobs.commands.options import overrides_option
 from slipway.jobs.commands.output import Column, json_option, print_table, say
 from slipway.jobs.core.errors import SlipwayError
 
@@ -19,14 +20,7 @@ COLUMNS = (
 
 @click.command()
 @click.argument("cluster")
-@click.option(
-    "-c",
-    "--context",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Setting to override, as for `cdk deploy -c`. Repeatable.",
-)
+@overrides_option
 @json_option
 def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Check everything that a deployment of CLUSTER needs, before anything is created.

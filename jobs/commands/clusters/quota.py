@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from slipway.jobs.commands.options import overrides_option
 from slipway.jobs.commands.output import Column, json_option, print_table
 
 COLUMNS = (
@@ -22,14 +23,7 @@ COLUMNS = (
 @click.argument("cluster")
 @click.option("--request", "asks", is_flag=True, help="Request what the account lacks, once.")
 @click.option("--wait", is_flag=True, help="Wait until the quotas suffice; on AWS that can take days.")
-@click.option(
-    "-c",
-    "--context",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Setting to override, as for `cdk deploy -c`. Repeatable.",
-)
+@overrides_option
 @json_option
 def command(cluster: str, asks: bool, wait: bool, overrides: tuple[str, ...], as_json: bool) -> None:
     """Show the vCPU quotas that CLUSTER needs: for all of its nodes, and for baking its AMI.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slipway.yard.endpoint import ACCOUNT
@@ -47,15 +47,3 @@ def found(parameters: object, path: str) -> list[str]:
         if is_list:
             values = [item for value in values if isinstance(value, list) for item in value]
     return [value for value in values if isinstance(value, str) and value]
-
-
-def texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text below a value with the name of its parameter."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from texts(item, str(key))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from texts(item, name)

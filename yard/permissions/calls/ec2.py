@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall, arn, texts
+from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall, arn
 from slipway.yard.permissions.calls.facts import resource_types
+from slipway.yard.request_texts import texts
 
 # The beginning of an id -> its type in ARNs.
 TYPE_OF_ID: Mapping[str, str] = {

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn, texts
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn
+from slipway.yard.request_texts import texts
 
 _ROLES = frozenset(
     {
