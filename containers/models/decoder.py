@@ -1,0 +1,241 @@
+"""Decoders with rotary positions: GPT-J (Wang and Komatsuzaki 2021) and GPT-NeoX (Black et al. 2022).
+
+Queries, keys and values are one matrix in both families, laid out head by head: its rows can be cut between
+heads, which is what tensor parallelism does. A third family is one row of FAMILIES.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
+
+Rotation = tuple[Tensor, Tensor]  # cosines and sines: length × half of the rotary dimensions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderFamily:
+    rotates_neighbours: bool  # dimensions (0, 1), (2, 3), ...; else (0, n/2), (1, n/2 + 1), ...
+    shares_norm: bool  # attention and the feed-forward part read one norm
+
+
+FAMILIES: Mapping[str, DecoderFamily] = {
+    "gptj": DecoderFamily(rotates_neighbours=True, shares_norm=True),
+    "neox": DecoderFamily(rotates_neighbours=False, shares_norm=False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderShape:
+    family: str
+    layers: int
+    hidden: int
+    heads: int
+    intermediate: int
+    vocabulary: int
+    rotary_dimensions: int  # of each head, from its first
+    rotary_base: float = 10_000.0
+    positions: int = 2048  # the longest sequence that the model was made for
+    has_parallel_residual: bool = True
+    has_attention_bias: bool = False
+    has_head_bias: bool = False
+    is_tied: bool = False  # the head scores with the matrix of the embeddings
+    gelu: str = "tanh"  # as torch calls it: "none" is exact
+    norm_epsilon: float = 1e-5
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    initial_spread: float = 0.02
+
+    def __post_init__(self) -> None:
+        for reason in self._contradictions():
+            raise ValueError(reason)
+
+    @property
+    def head_width(self) -> int:
+        return self.hidden // self.heads
+
+    @property
+    def key_value_heads(self) -> int:
+        return self.heads  # both families: one key and one value for each query
+
+    def _contradictions(self) -> list[str]:
+        width, is_neighbours = self.head_width, self.family == "gptj"
+        found = {
+            f"family={self.family!r}: it is one of {', '.join(FAMILIES)}": self.family not in FAMILIES,
+            f"heads={self.heads} do not divide hidden={self.hidden}": self.hidden % self.heads > 0,
+            f"rotary_dimensions={self.rotary_dimensions}: an even number from 2 to {width}, a head's width": (
+                self.rotary_dimensions % 2 > 0 or not 2 <= self.rotary_dimensions <= width
+            ),
+            "family='gptj' has no residual in series": is_neighbours and not self.has_parallel_residual,
+            "a tied head has no bias of its own": self.is_tied and self.has_head_bias,
+        }
+        return [reason for reason, is_so in found.items() if is_so]
+
+
+class Decoder(nn.Module):
+    """Score the next word at each position.
+
+    A whole decoder is its own only stage; `cut` gives stages that hold some of the layers, under the names
+    that these have in the whole: words or hidden states in, hidden states or scores out.
+    """
+
+    def __init__(self, shape: DecoderShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embeddings: nn.Embedding | None = nn.Embedding(shape.vocabulary, shape.hidden)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.layers = nn.ModuleDict({str(number): DecoderLayer(shape) for number in range(shape.layers)})
+        self.norm: nn.LayerNorm | None = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
+        self.head: nn.Linear | None = nn.Linear(shape.hidden, shape.vocabulary, bias=shape.has_head_bias)
+        self.is_first = True
+        self.tie()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = inputs
+        if self.is_first:
+            assert self.embeddings is not None, "a first stage begins with words"
+            hidden = self.dropout(self.embeddings(inputs.long()))
+        turned = rotation(self.shape, hidden.shape[1], hidden)
+        for layer in self.layers.values():
+            hidden = layer(hidden, turned)
+        if self.norm is None or self.head is None:
+            return hidden
+        scores: Tensor = self.head(self.norm(hidden))
+        return scores
+
+    def tie(self) -> None:
+        """Let the head use the embeddings' matrix again, after something has replaced one of them."""
+        if self.shape.is_tied and self.head is not None and self.embeddings is not None:
+            self.head.weight = self.embeddings.weight
+
+    def cut(self, stages: int) -> list[Decoder]:
+        """Return stages that share this decoder's modules; the first ones have a layer more if it must be."""
+        short, longer = divmod(self.shape.layers, stages)
+        sizes = [short + (number < longer) for number in range(stages)]
+        return [self._stage(number, sizes) for number in range(stages)]
+
+    def _stage(self, number: int, sizes: list[int]) -> Decoder:
+        begin, is_last = sum(sizes[:number]), number == len(sizes) - 1
+        with torch.device("meta"):
+            stage = Decoder(self.shape)
+        names = [str(layer) for layer in range(begin, begin + sizes[number])]
+        stage.layers = nn.ModuleDict({name: self.layers[name] for name in names})
+        stage.is_first = number == 0
+        stage.embeddings = self.embeddings if stage.is_first or (is_last and self.shape.is_tied) else None
+        stage.norm, stage.head = (self.norm, self.head) if is_last else (None, None)
+        return stage
+
+
+class DecoderLayer(nn.Module):
+    """Apply attention and the feed-forward part, side by side or one after the other."""
+
+    def __init__(self, shape: DecoderShape) -> None:
+        super().__init__()
+        self.is_parallel = shape.has_parallel_residual
+        self.attention_norm = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
+        self.attention = DecoderAttention(shape)
+        self.mlp_norm = (
+            None if FAMILIES[shape.family].shares_norm else nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
+        )
+        self.mlp = FeedForward(shape)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, hidden: Tensor, turned: Rotation) -> Tensor:
+        normed = self.attention_norm(hidden)
+        attended = self.dropout(self.attention(normed, turned))
+        if not self.is_parallel:
+            hidden = hidden + attended
+        if self.mlp_norm is not None:
+            normed = self.mlp_norm(hidden)
+        widened = self.dropout(self.mlp(normed))
+        total: Tensor = widened + attended + hidden if self.is_parallel else widened + hidden
+        return total
+
+
+class DecoderAttention(nn.Module):
+    def __init__(self, shape: DecoderShape) -> None:
+        super().__init__()
+        self.width = shape.head_width
+        self.rotary = shape.rotary_dimensions
+        self.rotates_neighbours = FAMILIES[shape.family].rotates_neighbours
+        self.dropout = shape.attention_dropout
+        self.query_key_value = nn.Linear(shape.hidden, 3 * shape.hidden, bias=shape.has_attention_bias)
+        self.output = nn.Linear(shape.hidden, shape.hidden, bias=shape.has_attention_bias)
+
+    def forward(self, hidden: Tensor, turned: Rotation) -> Tensor:
+        batch, length, _ = hidden.shape
+        # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
+        together = self.query_key_value(hidden).view(batch, length, -1, 3, self.width)
+        query, key = self._rotated(together[..., :2, :], turned).unbind(3)
+        mixed = F.scaled_dot_product_attention(
+            query.transpose(1, 2),
+            key.transpose(1, 2),
+            together[..., 2, :].transpose(1, 2),
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=True,
+        )
+        output: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, length, -1))
+        return output
+
+    def _rotated(self, heads: Tensor, turned: Rotation) -> Tensor:
+        """Turn the first dimensions of each head by an angle that grows with the position."""
+        cosines, sines = (table[:, None, None, :] for table in turned)
+        moved, still = heads[..., : self.rotary], heads[..., self.rotary :]
+        if self.rotates_neighbours:
+            first, second = moved[..., 0::2], moved[..., 1::2]
+        else:
+            first, second = moved.chunk(2, dim=-1)
+        halves = [first * cosines - second * sines, second * cosines + first * sines]
+        if self.rotates_neighbours:
+            halves = [torch.stack(halves, dim=-1).flatten(-2)]
+        return torch.cat((*halves, still), dim=-1)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, shape: DecoderShape) -> None:
+        super().__init__()
+        self.gelu = shape.gelu
+        self.up = nn.Linear(shape.hidden, shape.intermediate)
+        self.down = nn.Linear(shape.intermediate, shape.hidden)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        output: Tensor = self.down(F.gelu(self.up(hidden), approximate=self.gelu))
+        return output
+
+
+def rotation(shape: DecoderShape, length: int, like: Tensor) -> Rotation:
+    """Return the tables of all positions, computed in fp32 and given in the precision of `like`."""
+    numbers = torch.arange(0, shape.rotary_dimensions, 2, dtype=torch.float32, device=like.device)
+    speeds = 1.0 / (shape.rotary_base ** (numbers / shape.rotary_dimensions))
+    angles = torch.arange(length, dtype=torch.float32, device=like.device)[:, None] * speeds
+    return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+
+
+def build_decoder(shape: DecoderShape, *, seed: int, device: torch.device | str = "cpu") -> Decoder:
+    """Build a whole decoder in fp32, with initial weights."""
+    with torch.device("meta"):
+        decoder = Decoder(shape)
+    decoder.to_empty(device=device)
+    decoder.tie()
+    with torch.no_grad():
+        for name, parameter in decoder.named_parameters():
+            parameter.copy_(initial_weights(shape, name, parameter.shape, seed))
+    return decoder
+
+
+def initial_weights(shape: DecoderShape, name: str, size: torch.Size, seed: int) -> Tensor:
+    """Draw one parameter's whole weights, which depend on nothing but the seed and its name.
+
+    Any rank that holds a part of it draws the same, one tensor at a time, and keeps its part.
+    """
+    if name.endswith("bias"):
+        return torch.zeros(size)
+    if "norm" in name:
+        return torch.ones(size)
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    draws = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
+    return torch.empty(size).normal_(std=shape.initial_spread, generator=draws)
