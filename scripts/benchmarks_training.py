@@ -10,7 +10,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,14 +18,14 @@ from torch import Tensor
 
 from scripts.benchmark_rows import Row
 from scripts.transformers_bert import build_reference, reference_rows
+from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.shapes import BERT_SIZES, bert
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
 from slipway.containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
 from slipway.containers.recipes.bert_pretrain.flops import PUBLISHED_MFU, training_flops_per_token
-from slipway.containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import Device, open_device
-from slipway.containers.training.encoder import BertShape
 from slipway.containers.training.optimizers import BETAS, EPSILON
 
 ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
@@ -35,7 +35,7 @@ STEPS, WARM_UP_STEPS = 10, 2
 RATE, DECAY, CLIP = 1e-4, 0.01, 1.0
 MOST_APART = 1e-4  # of losses near 10, after ten steps of each its own rounding
 # Without dropout, whose random stream is each one's own: the losses can then be compared.
-SHAPE = BertShape(layers=4, hidden=256, heads=4, dropout=0.0)
+SHAPE = replace(bert(4, 256, 4), dropout=0.0, attention_dropout=0.0)
 GPU_MICRO_BATCHES = (64, 128, 256)
 GPU_ACCUMULATION_STEPS = 4
 
@@ -169,7 +169,7 @@ class _Items(torch.utils.data.Dataset[dict[str, Tensor]]):
 
 def utilisation(micro_batch: int) -> Row:
     """BERT-Large in bf16: model FLOPs a second over the data sheet's. Wall time, since the GPU works."""
-    shape = SIZES["large"]
+    shape = BERT_SIZES["large"]
     device = open_device(ALONE, "cuda", "bf16")
     config = _config(
         micro_batch=micro_batch,

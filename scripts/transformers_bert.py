@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining
-from slipway.containers.training.encoder import BertShape
+from slipway.containers.models.heads import BertForPreTraining
 
 NO_LABEL = -100  # transformers' own
 
@@ -38,7 +37,7 @@ def build_reference(ours: BertForPreTraining) -> Any:
     """With the same weights, tied as ours are."""
     import transformers
 
-    shape: BertShape = ours.shape
+    shape = ours.shape
     config = transformers.BertConfig(
         vocab_size=shape.vocabulary,
         hidden_size=shape.hidden,

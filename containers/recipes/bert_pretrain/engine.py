@@ -12,8 +12,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from slipway.containers.models.heads import BertForPreTraining, Losses
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
-from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining, Losses
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slipway.containers.models.heads import Losses
 from slipway.containers.recipes.bert_pretrain.engine import EngineParts
-from slipway.containers.recipes.bert_pretrain.model import Losses
 from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, TensorPiece, load_weights
 

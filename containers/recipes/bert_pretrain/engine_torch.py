@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from slipway.containers.models.heads import Losses
 from slipway.containers.recipes.bert_pretrain.engine import EngineParts
-from slipway.containers.recipes.bert_pretrain.model import Losses
 from slipway.containers.training.data_parallel import DataParallel
 
 

@@ -10,12 +10,13 @@ from torch import Tensor
 from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.prepare import VOCABULARY
 from slipway.containers.data.tokens.vocabulary import read_vocabulary
+from slipway.containers.models.encoder import INITIAL_SPREAD
 from slipway.containers.models.folder import write_folder
+from slipway.containers.models.heads import BertForPreTraining
 from slipway.containers.models.names import published_tensors
-from slipway.containers.recipes.bert_pretrain.model import LONGEST_SEQUENCE, BertForPreTraining
+from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.runtime.checkpoint.manifest import read_manifest
 from slipway.containers.runtime.checkpoint.resume import Resumed, published
-from slipway.containers.training.encoder import INITIAL_SPREAD, LAYER_NORM_EPSILON, BertShape
 from slipway.containers.training.start import element_counts
 from slipway.containers.training.state import WEIGHTS, read_pieces
 
@@ -48,22 +49,22 @@ def newest_weights(checkpoints: Path, model: BertForPreTraining) -> dict[str, Te
     return whole
 
 
-def describe(shape: BertShape) -> dict[str, object]:
+def describe(shape: EncoderShape) -> dict[str, object]:
     """Return config.json as transformers writes it for BERT."""
     return {
         "architectures": ["BertForPreTraining"],
         "model_type": "bert",
-        "hidden_act": "gelu",
+        "hidden_act": shape.activation,
         "hidden_size": shape.hidden,
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
         "intermediate_size": shape.intermediate,
         "vocab_size": shape.vocabulary,
-        "max_position_embeddings": LONGEST_SEQUENCE,
-        "type_vocab_size": 2,
+        "max_position_embeddings": shape.positions,
+        "type_vocab_size": shape.segments,
         "hidden_dropout_prob": shape.dropout,
-        "attention_probs_dropout_prob": shape.dropout,
-        "layer_norm_eps": LAYER_NORM_EPSILON,
+        "attention_probs_dropout_prob": shape.attention_dropout,
+        "layer_norm_eps": shape.norm_epsilon,
         "initializer_range": INITIAL_SPREAD,
         "pad_token_id": 0,
     }

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.training.devices import Device
-from slipway.containers.training.encoder import BertShape
 
 # The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed next to.
 PUBLISHED_MFU = 0.44
 
 
-def training_flops_per_token(shape: BertShape, row_tokens: int) -> float:
-    """Return 3 × forward: 24LH² + 4LSH for the encoder, 2HV + 2H² for the word head.
+def training_flops_per_token(shape: EncoderShape, row_tokens: int) -> float:
+    """Return 3 × forward: 8LH² + 4LHI + 4LSH for the encoder, 2HV + 2H² for the word head.
 
-    The head is counted forevery token, as in published figures, although ours computes it at masked words.
+    The head is counted for every token, as in published figures, although ours computes it at masked words.
     """
-    encoder = shape.layers * (24 * shape.hidden**2 + 4 * row_tokens * shape.hidden)
+    per_layer = 8 * shape.hidden + 4 * shape.intermediate + 4 * row_tokens
+    encoder = shape.layers * shape.hidden * per_layer
     head = 2 * shape.hidden * shape.vocabulary + 2 * shape.hidden**2
     return 3.0 * (encoder + head)
 
@@ -25,7 +26,7 @@ def training_flops_per_token(shape: BertShape, row_tokens: int) -> float:
 class Utilisation:
     device: Device
     world: int
-    shape: BertShape
+    shape: EncoderShape
     row_tokens: int
 
     def in_words(self, tokens_per_second: float) -> str:

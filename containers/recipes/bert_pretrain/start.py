@@ -11,10 +11,11 @@ from torch import distributed
 
 from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.loader import Cursor
+from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.shapes import BERT_SIZES, EncoderShape
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.recipes.bert_pretrain.defaults import PEAKS
 from slipway.containers.recipes.bert_pretrain.engine import Engine, engine_name
-from slipway.containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed
 from slipway.containers.runtime.checkpoint.manifest import read_manifest
@@ -24,7 +25,6 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device, join_group
-from slipway.containers.training.encoder import BertShape
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.start import element_counts, local_folder, resume
 from slipway.containers.training.state import read_pieces
@@ -58,9 +58,10 @@ def build_model(config: BertConfig, device: Device, dataset: Dataset) -> BertFor
     return model.to(device.place, device.precision).train()
 
 
-def model_shape(config: BertConfig, dataset: Dataset) -> BertShape:
+def model_shape(config: BertConfig, dataset: Dataset) -> EncoderShape:
     vocabulary = dataset.manifest.plan.vocabulary_entries
-    return replace(SIZES[config.size], vocabulary=vocabulary, dropout=config.dropout)
+    shape = BERT_SIZES[config.size]
+    return replace(shape, vocabulary=vocabulary, dropout=config.dropout, attention_dropout=config.dropout)
 
 
 def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:

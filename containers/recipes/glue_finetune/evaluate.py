@@ -11,9 +11,9 @@ from torch import distributed
 
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.models.heads import Classifier
 from slipway.containers.recipes.glue_finetune.data import inputs_of
 from slipway.containers.recipes.glue_finetune.metrics import in_words, score
-from slipway.containers.recipes.glue_finetune.model import Classifier
 from slipway.containers.runtime.contract.contract import LaunchContract
 
 ROWS = 64  # at once; by length, so that little is padded

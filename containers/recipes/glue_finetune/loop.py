@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 
 from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.models.heads import Classifier, classification_loss
 from slipway.containers.recipes.glue_finetune.batch import Batches, Rows, dealt
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.data import inputs_of
-from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
 from slipway.containers.training.agreement import summed
 from slipway.containers.training.data_parallel import DataParallel
 from slipway.containers.training.numbers import NotFinite, mixed
@@ -71,7 +71,7 @@ class Loop:
             # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
             torch.manual_seed(mixed(self.config.seed, step * plan.micro_batches + number))
             inputs, labels = inputs_of(self.examples, rows)
-            loss = loss_of(self.model(**inputs), labels)
+            loss = classification_loss(self.model(**inputs), labels)
             counted = len(rows) if mine else 0
             # The engine divides by the micro-batches of a whole batch; those that are short weigh less.
             weighted = loss * (counted * plan.micro_batches / count)

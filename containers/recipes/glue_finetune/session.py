@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.containers.models.heads import Classifier
 from slipway.containers.recipes.glue_finetune import start
 from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.data import Data, open_data
 from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
 from slipway.containers.recipes.glue_finetune.loop import Loop
-from slipway.containers.recipes.glue_finetune.model import Classifier
 from slipway.containers.recipes.glue_finetune.pretrained.write import write_model
 from slipway.containers.recipes.glue_finetune.report import write_scores
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints

@@ -10,6 +10,7 @@ import torch
 from torch import distributed
 
 from slipway.containers.data.glue.tasks import Task
+from slipway.containers.models.heads import Classifier
 from slipway.containers.recipes.glue_finetune.backends import (
     choose_backend,
     prepare_backend,
@@ -19,7 +20,6 @@ from slipway.containers.recipes.glue_finetune.backends import (
 from slipway.containers.recipes.glue_finetune.batch import Batches
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.data import Data, locate
-from slipway.containers.recipes.glue_finetune.model import Classifier
 from slipway.containers.recipes.glue_finetune.pretrained.read import (
     Pretrained,
     read_pretrained,

@@ -20,8 +20,9 @@ from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.tokens.vocabulary import Vocabulary, parse_vocabulary
+from slipway.containers.models.encoder import ACTIVATIONS
 from slipway.containers.models.folder import CONFIG, TOKENIZER, VOCABULARY, WEIGHTS
-from slipway.containers.recipes.glue_finetune.model import ClassifierShape
+from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.runtime.checkpoint.tensor_file import decode_tensors
 from slipway.containers.runtime.checkpoint.tensors import to_torch
 from slipway.containers.runtime.errors import Refusal
@@ -37,7 +38,7 @@ DISTILBERT_HEAD_DROPOUT = 0.2  # transformers' own default of seq_classif_dropou
 class Pretrained:
     place: str
     config: Mapping[str, Any]
-    shape: ClassifierShape
+    shape: EncoderShape
     vocabulary: Vocabulary
     cased: bool
     tensors: Mapping[str, Tensor]
@@ -99,7 +100,7 @@ def _object(place: str, name: str, content: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _shape(name: str, config: Mapping[str, Any]) -> ClassifierShape:
+def _shape(name: str, config: Mapping[str, Any]) -> EncoderShape:
     kind = str(config.get("model_type"))
     if kind not in SHAPES:
         raise Refusal(
@@ -139,6 +140,18 @@ class _Reader:
         if self.config.get(key, allowed[0]) not in allowed:
             self.refuse(key, " or ".join(map(str, allowed)))
 
+    def activation(self, key: str) -> str:
+        value = self.config.get(key, "gelu")
+        if value not in ACTIVATIONS:
+            self.refuse(key, f"one of {', '.join(ACTIVATIONS)}")
+        return str(value)
+
+    def epsilon(self) -> float:
+        value = self.config.get("layer_norm_eps", 1e-12)
+        if type(value) is not float or not 0 < value < 1:
+            self.refuse("layer_norm_eps", "a number from 0 to 1")
+        return float(value)
+
     def refuse(self, key: str, wanted: str) -> None:
         raise Refusal(
             f"{self.name}: {key} is {shown(str(self.config.get(key)))}, and must be {wanted}",
@@ -146,19 +159,19 @@ class _Reader:
         )
 
 
-def _bert(read: _Reader) -> ClassifierShape:
-    read.must_be("hidden_act", "gelu")
-    read.must_be("layer_norm_eps", 1e-12)
+def _bert(read: _Reader) -> EncoderShape:
     read.must_be("position_embedding_type", "absolute", None)
-    read.must_be("intermediate_size", 4 * read.whole("hidden_size"))
     read.must_be("is_decoder", False)
-    return ClassifierShape(
-        kind="bert",
+    return EncoderShape(
+        family="bert",
         layers=read.whole("num_hidden_layers"),
         hidden=read.whole("hidden_size"),
         heads=read.whole("num_attention_heads"),
+        intermediate=read.whole("intermediate_size"),
         vocabulary=read.whole("vocab_size"),
-        places=read.whole("max_position_embeddings"),
+        positions=read.whole("max_position_embeddings"),
+        activation=read.activation("hidden_act"),
+        norm_epsilon=read.epsilon(),
         segments=2 if read.config.get("type_vocab_size") is None else read.whole("type_vocab_size"),
         dropout=read.share("hidden_dropout_prob"),
         attention_dropout=read.share("attention_probs_dropout_prob"),
@@ -166,16 +179,16 @@ def _bert(read: _Reader) -> ClassifierShape:
     )
 
 
-def _distilbert(read: _Reader) -> ClassifierShape:
-    read.must_be("activation", "gelu")
-    read.must_be("hidden_dim", 4 * read.whole("dim"))
-    return ClassifierShape(
-        kind="distilbert",
+def _distilbert(read: _Reader) -> EncoderShape:
+    return EncoderShape(
+        family="distilbert",
         layers=read.whole("n_layers"),
         hidden=read.whole("dim"),
         heads=read.whole("n_heads"),
+        intermediate=read.whole("hidden_dim"),
         vocabulary=read.whole("vocab_size"),
-        places=read.whole("max_position_embeddings"),
+        positions=read.whole("max_position_embeddings"),
+        activation=read.activation("activation"),
         segments=0,
         dropout=read.share("dropout"),
         attention_dropout=read.share("attention_dropout"),
@@ -183,10 +196,10 @@ def _distilbert(read: _Reader) -> ClassifierShape:
     )
 
 
-SHAPES: Mapping[str, Callable[[_Reader], ClassifierShape]] = {"bert": _bert, "distilbert": _distilbert}
+SHAPES: Mapping[str, Callable[[_Reader], EncoderShape]] = {"bert": _bert, "distilbert": _distilbert}
 
 
-def _refuse_other_vocabulary(shape: ClassifierShape, vocabulary: Vocabulary, place: str) -> None:
+def _refuse_other_vocabulary(shape: EncoderShape, vocabulary: Vocabulary, place: str) -> None:
     entries = len(vocabulary.entries)
     if not 0 <= shape.vocabulary - entries < MOST_UNUSED_ENTRIES:
         raise Refusal(
@@ -205,7 +218,7 @@ def _is_cased(place: str, source: Source, vocabulary: Vocabulary) -> bool:
 
 
 def refuse_long_rows(pretrained: Pretrained, max_length: int) -> None:
-    places = pretrained.shape.places
+    places = pretrained.shape.positions
     if max_length > places:
         raise DataError(
             f"max_length is {max_length}, and {pretrained.place} has {places} places",

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from slipway.containers.models.heads import Classifier
 from slipway.containers.models.names import plain_name, published_names, published_tensors
-from slipway.containers.recipes.glue_finetune.model import Classifier
 from slipway.containers.runtime.errors import Refusal
 
 _HEAD = ("pooler", "classifier")  # may be fresh: pre-training leaves no classifier, and some models no pooler
@@ -18,11 +18,11 @@ _BESIDE = ("classifier", "pre_classifier")
 
 def load_weights(model: Classifier, tensors: Mapping[str, Tensor], place: str) -> list[str]:
     """Load the weights; return the modules of the head that stay fresh. `place` is for messages."""
-    found = {plain_name(model.shape.kind, name): tensor for name, tensor in tensors.items()}
+    found = {plain_name(model.shape.family, name): tensor for name, tensor in tensors.items()}
     fresh: set[str] = set()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            theirs = published_names(model.shape.kind, name)
+            theirs = published_names(model.shape.family, name)
             module = name.partition(".")[0]
             problem = _problem(theirs, found, parameter)
             if problem and module in _HEAD:
@@ -36,7 +36,7 @@ def load_weights(model: Classifier, tensors: Mapping[str, Tensor], place: str) -
 
 def their_tensors(model: Classifier, weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """Yield `weights` under the names of transformers' class for sequence classification."""
-    return published_tensors(model.shape.kind, weights, _BESIDE)
+    return published_tensors(model.shape.family, weights, _BESIDE)
 
 
 def _problem(names: tuple[str, ...], found: Mapping[str, Tensor], parameter: Tensor) -> str | None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.models.folder import write_folder
-from slipway.containers.recipes.glue_finetune.model import Classifier
+from slipway.containers.models.heads import Classifier
 from slipway.containers.recipes.glue_finetune.pretrained.read import Pretrained
 from slipway.containers.recipes.glue_finetune.pretrained.weights import their_tensors
 
@@ -25,7 +25,7 @@ def write_model(
     """Write the model atomically; replace one that was there."""
     return write_folder(
         beside,
-        config={**pretrained.config, **_head(task, pretrained.shape.kind)},
+        config={**pretrained.config, **_head(task, pretrained.shape.family)},
         tensors=their_tensors(model, weights),
         vocabulary=pretrained.vocabulary,
         is_cased=pretrained.cased,

@@ -11,10 +11,9 @@ transformers = pytest.importorskip("transformers")
 
 import torch  # noqa: E402
 
+from slipway.containers.models.heads import BertForPreTraining, Classifier  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.config import decode  # noqa: E402
-from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.start import model_shape  # noqa: E402
-from slipway.containers.recipes.glue_finetune.model import Classifier  # noqa: E402
 from slipway.containers.recipes.glue_finetune.pretrained.read import read_pretrained  # noqa: E402
 from slipway.containers.recipes.glue_finetune.pretrained.weights import load_weights  # noqa: E402
 from tests.containers.training.ranks import Run  # noqa: E402

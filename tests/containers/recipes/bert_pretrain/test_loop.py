@@ -15,14 +15,14 @@ import torch
 
 from slipway.containers.data.rows.dataset import Rows
 from slipway.containers.data.rows.loader import Batch, Cursor
+from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import decode
 from slipway.containers.recipes.bert_pretrain.engine import EngineParts, build_engine
 from slipway.containers.recipes.bert_pretrain.loop import MOST_SKIPPED, Loop
-from slipway.containers.recipes.bert_pretrain.model import BertForPreTraining
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.encoder import BertShape
 from slipway.containers.training.numbers import NotFinite
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
@@ -32,7 +32,7 @@ from slipway.containers.training.shutdown_watch import ShutdownWatch
 ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")
 
-SHAPE = BertShape(layers=1, hidden=16, heads=2, vocabulary=50, dropout=0.1)
+SHAPE = EncoderShape(layers=1, hidden=16, heads=2, intermediate=64, vocabulary=50)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_before_a_weight_moves() -> None:

@@ -10,17 +10,19 @@ pytest.importorskip("torch")
 
 import torch
 
+from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.shapes import BERT_SIZES
 from slipway.containers.recipes.bert_pretrain.flops import training_flops_per_token
-from slipway.containers.recipes.bert_pretrain.model import SIZES, BertForPreTraining
 
 # Devlin et al.'s heads on the encoder, as transformers' BertForPreTraining counts them.
+TINY = replace(BERT_SIZES["tiny"], vocabulary=101, dropout=0.0, attention_dropout=0.0)
 PARAMETERS = {"large": 336_226_108, "1.5b": 1_530_379_324}
 
 
 @pytest.mark.parametrize("size", PARAMETERS)
 def test_it_has_as_many_parameters_as_published(size: str) -> None:
     with torch.device("meta"):
-        model = BertForPreTraining(SIZES[size])
+        model = BertForPreTraining(BERT_SIZES[size])
     assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS[size]
 
 
@@ -29,14 +31,14 @@ def test_it_has_as_many_parameters_as_published(size: str) -> None:
     [("large", 128, 2.04), ("large", 512, 2.16), ("1.5b", 128, 9.27), ("1.5b", 512, 9.63)],
 )
 def test_flops_per_token_are_those_that_a_counter_found(size: str, tokens: int, giga: float) -> None:
-    assert training_flops_per_token(SIZES[size], tokens) / 1e9 == pytest.approx(giga, abs=0.01)
+    assert training_flops_per_token(BERT_SIZES[size], tokens) / 1e9 == pytest.approx(giga, abs=0.01)
 
 
 def test_it_computes_what_transformers_computes() -> None:
     pytest.importorskip("transformers")
     from scripts.transformers_bert import build_reference, reference_rows
 
-    ours = BertForPreTraining(replace(SIZES["tiny"], vocabulary=101, dropout=0.0))
+    ours = BertForPreTraining(TINY)
     theirs = build_reference(ours)
     inputs = _rows(batch=5, tokens=32, predictions=6, vocabulary=101)
     found = ours(**inputs)
@@ -49,7 +51,7 @@ def test_it_computes_what_transformers_computes() -> None:
 
 
 def test_rows_that_use_all_places_need_no_mask() -> None:
-    model = BertForPreTraining(replace(SIZES["tiny"], vocabulary=101, dropout=0.0))
+    model = BertForPreTraining(TINY)
     inputs = _rows(batch=2, tokens=16, predictions=3, vocabulary=101)
     inputs["mask"] = torch.ones_like(inputs["mask"])
     torch.testing.assert_close(model(**inputs).total, model(**{**inputs, "mask": None}).total)

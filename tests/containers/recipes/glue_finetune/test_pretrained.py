@@ -17,7 +17,7 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.samples.model_sample import sample_vocabulary
 from slipway.containers.data.tokens.vocabulary import write_vocabulary
-from slipway.containers.recipes.glue_finetune.model import Classifier, loss_of
+from slipway.containers.models.heads import Classifier, classification_loss
 from slipway.containers.recipes.glue_finetune.pretrained.read import (
     Pretrained,
     read_pretrained,
@@ -91,7 +91,7 @@ def test_logits_and_gradients_are_those_of_transformers(kind: str, tmp_path: Pat
     inputs["segments"] = inputs["segments"].long()
     found, expected = ours(**inputs), theirs(**their_rows(kind, inputs), labels=labels)
     torch.testing.assert_close(found, expected.logits, rtol=1e-5, atol=1e-5)
-    loss = loss_of(found, labels.float())
+    loss = classification_loss(found, labels.float())
     torch.testing.assert_close(loss, expected.loss, rtol=1e-5, atol=1e-5)
     loss.backward()
     expected.loss.backward()
@@ -183,9 +183,9 @@ def test_a_vocabulary_that_does_not_fit_the_model_is_refused(data: Path, tmp_pat
         ),
         ({"num_hidden_layers": 3}, r"has no tensor encoder\.layer\.2\.attention"),
         ({"num_attention_heads": 3}, "shares 64 among 3 heads"),
-        ({"hidden_act": "relu"}, "hidden_act is 'relu', and must be gelu"),
+        ({"hidden_act": "mish"}, "hidden_act is 'mish', and must be one of gelu, gelu_new"),
         ({"hidden_size": "64"}, "hidden_size is '64', and must be a whole number"),
-        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is '1e-05', and must be 1e-12"),
+        ({"layer_norm_eps": "small"}, "layer_norm_eps is 'small', and must be a number from 0 to 1"),
         ({"hidden_dropout_prob": 2}, "hidden_dropout_prob is '2', and must be a number from 0 to 1"),
     ],
 )

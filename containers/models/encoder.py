@@ -1,0 +1,117 @@
+"""The encoder of BERT and DistilBERT, with the framework's fused attention. Its heads are in heads.py.
+
+A model can be built on the meta device: what it is initialised with is drawn only where memory is behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
+
+from slipway.containers.models.shapes import EncoderShape
+
+INITIAL_SPREAD = 0.02
+PADDING = 0  # [PAD] in every published vocabulary
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),  # of Google's BERT code; TinyBERT's and others'
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+}
+
+
+class Encoder(nn.Module):
+    """Turn words into hidden states; a model is an encoder with its heads beside it."""
+
+    def __init__(self, shape: EncoderShape, *, has_sparse_gradient: bool) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embeddings = Embeddings(shape, has_sparse_gradient=has_sparse_gradient)
+        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.layers))
+
+    def encode(self, words: Tensor, segments: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the hidden states of each row. `mask` is None if nothing is padded: the fused kernels are
+        faster without one."""
+        hidden: Tensor = self.embeddings(words, segments)
+        visible = None if mask is None else mask.bool()[:, None, None, :]
+        for layer in self.layers:
+            hidden = layer(hidden, visible)
+        return hidden
+
+
+class Embeddings(nn.Module):
+    def __init__(self, shape: EncoderShape, *, has_sparse_gradient: bool) -> None:
+        super().__init__()
+        self.words = nn.Embedding(shape.vocabulary, shape.hidden, padding_idx=PADDING)
+        self.places = nn.Embedding(shape.positions, shape.hidden)
+        self.segments = nn.Embedding(shape.segments, shape.hidden) if shape.segments else None
+        self.norm = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
+        self.dropout = nn.Dropout(shape.dropout)
+        self._has_sparse_gradient = has_sparse_gradient
+
+    def forward(self, words: Tensor, segments: Tensor) -> Tensor:
+        hidden = self._look_up(words) + self.places.weight[: words.shape[1]]
+        if self.segments is not None:
+            hidden = hidden + self.segments(segments.long())
+        dropped: Tensor = self.dropout(self.norm(hidden))
+        return dropped
+
+    def _look_up(self, words: Tensor) -> Tensor:
+        """Look up words, on CPU with sparse gradients where the matrix is the head's too: a dense one is a
+        second matrix of all words, zeroed and added."""
+        weight = self.words.weight
+        is_sparse = self._has_sparse_gradient and weight.device.type == "cpu"
+        return F.embedding(words.long(), weight, PADDING, sparse=is_sparse)
+
+
+class EncoderLayer(nn.Module):
+    """Apply one encoder layer that normalises after each sum, as in the original BERT."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.attention_dropout = shape.attention_dropout
+        self.activation = ACTIVATIONS[shape.activation]
+        self.query_key_value = nn.Linear(shape.hidden, 3 * shape.hidden)
+        self.attention_output = nn.Linear(shape.hidden, shape.hidden)
+        self.attention_norm = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
+        self.up = nn.Linear(shape.hidden, shape.intermediate)
+        self.down = nn.Linear(shape.intermediate, shape.hidden)
+        self.output_norm = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
+        self.dropout = nn.Dropout(shape.dropout)
+        # DistilBERT has no dropout between attention and its sum.
+        self.attention_sum_dropout = nn.Identity() if shape.family == "distilbert" else self.dropout
+
+    def forward(self, hidden: Tensor, visible: Tensor | None) -> Tensor:
+        hidden = self.attention_norm(hidden + self.attention_sum_dropout(self._attention(hidden, visible)))
+        wide = self.activation(self.up(hidden))
+        normed: Tensor = self.output_norm(hidden + self.dropout(self.down(wide)))
+        return normed
+
+    def _attention(self, hidden: Tensor, visible: Tensor | None) -> Tensor:
+        batch, length, width = hidden.shape
+        together = self.query_key_value(hidden).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = together.permute(2, 0, 3, 1, 4)
+        dropout = self.attention_dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
+        output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, width))
+        return output
+
+
+def initialise(module: nn.Module) -> None:
+    """Draw a module's weights as BERT does; give it to `apply`."""
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=INITIAL_SPREAD)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=INITIAL_SPREAD)
+        if module.padding_idx is not None:
+            with torch.no_grad():
+                module.weight[module.padding_idx].zero_()
+    elif reset := getattr(module, "reset_parameters", None):
+        reset()
