@@ -109,7 +109,7 @@ def respond(call: Call, result: Mapping[str, Any] | ApiError) -> Reply:
     )
     answer = serializer.serialize(result)
     body = answer["body"]
-    status = int(answer["status_code"])
+    status = _status_in(call.model, result) or int(answer["status_code"])
     if isinstance(result, ApiError) and result.status != 400:
         status = result.status
     headers = {name: str(value) for name, value in answer["headers"].items()}
@@ -119,6 +119,15 @@ def respond(call: Call, result: Mapping[str, Any] | ApiError) -> Reply:
         headers=tuple(headers.items()),
         body=body.encode() if isinstance(body, str) else bytes(body),
     )
+
+
+def _status_in(model: Any, result: Mapping[str, Any] | ApiError) -> int:
+    """Return the status that the result names in a member of its own, as Lambda's Invoke does; or 0."""
+    if isinstance(result, ApiError) or model.output_shape is None:
+        return 0
+    members = model.output_shape.members.items()
+    named = [name for name, shape in members if shape.serialization.get("location") == "statusCode"]
+    return int(result.get(named[0], 0)) if named else 0
 
 
 def respond_unparsed(error: ApiError) -> Reply:

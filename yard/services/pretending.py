@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 TRAINING = "no SageMaker job runs here; submit to a cluster of AWS Batch or MPI instead"
-FUNCTION = "no Lambda function runs here; its code and configuration are kept"
+FUNCTION = "functions are invoked by Invoke alone"
 MACHINE = "no state machine runs here; its definition is kept"
 CONTAINER = "no ECS task runs here; AWS Batch runs the programs of its jobs"
 QUERY = "no query or data job runs here"
@@ -29,7 +29,6 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("emr-serverless", "StartJobRun"): QUERY,
     ("glue", "StartCrawler"): QUERY,
     ("glue", "StartJobRun"): QUERY,
-    ("lambda", "Invoke"): FUNCTION,
     ("lambda", "InvokeAsync"): FUNCTION,
     ("lambda", "InvokeWithResponseStream"): FUNCTION,
     ("polly", "SynthesizeSpeech"): MODEL,
@@ -58,6 +57,12 @@ REASONS: Mapping[tuple[str, str], str] = {
 
 # What is answered, and means less than on AWS.
 LESS_THAN_AWS = (
+    "a Lambda function of Python runs on Python and boto3 of the yard, whatever version its runtime names; it is"
+    " no sandbox of Lambda's: its memory is not limited, nothing is kept warm, it reaches the yard's API and no"
+    " internet, and a response to CloudFormation goes by http",
+    "of events, a Lambda function handles those of Invoke and of custom resources: no service, rule or queue"
+    " starts one, and what it fails to handle goes to no destination",
+    "Lambda functions of other runtimes, of layers and of container images are kept, and refused when invoked",
     "EC2 RunInstances takes any AMI id; an instance outside an Auto Scaling group runs nothing",
     "FSx and EFS file systems are available at once; an EFS of a job or a host is a folder of this machine",
     "RDS databases, load balancers, NAT gateways and VPC endpoints are kept and carry no traffic",

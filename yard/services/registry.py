@@ -101,6 +101,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("imagebuilder", "ListWorkflowExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "ListWorkflowStepExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.api.images",
+    ("lambda", "Invoke"): "slipway.yard.services.functions.api",
     **{("sns", operation): "slipway.yard.services.sns.subscriptions" for operation in SNS_SUBSCRIPTIONS},
     **{("ssm", operation): "slipway.yard.services.ssm.automation" for operation in SSM_AUTOMATION},
     **{("ssm", operation): "slipway.yard.services.ssm.api" for operation in SSM_COMMANDS},

@@ -45,7 +45,6 @@ def test_a_pretending_call_is_one_of_aws_and_has_no_module() -> None:
 @pytest.mark.parametrize(
     ("service", "call", "given"),
     [
-        ("lambda", "invoke", {"FunctionName": "f"}),
         (
             "stepfunctions",
             "start_execution",

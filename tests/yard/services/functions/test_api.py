@@ -1,0 +1,161 @@
+"""Functions that run: their answer, their errors, their rights and their log."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+from typing import Any
+
+import pytest
+
+from tests.yard.asking import make_role, refusal
+from tests.yard.conftest import RunningYard
+
+BY_LAMBDA = {"Service": "lambda.amazonaws.com"}
+LOGS = {
+    "Effect": "Allow",
+    "Action": ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"],
+    "Resource": "*",
+}
+CODE = """
+import os, boto3
+
+def handler(event, context):
+    print("asked to", event["do"])
+    return globals()[event["do"]](event, context)
+
+def add(event, context):
+    return {"sum": sum(event["numbers"]), "name": context.function_name, "setting": os.environ["SETTING"]}
+
+def fail(event, context):
+    raise ValueError("there is no such number")
+
+def buckets(event, context):
+    return [bucket["Name"] for bucket in boto3.client("s3").list_buckets()["Buckets"]]
+
+def vpcs(event, context):
+    return boto3.client("ec2").describe_vpcs()["Vpcs"]
+
+def sleep(event, context):
+    import time
+    time.sleep(60)
+
+def leave(event, context):
+    os._exit(3)
+"""
+
+
+def zipped(code: str, name: str = "index.py") -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(name, code)
+    return packed.getvalue()
+
+
+class Functions:
+    """One function with the right to list buckets, and no other but its log."""
+
+    def __init__(self, yard: RunningYard) -> None:
+        self.yard = yard
+        self.client: Any = yard.client("lambda")
+        lists = {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}
+        self.role = make_role(yard, "function", BY_LAMBDA, LOGS, lists)
+
+    def make(self, name: str = "adder", **changes: Any) -> None:
+        given = {
+            "Runtime": "python3.12",
+            "Handler": "index.handler",
+            "Role": self.role,
+            "Code": {"ZipFile": zipped(CODE)},
+            "Environment": {"Variables": {"SETTING": "kept"}},
+            "Timeout": 30,
+        }
+        self.client.create_function(FunctionName=name, **{**given, **changes})
+
+    def ask(self, do: str, **more: Any) -> tuple[Any, str]:
+        """Return what it answered, and the kind of error."""
+        payload = json.dumps({"do": do, **more})
+        answer = self.client.invoke(FunctionName="adder", Payload=payload)
+        return json.loads(answer["Payload"].read()), answer.get("FunctionError", "")
+
+
+@pytest.fixture
+def functions(yard: RunningYard) -> Functions:
+    made = Functions(yard)
+    made.make()
+    return made
+
+
+def test_a_function_answers_with_what_its_handler_returns_and_logs_what_it_prints(
+    functions: Functions,
+) -> None:
+    event = json.dumps({"do": "add", "numbers": [1, 2]})
+    answer = functions.client.invoke(FunctionName="adder", Payload=event, LogType="Tail")
+    said = json.loads(answer["Payload"].read())
+    assert (answer["StatusCode"], said) == (200, {"sum": 3, "name": "adder", "setting": "kept"})
+    assert "asked to add" in base64.b64decode(answer["LogResult"]).decode()
+    logs = functions.yard.client("logs").filter_log_events(logGroupName="/aws/lambda/adder")["events"]
+    assert [event["message"].split()[0] for event in logs] == ["START", "asked", "END"]
+
+
+def test_a_handler_that_raises_or_ends_its_process_is_an_error_of_the_function(functions: Functions) -> None:
+    said, error = functions.ask("fail")
+    assert (said["errorType"], said["errorMessage"]) == ("ValueError", "there is no such number")
+    assert error == "Unhandled"
+    assert "no such number" in "".join(said["stackTrace"])
+    said, error = functions.ask("leave")
+    assert (said["errorType"], error) == ("Runtime.ExitError", "Unhandled")
+    assert said["errorMessage"].endswith("exit status 3")
+
+
+def test_a_handler_that_takes_too_long_is_ended(functions: Functions) -> None:
+    functions.client.update_function_configuration(FunctionName="adder", Timeout=1)
+    said, error = functions.ask("sleep")
+    assert (said["errorType"], error) == ("Sandbox.Timedout", "Unhandled")
+    assert said["errorMessage"].endswith("Task timed out after 1.00 seconds")
+
+
+def test_a_function_has_the_rights_of_its_role_and_no_others(functions: Functions) -> None:
+    functions.yard.client("s3").create_bucket(Bucket="seen")
+    assert functions.ask("buckets") == (["seen"], "")
+    said, error = functions.ask("vpcs")
+    assert (said["errorType"], error) == ("ClientError", "Unhandled")
+    assert (
+        "assumed-role/function/adder is not authorized to perform: ec2:DescribeVpcs" in said["errorMessage"]
+    )
+
+
+def test_code_comes_from_s3_and_an_event_is_handled_later(functions: Functions) -> None:
+    s3 = functions.yard.client("s3")
+    s3.create_bucket(Bucket="code")
+    writes = "import boto3\ndef run(event, context):\n    boto3.client('s3').put_object(**event)\n"
+    s3.put_object(Bucket="code", Key="app.zip", Body=zipped(writes, "tools/app.py"))
+    anything = make_role(
+        functions.yard, "writer", BY_LAMBDA, {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    )
+    stored = {"S3Bucket": "code", "S3Key": "app.zip"}
+    functions.make("writer", Code=stored, Handler="tools/app.run", Role=anything)
+    event = json.dumps({"Bucket": "code", "Key": "written", "Body": "later"})
+    answer = functions.client.invoke(FunctionName="writer", InvocationType="Event", Payload=event)
+    assert (answer["StatusCode"], answer["Payload"].read()) == (202, b"")
+    s3.get_waiter("object_exists").wait(
+        Bucket="code", Key="written", WaiterConfig={"Delay": 1, "MaxAttempts": 120}
+    )
+    assert s3.get_object(Bucket="code", Key="written")["Body"].read() == b"later"
+
+
+def test_what_cannot_be_run_is_refused_by_name(functions: Functions) -> None:
+    invoke = functions.client.invoke
+    functions.make("page", Runtime="nodejs22.x")
+    said = refusal(invoke, FunctionName="page")
+    assert (said["Code"], said["status"]) == ("NotImplemented", 501)
+    assert "(page): it runs functions of Python, and this one's runtime is nodejs22.x" in said["Message"]
+    assert refusal(invoke, FunctionName="none")["Code"] == "ResourceNotFoundException"
+    bad = refusal(invoke, FunctionName="adder", Payload=b"{")
+    assert bad["Code"] == "InvalidRequestContentException"
+    other = make_role(functions.yard, "machines", {"Service": "ec2.amazonaws.com"})
+    functions.client.update_function_configuration(FunctionName="adder", Role=other)
+    said = refusal(invoke, FunctionName="adder")
+    assert said["Code"] == "AccessDeniedException"

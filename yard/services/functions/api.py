@@ -1,0 +1,88 @@
+"""Lambda's Invoke: a function of Python runs as a process of this machine, with the rights of its role.
+
+It is no sandbox of AWS's: pretending.py says what is left out. Other runtimes are refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.settings import real_seconds
+from slipway.yard.services.functions import deployed, invocation
+from slipway.yard.services.functions.deployed import DeployedFunction
+
+log = logging.getLogger(__name__)
+
+# Seconds before an event that failed is handled again (developer guide, "Asynchronous invocation").
+RETRY_PAUSES_S = (60, 120)
+
+
+def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
+    assert operation == "Invoke", operation
+    function = deployed.find(str(parameters["FunctionName"]), parameters.get("Qualifier"), region)
+    deployed.refuse(function)
+    event = _event(parameters.get("Payload"))
+    answer = _KINDS[parameters.get("InvocationType") or "RequestResponse"](function, event)
+    if parameters.get("LogType") != "Tail":
+        answer.pop("LogResult", None)
+    return answer
+
+
+def reset() -> None:
+    invocation.reset()
+
+
+def _event(payload: bytes | str | None) -> bytes:
+    given = payload.encode() if isinstance(payload, str) else payload or b"{}"
+    try:
+        json.loads(given)
+    except ValueError as error:
+        message = f"Could not parse request body into json: {error}"
+        raise ApiError("InvalidRequestContentException", message) from error
+    return given
+
+
+def _answer_now(function: DeployedFunction, event: bytes) -> dict[str, Any]:
+    result = invocation.run(invocation.prepare(function, event, str(uuid.uuid4())))
+    error = {"FunctionError": result.error} if result.error else {}
+    return {
+        "StatusCode": 200,
+        "Payload": result.payload,
+        "ExecutedVersion": function.version,
+        "LogResult": result.tail,
+        **error,
+    }
+
+
+def _answer_later(function: DeployedFunction, event: bytes) -> dict[str, Any]:
+    name = f"function {function.name}"
+    threading.Thread(target=_handle, args=(function, event), name=name, daemon=True).start()
+    return {"StatusCode": 202, "Payload": b""}
+
+
+def _handle(function: DeployedFunction, event: bytes) -> None:
+    """Handle the event as often as AWS would; every attempt has the same request id."""
+    request_id = str(uuid.uuid4())
+    for pause_s in (*RETRY_PAUSES_S, None):
+        try:
+            result = invocation.run(invocation.prepare(function, event, request_id))
+        except ApiError as error:
+            log.warning("the event for %s is lost: %s", function.name, error.message)
+            return
+        if not result.error or pause_s is None:
+            return
+        time.sleep(real_seconds(pause_s))
+
+
+def _only_check(_function: DeployedFunction, _event: bytes) -> dict[str, Any]:
+    return {"StatusCode": 204, "Payload": b""}
+
+
+_KINDS = {"RequestResponse": _answer_now, "Event": _answer_later, "DryRun": _only_check}

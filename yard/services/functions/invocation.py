@@ -1,0 +1,177 @@
+"""The run of one invocation: a process of its own with the rights of the function's role, and its log."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import uuid
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.machines import api_proxy, log_stream
+from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.permissions import roles
+from slipway.yard.permissions.calls.asked import ActionNeed, arn
+from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
+from slipway.yard.services.functions import plan
+from slipway.yard.services.functions.deployed import DeployedFunction
+from slipway.yard.services.functions.plan import Invocation
+
+SERVICE = "lambda.amazonaws.com"
+AT_ONCE = 10  # "Concurrent executions" of a new account; here more wait for their turn
+LONGEST_START_S = 60.0  # real seconds for the process and the module's own code, beside the timeout
+TAIL_BYTES = 4096
+_WRITES = ("CreateLogGroup", "CreateLogStream", "PutLogEvents")
+
+_turns = threading.BoundedSemaphore(AT_ONCE)
+_running: set[AttemptProcesses] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationResult:
+    payload: bytes
+    error: str  # "Unhandled", or "" where the handler returned
+    tail: str  # the end of the log, in base64
+
+
+def prepare(function: DeployedFunction, event: bytes, request_id: str) -> Invocation:
+    """Return the invocation; raise ApiError where Lambda cannot assume the function's role."""
+    try:
+        session = roles.assume(function.role, SERVICE, function.name)
+    except ApiError as error:
+        message = "The role defined for the function cannot be assumed by Lambda."
+        raise ApiError("AccessDeniedException", message, status=403) from error
+    stream = f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{uuid.uuid4().hex}"
+    return Invocation(
+        function=function,
+        event=event,
+        request_id=request_id,
+        stream=stream,
+        session=replace(session, vpc=_vpc(function)),
+    )
+
+
+def run(invocation: Invocation) -> InvocationResult:
+    """Handle the event, and return once its process is gone."""
+    with _turns:
+        folder = Path(tempfile.mkdtemp(prefix="function-"))
+        try:
+            return _Run(invocation, folder).result()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def reset() -> None:
+    """End what runs."""
+    for processes in list(_running):
+        processes.kill(0)
+
+
+class _Run:
+    def __init__(self, invocation: Invocation, folder: Path) -> None:
+        self.invocation, self.folder = invocation, folder
+        self.code: int | None = None
+        self.doors: list[socket.socket] = []
+        self.log = _FunctionLog(invocation)
+        self.readers: list[threading.Thread] = []
+
+    def result(self) -> InvocationResult:
+        number = self.invocation.request_id
+        self.log.say(f"START RequestId: {number} Version: {self.invocation.function.version}")
+        processes = AttemptProcesses(plan.write(self.invocation, best_tier(), self.folder), 1)
+        _running.add(processes)
+        limit_s = self.invocation.function.timeout_s + LONGEST_START_S
+        processes.later(limit_s, processes.signal, [0], signal.SIGKILL)
+        try:
+            for event in processes.events():
+                self._see(event)
+        finally:
+            _running.discard(processes)
+            processes.close()
+            for reader in self.readers:
+                reader.join()
+            for door in self.doors:
+                api_proxy.close(door)
+        said = plan.result(self.folder) or self._ended_early()
+        self.log.say(f"END RequestId: {number}")
+        tail = base64.b64encode(self.log.tail).decode()
+        return InvocationResult(payload=said["payload"].encode(), error=said["error"], tail=tail)
+
+    def _see(self, event: NodeEvent) -> None:
+        if event.name == "forked":
+            (output,) = event.descriptors
+            reader = threading.Thread(target=self.log.follow, args=(output,), daemon=True)
+            reader.start()
+            self.readers.append(reader)
+        elif event.name == "exited":
+            self.code = event.code
+        for descriptor in event.descriptors if event.name == "ready" else ():
+            door = socket.socket(fileno=descriptor)
+            self.doors.append(door)
+            port = urlsplit(plan.endpoint()).port or 0
+            api_proxy.serve(door, port, self.invocation.function.subnet)
+
+    def _ended_early(self) -> dict[str, str]:
+        message = (
+            f"RequestId: {self.invocation.request_id} Error: Runtime exited with error: exit status"
+            f" {self.code}"
+        )
+        self.log.say(message)
+        payload = json.dumps({"errorType": "Runtime.ExitError", "errorMessage": message})
+        return {"error": "Unhandled", "payload": payload}
+
+
+class _FunctionLog:
+    """The invocation's stream; it stays empty where the function's role may not write it."""
+
+    def __init__(self, invocation: Invocation) -> None:
+        self.group, self.stream = invocation.function.log_group, invocation.stream
+        self.region, self.tail = invocation.function.region, b""
+        stream = f"log-group:{self.group}:log-stream:{self.stream}"
+        resource = arn("logs", self.region, stream)
+        needs = [ActionNeed(action=f"logs:{act}", resource=resource) for act in _WRITES]
+        self.is_open = not roles.refused(invocation.session, self.region, needs)
+        if self.is_open:
+            self._open()
+
+    def say(self, line: str) -> None:
+        self._put([line.encode()])
+
+    def follow(self, descriptor: int) -> None:
+        """Take what the function prints, until nobody can print any more."""
+        with os.fdopen(descriptor, "rb") as output:
+            for line in output:
+                self._put([line.rstrip(b"\n")])
+
+    def _put(self, lines: list[bytes]) -> None:
+        self.tail = (self.tail + b"".join(line + b"\n" for line in lines))[-TAIL_BYTES:]
+        if self.is_open:
+            log_stream.put(lines, self.group, self.stream, self.region)
+
+    def _open(self) -> None:
+        from moto.logs.models import logs_backends
+
+        backend = logs_backends[ACCOUNT][self.region]
+        if self.group not in backend.groups:
+            backend.create_log_group(self.group, {})
+        backend.create_log_stream(self.group, self.stream)
+
+
+def _vpc(function: DeployedFunction) -> str:
+    """Return the VPC whose endpoints have a say in what the function asks."""
+    from moto.ec2.models import ec2_backends
+
+    zones: Any = ec2_backends[ACCOUNT][function.region].subnets.values()
+    found = [zone[function.subnet] for zone in zones if function.subnet in zone]
+    return str(found[0].vpc_id) if found else ""

@@ -1,0 +1,145 @@
+"""One invocation as the process that will run: decided here, carried out as a job of one node is."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from slipway.yard import state
+from slipway.yard.endpoint import ENDPOINT_VARIABLE
+from slipway.yard.gateway import keys
+from slipway.yard.machines.isolation import home
+from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.machines.settings import interpreter, needed
+from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.services.functions.deployed import DeployedFunction
+
+TASK, RUNTIME = "/var/task", "/var/runtime"
+ADDRESS = "10.0.0.10/16"
+SHARED_MEMORY_MIB = 64
+HANDLER = Path(str(files("slipway"))) / "yard/services/functions/inside/handler.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """One event on its way to a function."""
+
+    function: DeployedFunction
+    event: bytes
+    request_id: str
+    stream: str  # of the function's log group
+    session: RoleSession
+
+
+def endpoint() -> str:
+    return os.environ[ENDPOINT_VARIABLE]
+
+
+def write(invocation: Invocation, tier: Tier, folder: Path) -> Path:
+    """Write the file that the cluster of processes reads, and all that it names."""
+    for name in ("tmp", "task", "runtime"):
+        (folder / name).mkdir(parents=True)
+    (folder / "tmp").chmod(0o1777)
+    (folder / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n", encoding="utf-8")
+    with zipfile.ZipFile(io.BytesIO(invocation.function.code)) as archive:
+        archive.extractall(folder / "task")
+    task = TASK if tier.isolated else str(folder / "task")
+    runtime = RUNTIME if tier.isolated else str(folder / "runtime")
+    (folder / "runtime" / "event.json").write_bytes(invocation.event)
+    request = json.dumps(_request(invocation, task))
+    (folder / "runtime" / "request.json").write_text(request, encoding="utf-8")
+    node = {
+        "index": 0,
+        "folder": str(folder),
+        "cwd": task,
+        "hostname": "lambda",
+        "address": ADDRESS,
+        "argv": [interpreter(), str(HANDLER.resolve()), runtime],
+        "environment": _environment(invocation, task),
+        "mounts": [(str(folder / "task"), TASK), (str(folder / "runtime"), RUNTIME)],
+        "shared_memory_mib": SHARED_MEMORY_MIB,
+        "init": False,
+        "link": {},
+        "launch_seconds": 0,
+    }
+    return _written(folder, tier, node)
+
+
+def result(folder: Path) -> Mapping[str, str] | None:
+    """Read what the handler came to; None where its process ended without a word."""
+    try:
+        said: Mapping[str, str] = json.loads((folder / "runtime" / "result.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return said
+
+
+def _written(folder: Path, tier: Tier, node: Mapping[str, Any]) -> Path:
+    plan = {
+        "tier": tier.name,
+        "isolated": tier.isolated,
+        "port": urlsplit(endpoint()).port,
+        "keep": needed(),
+        "home": home.plan(needed(), state.home()),
+        "nodes": [node],
+    }
+    file = folder / "plan.json"
+    file.write_text(json.dumps(plan), encoding="utf-8")
+    return file
+
+
+def _request(invocation: Invocation, task: str) -> dict[str, Any]:
+    function = invocation.function
+    return {
+        "handler": function.handler,
+        "task": task,
+        "yard": urlsplit(endpoint()).netloc,
+        "timeout_s": function.timeout_s,
+        "context": {
+            "function_name": function.name,
+            "function_version": function.version,
+            "invoked_function_arn": function.arn,
+            "memory_limit_in_mb": str(function.memory_mib),
+            "aws_request_id": invocation.request_id,
+            "log_group_name": function.log_group,
+            "log_stream_name": invocation.stream,
+        },
+    }
+
+
+def _environment(invocation: Invocation, task: str) -> dict[str, str]:
+    """Return Lambda's variables ("Defined runtime environment variables"); reserved ones win."""
+    function, key = invocation.function, keys.issue(session=invocation.session)
+    return {
+        "PATH": os.pathsep.join([str(Path(interpreter()).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "LANG": "en_US.UTF-8",
+        "TZ": ":UTC",
+        **function.variables,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "_HANDLER": function.handler,
+        "AWS_REGION": function.region,
+        "AWS_DEFAULT_REGION": function.region,
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_{function.runtime}",
+        "AWS_LAMBDA_FUNCTION_NAME": function.name,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mib),
+        "AWS_LAMBDA_FUNCTION_VERSION": function.version,
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_LOG_GROUP_NAME": function.log_group,
+        "AWS_LAMBDA_LOG_STREAM_NAME": invocation.stream,
+        "AWS_ACCESS_KEY_ID": key.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "AWS_SESSION_TOKEN": key.token,
+        "AWS_ENDPOINT_URL": endpoint(),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "LAMBDA_TASK_ROOT": task,
+        "LAMBDA_RUNTIME_DIR": str(HANDLER.parent),
+    }
