@@ -34,8 +34,9 @@ moto answers these as if something ran. The yard answers 501 `NotImplemented`.
 _TYPES = """\
 ## Resource types
 
-A type that is not here is refused by its name, before anything of its stack is made. So is a custom resource
-that is not one of the CDK's here: the yard runs no Lambda function.
+A type that is not here is refused by its name, before anything of its stack is made. The yard makes the CDK's
+custom resources that are here itself. Any other, `Custom::*`, is made by its function if that is of Python,
+and refused otherwise.
 
 """
 _CALLS = """\

@@ -15,6 +15,7 @@ from typing import Any
 
 from slipway.yard.chaos import conditions, gate
 from slipway.yard.chaos.switches import checked_seed, checked_value
+from slipway.yard.cloudformation.resources.custom import responses
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import authorization, faults, keys, moto_adapter, seed_data, signatures
@@ -36,11 +37,13 @@ _STARTED = time.monotonic()
 
 def control(environ: dict[str, Any]) -> Reply:
     path = environ["PATH_INFO"][len(CONTROL_PATH) :]
+    if path.startswith(responses.PATH):
+        return _take_response(environ, path)
     handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
     if handler is None:
         known = ", ".join(f"{method} {CONTROL_PATH}{path}" for method, path in _HANDLERS)
         return _reply(404, {"message": f"there is no {environ['REQUEST_METHOD']} {path}; there are {known}"})
-    body = environ["wsgi.input"].read(min(int(environ.get("CONTENT_LENGTH") or 0), LARGEST_BODY))
+    body = environ["wsgi.input"].read(_length(environ))
     try:
         if path != HEALTH:
             _check_signature(environ, body)
@@ -49,6 +52,18 @@ def control(environ: dict[str, Any]) -> Reply:
         return _reply(error.status, {"message": error.message})
     except (ValueError, TypeError) as error:
         return _reply(400, {"message": str(error)})
+
+
+def _take_response(environ: dict[str, Any], path: str) -> Reply:
+    """Take what the function of a custom resource answers: the path itself is the secret, as on AWS."""
+    is_put = environ["REQUEST_METHOD"] == "PUT"
+    if is_put and responses.receive(path, environ["wsgi.input"].read(_length(environ))):
+        return _reply(200, None)
+    return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
+
+
+def _length(environ: dict[str, Any]) -> int:
+    return min(int(environ.get("CONTENT_LENGTH") or 0), LARGEST_BODY)
 
 
 def _check_signature(environ: dict[str, Any], body: bytes) -> None:

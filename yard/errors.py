@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# The author of the resource says why, and CloudFormation repeats it as it is.
+CUSTOM_RESOURCE_FAILED = "CustomResourceFailed"
+
 
 class ApiError(Exception):
     """`code` is the service's own error code (ValidationException, Throttling, …)."""

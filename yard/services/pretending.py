@@ -57,12 +57,11 @@ REASONS: Mapping[tuple[str, str], str] = {
 
 # What is answered, and means less than on AWS.
 LESS_THAN_AWS = (
-    "a Lambda function of Python runs on Python and boto3 of the yard, whatever version its runtime names; it is"
-    " no sandbox of Lambda's: its memory is not limited, nothing is kept warm, it reaches the yard's API and no"
-    " internet, and a response to CloudFormation goes by http",
-    "of events, a Lambda function handles those of Invoke and of custom resources: no service, rule or queue"
-    " starts one, and what it fails to handle goes to no destination",
-    "Lambda functions of other runtimes, of layers and of container images are kept, and refused when invoked",
+    "Lambda functions of Python run on the yard's own Python and boto3, whatever version their runtime names",
+    "a Lambda function has no limit of memory, is not kept warm, and reaches the yard, not the internet",
+    "a custom resource's function sends its response by http",
+    "Invoke and custom resources start a Lambda function; no service, rule or queue does, and no destination",
+    "Lambda functions of other runtimes, with layers or in images are kept, and refused when invoked",
     "EC2 RunInstances takes any AMI id; an instance outside an Auto Scaling group runs nothing",
     "FSx and EFS file systems are available at once; an EFS of a job or a host is a folder of this machine",
     "RDS databases, load balancers, NAT gateways and VPC endpoints are kept and carry no traffic",

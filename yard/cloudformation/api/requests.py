@@ -11,6 +11,7 @@ from slipway.yard.cloudformation.engine import stack_policy
 from slipway.yard.cloudformation.engine.engine import StackRequest
 from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import Stack
+from slipway.yard.cloudformation.resources.custom.preview import refuse_functions
 from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
 from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity
 from slipway.yard.errors import ApiError
@@ -68,6 +69,7 @@ def intent_of(call: StackRequest, stack: Stack) -> Intent:
     )
     drawn = blueprint.draw(template, values, place, surroundings.lookups, surroundings.exports.look_up)
     checks.refuse_types(drawn, surroundings.providers)
+    refuse_functions(drawn)
     _refuse_new_types(drawn, stack)
     return Intent(blueprint=drawn, settings=settings)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway.yard.cloudformation.template import schemas
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
 
 LOG = logging.getLogger(__name__)
 # By what the services' codes contain, the handler error codes of
@@ -32,6 +32,8 @@ HANDLER_CODES = (
 def handler_reason(error: Exception, *, existing: str | None = None) -> str:
     """The reason of a *_FAILED event; `existing` describes the resource, should another be in its place."""
     code, message = _code_and_message(error)
+    if code == CUSTOM_RESOURCE_FAILED:
+        return message
     handler_code = next((word for part, word in HANDLER_CODES if part in code), "GeneralServiceException")
     if handler_code == "AlreadyExists" and existing:
         message = f"{existing} already exists."

@@ -77,7 +77,8 @@ class Steps:
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
         kept = self._kept(planned, properties, resource, old.default_name)
-        record = replace(kept, identity=old.identity, stack_tags=old.stack_tags)
+        identity = kept.identity if resource.is_another else old.identity
+        record = replace(kept, identity=identity, stack_tags=old.stack_tags)
         self._record(record, "UPDATE_COMPLETE")
         return record
 

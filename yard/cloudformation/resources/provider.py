@@ -45,6 +45,7 @@ class Resource:
 
     physical_id: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    is_another: bool = False  # an update made it beside the one before, which goes when the update is done
 
 
 class Provider(Protocol):

@@ -13,6 +13,7 @@ from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.errors import ApiError
 
 PACKAGE = "slipway.yard"
+CUSTOM, CUSTOM_RESOURCE = "Custom::", "AWS::CloudFormation::CustomResource"
 
 # Cheap to list: `slipway yard status` prints these without importing one provider.
 BEHAVIOURAL, MOTO, RECORDED = Fidelity.BEHAVIOURAL, Fidelity.MOTO, Fidelity.RECORDED
@@ -123,6 +124,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::Lambda::Permission": ("services.functions.resources", MOTO),
     "AWS::Lambda::LayerVersion": ("services.functions.resources", MOTO),
     "AWS::CloudFormation::Stack": ("cloudformation.resources.nested", BEHAVIOURAL),
+    "AWS::CloudFormation::CustomResource": ("cloudformation.resources.custom.function_backed", BEHAVIOURAL),
     **dict.fromkeys(
         (
             "Custom::CDKBucketDeployment",
@@ -145,6 +147,9 @@ def provider(kind: str) -> Provider:
             kind
         )
         return recorded
+    if kind not in TYPES and kind.startswith(CUSTOM):
+        own: Provider = import_module(f"{PACKAGE}.{TYPES[CUSTOM_RESOURCE][0]}").provider(kind)
+        return own
     if kind not in TYPES:
         raise ApiError("ValidationError", f"Template format error: {_refusal(kind)}")
     module, _ = TYPES[kind]
@@ -161,10 +166,6 @@ def fidelities() -> Mapping[str, Fidelity]:
 
 
 def _refusal(kind: str) -> str:
-    if kind.startswith("Custom::") or kind == "AWS::CloudFormation::CustomResource":
-        return (
-            f"the yard runs no Lambda functions, so it cannot make the custom resource {kind}; leave it out"
-        )
     service = "::".join(kind.split("::")[:2]) + "::"
     alike = ", ".join(sorted(name for name in TYPES if name.startswith(service)))
     known = f"of {service}* it emulates {alike}" if alike else f"it emulates nothing of {service}*"

@@ -1,10 +1,11 @@
-"""Lambda: functions, permissions and layers. They are kept with their code; the yard runs no function."""
+"""Lambda: functions, permissions and layers. api.py runs those of Python when they are invoked."""
 
 from __future__ import annotations
 
 import io
 import zipfile
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
@@ -12,6 +13,7 @@ from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
 from slipway.yard.cloudformation.resources.tags import as_map, tags
+from slipway.yard.services.functions import inside
 
 CONFIGURATION = (
     "DeadLetterConfig",
@@ -41,16 +43,26 @@ UNSEEN = (
 )
 
 
+MODULE = "cfnresponse"  # Lambda brings it to inline code that imports it
+
+
 def code(scope: ResourceScope) -> dict[str, Any]:
     """Return the code as Lambda wants it; a template may write the one file of a function inline."""
     given = dict(scope.properties["Code"])
     if "ZipFile" in given:
-        suffix = "js" if str(scope.properties.get("Runtime", "")).startswith("nodejs") else "py"
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as archive:
-            archive.writestr(f"index.{suffix}", given["ZipFile"])
-        given["ZipFile"] = packed.getvalue()
+        given["ZipFile"] = _packed(given["ZipFile"], str(scope.properties.get("Runtime", "")))
     return {name: value for name, value in given.items() if name != "SourceKMSKeyArn"}
+
+
+def _packed(text: str, runtime: str) -> bytes:
+    """Pack the one file of a function; beside one in Python lies the module cfnresponse."""
+    is_python = not runtime.startswith("nodejs")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("index.py" if is_python else "index.js", text)
+        if is_python and MODULE in text:
+            archive.writestr(f"{MODULE}.py", (files(inside) / f"{MODULE}.py").read_text("utf-8"))
+    return packed.getvalue()
 
 
 def change_code(scope: ResourceScope) -> None:

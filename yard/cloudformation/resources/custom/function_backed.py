@@ -1,0 +1,152 @@
+"""Custom resources of the template's author: a Lambda function makes them and answers to an address.
+
+Sources: CloudFormation user guide, "Custom resource request types", "… response objects".
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.cloudformation.resources.custom import responses
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.scope import ResourceScope
+from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
+from slipway.yard.machines.settings import real_seconds
+
+CUSTOM_RESOURCE = "AWS::CloudFormation::CustomResource"
+SERVICE_TIMEOUT_S = 3600
+LARGEST_RESPONSE_BYTES = 4096
+LAMBDA = ":lambda:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionBacked:
+    """Its physical id and its attributes are what the function answers."""
+
+    type: str
+    fidelity: Fidelity = Fidelity.BEHAVIOURAL
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        try:
+            return _resource(self._answer(context, properties, {"RequestType": "Create"}))
+        except _CustomResourceFailed as failure:
+            # What a failed creation named or left is deleted, in the rollback on AWS and here at once.
+            physical_id = failure.physical_id or context.default_name
+            with suppress(ApiError):  # what fails now as well does not hide why the creation failed
+                self._delete(context, properties, physical_id)
+            raise
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        asked = {
+            "RequestType": "Update",
+            "PhysicalResourceId": resource.physical_id,
+            "OldResourceProperties": _texts(old),
+        }
+        return _resource(self._answer(context, new, asked), before=resource)
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        self._delete(context, properties, resource.physical_id)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        raise NotImplementedError
+
+    def _delete(self, context: Context, properties: Properties, physical_id: str) -> None:
+        self._answer(context, properties, {"RequestType": "Delete", "PhysicalResourceId": physical_id})
+
+    def _answer(
+        self, context: Context, properties: Properties, asked: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return what the function answers; raise ApiError where it failed, or did not answer in time."""
+        token, request_id = str(properties.get("ServiceToken", "")), str(uuid.uuid4())
+        if LAMBDA not in token:
+            raise ApiError("ValidationError", no_function(context.logical_id, token))
+        limit_s = real_seconds(int(properties.get("ServiceTimeout", SERVICE_TIMEOUT_S)))
+        with responses.expected() as response:
+            event = {
+                **asked,
+                "ServiceToken": token,
+                "ResponseURL": response.url,
+                "StackId": context.stack_id,
+                "RequestId": request_id,
+                "LogicalResourceId": context.logical_id,
+                "ResourceType": self.type,
+                "ResourceProperties": _texts(properties),
+            }
+            scope = ResourceScope(context=context, service="lambda", properties=properties)
+            scope.send("invoke", FunctionName=token, InvocationType="Event", Payload=json.dumps(event))
+            try:
+                return _checked(response.wait(limit_s), request_id)
+            except responses.NoResponse as error:
+                raise _CustomResourceFailed(_silence(request_id)) from error
+            except ValueError as error:
+                raise _CustomResourceFailed(f"Invalid response object: {error}") from error
+
+
+class _CustomResourceFailed(ApiError):
+    def __init__(self, message: str, physical_id: str = "") -> None:
+        super().__init__(CUSTOM_RESOURCE_FAILED, message)
+        self.physical_id = physical_id
+
+
+def no_function(logical_id: str, token: str) -> str:
+    """Say that this resource is not made by a function."""
+    return (
+        f"the yard makes custom resources with functions alone: the ServiceToken of {logical_id}"
+        f" has to be the ARN of one, and is '{token}'"
+    )
+
+
+def _checked(answer: Mapping[str, Any], request_id: str) -> Mapping[str, Any]:
+    physical_id = str(answer.get("PhysicalResourceId") or "")
+    if answer.get("Status") != "SUCCESS":
+        raise _CustomResourceFailed(
+            f"Received response status [{answer.get('Status')}] from custom resource. Message returned:"
+            f" {answer.get('Reason')} (RequestId: {request_id})",
+            physical_id,
+        )
+    if not physical_id:
+        raise _CustomResourceFailed("Invalid PhysicalResourceId")
+    if len(json.dumps(answer)) > LARGEST_RESPONSE_BYTES:
+        raise _CustomResourceFailed("Response object is too long.", physical_id)
+    return answer
+
+
+def _silence(request_id: str) -> str:
+    return (
+        "CloudFormation did not receive a response from your Custom Resource. Please check your logs for"
+        f" requestId [{request_id}]. If you are using the Python cfn-response module, you may need to update"
+        " your Lambda function code so that CloudFormation can attach the updated version."
+    )
+
+
+def _resource(answer: Mapping[str, Any], before: Resource | None = None) -> Resource:
+    physical_id = str(answer["PhysicalResourceId"])
+    return Resource(
+        physical_id=physical_id,
+        attributes=answer.get("Data") or {},
+        is_another=before is not None and before.physical_id != physical_id,
+    )
+
+
+def _texts(value: Any) -> Any:
+    """The properties as functions get them: CloudFormation turns numbers and truth values into text."""
+    if isinstance(value, Mapping):
+        return {name: _texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_texts(item) for item in value]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def provider(kind: str) -> Provider:
+    """Return the provider of a type that a template's author has named."""
+    return FunctionBacked(type=kind)
+
+
+PROVIDERS: Mapping[str, Provider] = {CUSTOM_RESOURCE: provider(CUSTOM_RESOURCE)}
