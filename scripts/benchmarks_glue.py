@@ -21,18 +21,22 @@ from scripts.benchmarks_training import ALONE
 from slipway.containers.data.glue.tokens import Examples
 from slipway.containers.data.samples.glue_sample import write_task
 from slipway.containers.data.samples.model_sample import Size, write_model
+from slipway.containers.models.heads import Classifier
 from slipway.containers.recipes.glue_finetune import start
 from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
-from slipway.containers.recipes.glue_finetune.config import decode_arguments
+from slipway.containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
 from slipway.containers.recipes.glue_finetune.data import Data, inputs_of, open_data
 from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
-from slipway.containers.recipes.glue_finetune.loop import Loop
 from slipway.containers.recipes.glue_finetune.metrics import score
 from slipway.containers.recipes.glue_finetune.pretrained.write import write_model as write_finished
-from slipway.containers.recipes.glue_finetune.session import TRAINER_EPSILON, FinetuneParts
-from slipway.containers.training.data_parallel import DataParallel
+from slipway.containers.recipes.glue_finetune.task import GlueBatches, GlueLoss
+from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import open_device
+from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.loop import Loop
 from slipway.containers.training.saving import Saving
+from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 TRAIN_ROWS = 640
@@ -44,6 +48,7 @@ WARM_UP_STEPS = 2
 @dataclass(slots=True, kw_only=True)
 class Ours:
     loop: Loop
+    batches: GlueBatches
     evaluations: Evaluations
     data: Data
     directory: Path  # the same weights, as transformers loads them
@@ -51,7 +56,8 @@ class Ours:
 
     def take_turn(self) -> None:
         began = time.process_time()
-        self.loop.step(len(self.seconds))
+        step = len(self.seconds)
+        self.loop.step(step, self.batches.step_batch(step))
         self.seconds.append(time.process_time() - began)
 
 
@@ -85,45 +91,56 @@ def _ours(folder: Path) -> Ours:
         ["model=bert", f"epochs={EPOCHS}", f"learning_rate={RATE}", f"max_length={LENGTH}", "precision=fp32"]
     )
     contract = replace(ALONE, data=str(folder))
-    device, plan = open_device(contract, "cpu", "fp32"), plan_batch(config, contract)
+    plan = plan_batch(config, contract.nodes, readers=1)
     pretrained = start.open_pretrained(config, contract)
     data = open_data(config, contract, pretrained, _silent)
-    model = start.build_model(config, device, pretrained, data.task, _silent)
-    parts = FinetuneParts(config=config, model=model, device=device, plan=plan, rank=0)
+    model = start.build_model(config, pretrained, data.task, _silent)
+    directory = write_finished(folder, model, dict(model.named_parameters()), pretrained, data.task)
     batches = Batches(
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
-    )
-    engine = DataParallel(parts, epsilon=TRAINER_EPSILON)
-    directory = write_finished(folder, model, engine.weights(), pretrained, data.task)
-    schedule, ending = start.build_schedule(config, batches), ShutdownWatch(contract)
-    loop = Loop(
-        config=config,
-        rank=0,
-        examples=data.train,
-        batches=batches,
-        model=model,
-        engine=engine,
-        schedule=schedule,
-        ending=ending,
-        saving=_no_saving(parts, engine, ending, schedule.steps),
-        tell=lambda _: None,
-        evaluate=lambda _: None,
     )
     evaluations = Evaluations(
         task=data.task, sets=data.dev, model=model, contract=contract, beat=_silent, say=_silent
     )
-    return Ours(loop=loop, evaluations=evaluations, data=data, directory=directory)
+    return Ours(
+        loop=_loop(config, model, plan, start.build_schedule(config, batches)),
+        batches=GlueBatches(examples=data.train, batches=batches, reader=0, seed=config.seed),
+        evaluations=evaluations,
+        data=data,
+        directory=directory,
+    )
 
 
-def _no_saving(parts: FinetuneParts, engine: DataParallel, ending: ShutdownWatch, steps: int) -> Saving:
-    return Saving(
+def _loop(config: GlueConfig, model: Classifier, plan: BatchPlan, schedule: Schedule) -> Loop:
+    parts = EngineParts(
+        config=config,
+        task=GlueLoss(),
+        model=model,
+        device=open_device(ALONE, "cpu", "fp32"),
+        layout=Layout(),
+        rank=0,
+        plan=plan,
+        watch=StepWatch(),
+        epsilon=start.TRAINER_EPSILON,
+    )
+    engine, ending = build_engine(parts), ShutdownWatch(ALONE)
+    return Loop(
+        parts=parts,
         engine=engine,
-        checkpoints=None,
+        schedule=schedule,
         ending=ending,
-        every=steps,
-        steps=steps,
-        place=parts.device.place,
+        saving=Saving(
+            engine=engine,
+            checkpoints=None,
+            ending=ending,
+            every=schedule.steps,
+            steps=schedule.steps,
+            place=parts.device.place,
+            say=_silent,
+        ),
+        tell=lambda _: None,
         say=_silent,
+        after=lambda _: None,
     )
 
 

@@ -22,11 +22,14 @@ from slipway.containers.models.heads import BertForPreTraining
 from slipway.containers.models.shapes import BERT_SIZES, bert
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
-from slipway.containers.recipes.bert_pretrain.engine import Engine, EngineParts, build_engine
 from slipway.containers.recipes.bert_pretrain.flops import PUBLISHED_MFU, training_flops_per_token
+from slipway.containers.recipes.bert_pretrain.task import BertTask
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import Device, open_device
+from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine
+from slipway.containers.training.layout import Layout
 from slipway.containers.training.optimizers import BETAS, EPSILON
+from slipway.containers.training.task import MicroBatch
 
 ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
 MASKED_SHARE, SHORT_SHARE = 0.15, 0.1
@@ -96,10 +99,9 @@ class Pair:
         self.their_seconds.append(began - self._resumed)
         rows = self.batches[len(self.our_seconds)]
         inputs: dict[str, Tensor | None] = {**rows, "mask": None if rows["mask"].all() else rows["mask"]}
-        losses = self.engine.losses(inputs)
-        self.engine.backward(losses.total, is_last=True)
+        means = self.engine.accumulate([MicroBatch(inputs=inputs, seed=1, weight=1.0)])
         self.engine.step(RATE)
-        self.our_losses.append(float(losses.total.detach()))
+        self.our_losses.append(float(means[0]))
         self._resumed = time.process_time()
         self.our_seconds.append(self._resumed - began)
 
@@ -178,7 +180,7 @@ def utilisation(micro_batch: int) -> Row:
         precision="bf16",
         device="cuda",
     )
-    model = BertForPreTraining(shape).to(device.place, device.precision).train()
+    model = BertForPreTraining(shape)
     engine = _engine(config, model, device)
     rows = {name: column.cuda() for name, column in draw_rows(micro_batch, shape.vocabulary, 0).items()}
     seconds = [_timed_step(engine, rows) for _ in range(STEPS + WARM_UP_STEPS)][WARM_UP_STEPS:]
@@ -197,8 +199,8 @@ def utilisation(micro_batch: int) -> Row:
 def _timed_step(engine: Engine, rows: Rows) -> float:
     torch.cuda.synchronize()
     began = time.perf_counter()
-    for position in range(GPU_ACCUMULATION_STEPS):
-        engine.backward(engine.losses(rows).total, is_last=position + 1 == GPU_ACCUMULATION_STEPS)
+    share = 1 / GPU_ACCUMULATION_STEPS
+    engine.accumulate([MicroBatch(inputs=rows, seed=1, weight=share) for _ in range(GPU_ACCUMULATION_STEPS)])
     engine.step(RATE)
     torch.cuda.synchronize()
     return time.perf_counter() - began
@@ -240,8 +242,18 @@ def _config(**settings: float | str) -> BertConfig:
 
 
 def _engine(config: BertConfig, model: BertForPreTraining, device: Device) -> Engine:
-    plan = plan_batch(config, world=1)
-    return build_engine(EngineParts(config=config, model=model, device=device, plan=plan, rank=0))
+    return build_engine(
+        EngineParts(
+            config=config,
+            task=BertTask(),
+            model=model,
+            device=device,
+            layout=Layout(),
+            rank=0,
+            plan=plan_batch(config, readers=1),
+            watch=StepWatch(),
+        )
+    )
 
 
 ALONE = read_contract({})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, distributed
 
-from slipway.containers.runtime.checkpoint.tensors import torch_collective
-from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
 
 
@@ -17,8 +16,8 @@ def summed(values: Tensor) -> list[float]:
     return found
 
 
-def check_ranks_agree(identity: dict[str, Json]) -> None:
-    first, *others = torch_collective().gather(identity)
+def check_ranks_agree(identity: dict[str, Json], collective: Collective) -> None:
+    first, *others = collective.gather(identity)
     for rank, other in enumerate(others, start=1):
         if other != first:
             assert isinstance(other, dict), "it is what a rank sent"

@@ -15,18 +15,18 @@ class IndivisibleBatch(Refusal):
 class BatchPlan:
     micro_batch: int
     accumulation_steps: int
-    world: int
+    readers: int  # ranks that read rows of their own: see layout.py
 
     @property
     def global_batch(self) -> int:
-        return self.micro_batch * self.accumulation_steps * self.world
+        return self.micro_batch * self.accumulation_steps * self.readers
 
     @property
     def micro_batches(self) -> int:
-        """Return the number of micro-batches in one step, over all ranks."""
-        return self.accumulation_steps * self.world
+        """Return the number of micro-batches in one step, over all readers."""
+        return self.accumulation_steps * self.readers
 
-    def number(self, step: int, rank: int, position: int) -> int:
-        """Number a micro-batch since training began: rank 0 takes the first of a step, as the loader
+    def number(self, step: int, reader: int, position: int) -> int:
+        """Number a micro-batch since training began: reader 0 takes the first of a step, as the loader
         deals."""
-        return step * self.micro_batches + rank * self.accumulation_steps + position
+        return step * self.micro_batches + reader * self.accumulation_steps + position

@@ -34,13 +34,32 @@ class Words:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
     step: int  # done, counted from 1
-    rows: int  # of all ranks
+    rows: int  # of all readers
     tokens: int  # of those rows
     loss: float
     gradient_norm: float
     learning_rate: float
     seconds: float
-    own_seconds: float  # before the first wait for another rank
+    own_seconds: float | None  # before the first wait for another rank
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """Say how much of the device's peak a training uses (MFU)."""
+
+    device: Device
+    world: int
+    flops_per_token: float | None  # None: nobody counted this model's
+
+    def share(self, tokens_per_second: float) -> float | None:
+        """Return model FLOPs over the peak of all ranks; None if either is not known."""
+        if (peak := self.device.peak_tflops) is None or self.flops_per_token is None:
+            return None
+        return tokens_per_second * self.flops_per_token / (self.world * peak * 1e12)
+
+    def in_words(self, tokens_per_second: float) -> str:
+        share = self.share(tokens_per_second)
+        return "" if share is None else f"  MFU {share:.1%}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +69,7 @@ class Reporter:
     device: Device
     telemetry: Telemetry
     show: Say
-    utilisation: Callable[[float], str] = lambda tokens_per_second: ""  # in words, after the rate
+    utilisation: Utilisation
     _since: list[StepReport] = field(default_factory=list)
 
     def tell(self, report: StepReport) -> None:
@@ -64,6 +83,7 @@ class Reporter:
                 gradient_norm=report.gradient_norm,
                 sequences_per_second=report.rows / report.seconds,
                 tokens_per_second=report.tokens / report.seconds,
+                mfu=self.utilisation.share(report.tokens / report.seconds),
                 memory_bytes=self.device.memory_bytes(),
             )
         )
@@ -82,7 +102,7 @@ class Reporter:
         return (
             f"step {last.step}/{self.steps}  loss {loss:.4f}  lr {last.learning_rate:.3g}  "
             f"|g| {last.gradient_norm:.3g}  {rows / seconds:,.1f} sequences/s"
-            f"{self.utilisation(tokens / seconds)}  {_in_hours(left)} left"
+            f"{self.utilisation.in_words(tokens / seconds)}  {_in_hours(left)} left"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from slipway.containers.training.state import TensorPiece, encode
 
 
 class Saved(Protocol):
-    def pieces(self) -> list[TensorPiece]:
+    def pieces(self) -> Iterable[TensorPiece]:
         """Return what this rank saves."""
 
 

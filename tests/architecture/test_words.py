@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from tests.architecture import tracked
 
 ROOMS = ("containers/", "infra/", "jobs/", "yard/")
-# Recipes share these names on purpose: who has read one recipe finds the same thing in the next.
-DELIBERATE = {"Loop"}
+# Layout: of a model over ranks, as an estimate weighs it and as ranks carry it out.
+# Task: GLUE's word for one of its nine, and what a recipe trains.
+DELIBERATE = {"Layout", "Task"}
 # A fragment that only the body below completes begins with one of these.
 FRAGMENT = re.compile(r"(?:As|None|Of|What|Where|Whether)\b")
 

@@ -1,4 +1,4 @@
-"""The batch that the settings ask for, on so many ranks."""
+"""The batch that the settings ask for, shared by so many readers: ranks that train on rows of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
 
 
-def keep_saved_batch(config: BertConfig, contract: LaunchContract) -> BertConfig:
+def keep_saved_batch(config: BertConfig, contract: LaunchContract, readers: int) -> BertConfig:
     """Return the config with the global batch of the checkpoints that it continues, on any number of ranks.
 
     With as many micro-batches on fewer or more ranks, the batch would be another one, and so the training.
@@ -20,20 +20,20 @@ def keep_saved_batch(config: BertConfig, contract: LaunchContract) -> BertConfig
     if contract.checkpoints is None or config.global_batch is not None or config.resume == "never":
         return config
     batch = saved_batch(Path(contract.checkpoints))
-    each = config.micro_batch * contract.world
-    if batch is None or batch == plan_batch(config, contract.world).global_batch:
+    each = config.micro_batch * readers
+    if batch is None or batch == plan_batch(config, readers).global_batch:
         return config
     if batch % each:
         raise Refusal(
             f"the checkpoints in {contract.checkpoints} have a global batch of {batch}, which is no "
-            f"multiple of {each} (micro_batch {config.micro_batch} × {contract.world} ranks)",
+            f"multiple of {each} (micro_batch {config.micro_batch} × {readers} ranks)",
             hint="resume on a number of nodes that divides it, or set a smaller micro_batch",
         )
     return replace(config, global_batch=batch, accumulation_steps=None)
 
 
-def plan_batch(config: BertConfig, world: int) -> BatchPlan:
-    each = config.micro_batch * world
+def plan_batch(config: BertConfig, readers: int) -> BatchPlan:
+    each = config.micro_batch * readers
     if config.global_batch is None:
         assert config.accumulation_steps is not None, "the config has one of both"
         accumulation_steps = config.accumulation_steps
@@ -42,9 +42,9 @@ def plan_batch(config: BertConfig, world: int) -> BatchPlan:
         nearest = f"{below} or {below + each}" if below else f"{each}"
         raise IndivisibleBatch(
             f"a global batch of {config.global_batch} is not a multiple of {each} "
-            f"(micro_batch {config.micro_batch} × {world} ranks)",
+            f"(micro_batch {config.micro_batch} × {readers} ranks)",
             hint=f"set global_batch={nearest}, or another micro_batch",
         )
     else:
         accumulation_steps = config.global_batch // each
-    return BatchPlan(micro_batch=config.micro_batch, accumulation_steps=accumulation_steps, world=world)
+    return BatchPlan(micro_batch=config.micro_batch, accumulation_steps=accumulation_steps, readers=readers)

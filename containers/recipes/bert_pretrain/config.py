@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from slipway.containers.recipes.bert_pretrain.defaults import (
     ARTICLE_ACCUMULATION_STEPS,
@@ -16,6 +16,7 @@ from slipway.containers.recipes.bert_pretrain.defaults import (
     PEAKS,
     SECOND_PHASE,
 )
+from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 from slipway.containers.training.value_kinds import (
@@ -29,7 +30,7 @@ from slipway.containers.training.value_kinds import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BertConfig:
+class BertConfig(TrainingConfig):
     size: str
     phase: int
     dataset: str | None  # below the data folder; None: that folder, or phase1 or phase2 in it
@@ -39,31 +40,18 @@ class BertConfig:
     global_batch: int | None
     steps: int | None  # one of these two: how long the training is
     sequences: int | None
-    optimizer: str
     learning_rate: float | None  # None: PEAKS, scaled to the global batch
     schedule: str
     warmup_share: float
     constant_share: float
     decay_power: float
-    weight_decay: float
-    clip_norm: float
     dropout: float
-    device: str
-    precision: str
-    zero: int
-    engine: str
-    seed: int
-    on_nan: str
-    resume: str
-    checkpoint_every: int
-    keep: int
-    log_every: int
 
-    def identity(self) -> dict[str, int | float | str | None]:
-        """Return the settings that a resumed training must share with the saved one."""
-        # LANS divides by the norm of what it is given, which ZeRO-1 changes.
-        free = _FREE_TO_CHANGE - {"zero"} if self.optimizer == "lans" else _FREE_TO_CHANGE
-        return {name: value for name, value in asdict(self).items() if name not in free}
+    @property
+    def free_to_change(self) -> frozenset[str]:
+        # LANS divides by the norm of what it is given, which ZeRO changes.
+        free = FREE_TO_CHANGE - {"zero"} if self.optimizer == "lans" else FREE_TO_CHANGE
+        return free | _OWN_FREE_TO_CHANGE
 
     def steps_of(self, global_batch: int) -> int:
         """Return how many steps of so many sequences the training takes."""
@@ -73,24 +61,9 @@ class BertConfig:
         return math.ceil(self.sequences / global_batch)
 
 
-# ZeRO and data parallelism make the same weights and the same checkpoints; the rest leaves the weights alone.
-# start.py adds steps, batch and precision as they turn out; the cursor knows the dataset.
-_FREE_TO_CHANGE = frozenset(
-    {
-        *(
-            "steps",
-            "sequences",
-            "dataset",
-            "start_from",
-            "accumulation_steps",
-            "global_batch",
-            "device",
-            "precision",
-            "zero",
-            "engine",
-        ),
-        *("on_nan", "resume", "checkpoint_every", "keep", "log_every"),
-    }
+# start.py adds steps and batch as they turn out; the cursor knows the dataset.
+_OWN_FREE_TO_CHANGE = frozenset(
+    {"steps", "sequences", "dataset", "start_from", "accumulation_steps", "global_batch"}
 )
 
 _NO_LAMB_WITH_ZERO = (
@@ -99,10 +72,10 @@ _NO_LAMB_WITH_ZERO = (
 )
 _NO_BF16_SUMS = (
     "engine=deepspeed and zero=0: DeepSpeed would sum bf16 gradients in bf16 there; "
-    "set engine=torch, zero=1 or precision=fp32"
+    "set engine=plain, zero=1 or precision=fp32"
 )
 _NO_SKIP_WITH_DEEPSPEED = (
-    "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=torch"
+    "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=plain"
 )
 
 _NO_LEVEL_WITH_NVIDIA = (
@@ -123,25 +96,17 @@ SETTINGS: Mapping[str, ValueKind] = {
     "global_batch": _BATCH,
     "steps": Whole(1, 100_000_000),
     "sequences": Whole(1, 1_000_000_000_000),
+    **TRAINING_SETTINGS,
     "optimizer": Choice(("lamb", "lans", "adamw")),
     "learning_rate": LEARNING_RATE,
     "schedule": Choice(tuple(DECAYS)),
     "warmup_share": Number(0.0, 1.0),
     "constant_share": Number(0.0, 1.0),
     "decay_power": Number(0.0, 4.0),
-    "weight_decay": Number(0.0, 1.0),
-    "clip_norm": Number(1e-6, 1e6),
     "dropout": Number(0.0, 0.9),
     "device": Choice(("auto", "hpu", "cuda", "cpu")),
-    "precision": Choice(("auto", "bf16", "fp32")),
     "zero": Whole(0, 1),
-    "engine": Choice(("auto", "torch", "deepspeed")),
-    "seed": Whole(0, 2**31 - 1),
-    "on_nan": Choice(("stop", "skip")),
-    "resume": Choice(("auto", "required", "never")),
-    "checkpoint_every": Whole(1, 1_000_000),
-    "keep": Whole(2, 1000),
-    "log_every": Whole(1, 1_000_000),
+    "engine": Choice(("auto", "plain", "deepspeed")),
 }
 
 
@@ -195,7 +160,7 @@ def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
     ]
     return [
         (values["optimizer"] == "lamb" and zero == 1, _NO_LAMB_WITH_ZERO),
-        (engine == "torch" and zero == 1, "engine=torch and zero=1: ZeRO is DeepSpeed's; set zero=0"),
+        (engine == "plain" and zero == 1, "engine=plain and zero=1: ZeRO is DeepSpeed's; set zero=0"),
         (sums_in_bf16, _NO_BF16_SUMS),
         (values["on_nan"] == "skip" and (zero == 1 or engine == "deepspeed"), _NO_SKIP_WITH_DEEPSPEED),
         (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),

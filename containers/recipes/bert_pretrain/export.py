@@ -23,25 +23,27 @@ from slipway.containers.training.state import WEIGHTS, read_pieces
 _BESIDE = ("cls.",)  # the heads stand next to the encoder, not inside it
 
 
-def export(checkpoints: Path, model: BertForPreTraining, dataset: Dataset) -> str:
+def export(checkpoints: Path, shape: EncoderShape, dataset: Dataset) -> str:
     """Write the model of the newest checkpoint beside it; return a line that says where, or why not."""
     vocabulary = dataset.folder / VOCABULARY
     if not vocabulary.exists():
         return f"no model folder is written: {vocabulary} is missing; prepare the data again to have it"
     folder = write_folder(
         checkpoints,
-        config=describe(model.shape),
-        tensors=published_tensors("bert", newest_weights(checkpoints, model), _BESIDE),
+        config=describe(shape),
+        tensors=published_tensors("bert", newest_weights(checkpoints, shape), _BESIDE),
         vocabulary=read_vocabulary(vocabulary),
         is_cased=False,
     )
     return f"the model is in {folder}"
 
 
-def newest_weights(checkpoints: Path, model: BertForPreTraining) -> dict[str, Tensor]:
+def newest_weights(checkpoints: Path, shape: EncoderShape) -> dict[str, Tensor]:
     """Put the pieces of all ranks together, in fp32, whatever the engine and precision of the training."""
     newest = next(iter(published(checkpoints).values()))
     found = Resumed(folder=newest, manifest=read_manifest(newest), rejected=frozenset())
+    with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
+        model = BertForPreTraining(shape)
     whole = {name: torch.empty(parameter.shape) for name, parameter in model.named_parameters()}
     for piece in read_pieces(found, element_counts(model)):
         if piece.kind == WEIGHTS:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slipway.containers.models.shapes import EncoderShape
-from slipway.containers.training.devices import Device
 
 # The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed next to.
 PUBLISHED_MFU = 0.44
@@ -20,18 +17,3 @@ def training_flops_per_token(shape: EncoderShape, row_tokens: int) -> float:
     encoder = shape.layers * shape.hidden * per_layer
     head = 2 * shape.hidden * shape.vocabulary + 2 * shape.hidden**2
     return 3.0 * (encoder + head)
-
-
-@dataclass(frozen=True, slots=True)
-class Utilisation:
-    device: Device
-    world: int
-    shape: EncoderShape
-    row_tokens: int
-
-    def in_words(self, tokens_per_second: float) -> str:
-        """Return the MFU over all ranks in words; empty if the device's peak is not known."""
-        if (peak := self.device.peak_tflops) is None:
-            return ""
-        flops = tokens_per_second / self.world * training_flops_per_token(self.shape, self.row_tokens)
-        return f"  MFU {flops / (peak * 1e12):.1%} (published best {PUBLISHED_MFU:.0%})"

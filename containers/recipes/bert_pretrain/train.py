@@ -21,11 +21,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    config = keep_saved_batch(config, contract)
-    plan = plan_batch(config, contract.world)
-    from slipway.containers.recipes.bert_pretrain.session import train
+    layout = config.layout(contract)
+    config = keep_saved_batch(config, contract, layout.readers)
+    plan_batch(config, layout.readers)  # refused here, it needs no torch
+    from slipway.containers.recipes.bert_pretrain.start import prepare
+    from slipway.containers.training.session import train
 
-    train(config, contract, plan, stack)
+    train(config, contract, layout, prepare, stack)
 
 
 if __name__ == "__main__":

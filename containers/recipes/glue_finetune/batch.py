@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from slipway.containers.data.tokens.rng import permutation
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
-from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
 
 OF_EXAMPLES, OF_BATCHES = 7, 8  # what random numbers are for; containers/data/rows/order.py has those before
@@ -63,36 +62,35 @@ def _epoch(batches: Batches, epoch: int) -> list[Rows]:
     return [cut[at] for at in permutation(len(cut), batches.seed, OF_BATCHES, epoch)]
 
 
-def dealt(count: int, rank: int, world: int) -> list[int]:
-    """Return which of `count` micro-batches a rank gets: dealt to and fro, so that no rank has all the
+def dealt(count: int, reader: int, readers: int) -> list[int]:
+    """Return which of `count` micro-batches a reader gets: dealt to and fro, so that none has all the
     long ones."""
-    return [number for number in range(count) if _owner(number, world) == rank]
+    return [number for number in range(count) if _owner(number, readers) == reader]
 
 
-def _owner(number: int, world: int) -> int:
-    turn, place = divmod(number, world)
-    return world - 1 - place if turn % 2 else place
+def _owner(number: int, readers: int) -> int:
+    turn, place = divmod(number, readers)
+    return readers - 1 - place if turn % 2 else place
 
 
-def plan_batch(config: GlueConfig, contract: LaunchContract) -> BatchPlan:
-    """Return the plan for this many ranks; raise IndivisibleBatch if the batch does not divide."""
-    world = contract.world
-    total = config.global_batch or config.batch_per_node * contract.nodes
-    if total % world:
-        below = total // world * world
-        nearest = f"{below} or {below + world}" if below else f"{world}"
+def plan_batch(config: GlueConfig, nodes: int, readers: int) -> BatchPlan:
+    """Return the plan for this many readers; raise IndivisibleBatch if the batch does not divide."""
+    total = config.global_batch or config.batch_per_node * nodes
+    if total % readers:
+        below = total // readers * readers
+        nearest = f"{below} or {below + readers}" if below else f"{readers}"
         raise IndivisibleBatch(
-            f"a global batch of {total} rows is not a multiple of {world} ranks",
+            f"a global batch of {total} rows is not a multiple of {readers} ranks",
             hint=f"set global_batch={nearest}",
         )
-    share = total // world
+    share = total // readers
     micro_batch = config.micro_batch or next(
         size for size in range(min(USUAL_MICRO_BATCH, share), 0, -1) if share % size == 0
     )
     if share % micro_batch:
         raise IndivisibleBatch(
-            f"{share} rows a rank (global batch {total} on {world} ranks) are not a multiple of micro_batch "
-            f"{micro_batch}",
+            f"{share} rows a rank (global batch {total} on {readers} ranks) are not a multiple of "
+            f"micro_batch {micro_batch}",
             hint=f"set micro_batch to a divisor of {share}",
         )
-    return BatchPlan(micro_batch=micro_batch, accumulation_steps=share // micro_batch, world=world)
+    return BatchPlan(micro_batch=micro_batch, accumulation_steps=share // micro_batch, readers=readers)

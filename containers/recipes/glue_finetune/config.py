@@ -6,11 +6,12 @@ A new setting is one field of GlueConfig, one row of SETTINGS and, if it has one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS, find_task
 from slipway.containers.data.sources.locations import check_address, is_remote
+from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 from slipway.containers.training.value_kinds import (
     LEARNING_RATE,
@@ -23,7 +24,7 @@ from slipway.containers.training.value_kinds import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlueConfig:
+class GlueConfig(TrainingConfig):
     task: str
     data: str | None  # below the data folder, or in S3; None: the folder of the task's name
     model: str  # a directory, likewise
@@ -34,32 +35,19 @@ class GlueConfig:
     micro_batch: int | None  # None: the most, up to 8, that the ranks can share
     pool_batches: int  # whose rows are sorted by length together; above 1 batches are no longer random
     max_length: int
-    optimizer: str
     learning_rate: float
     warmup_share: float
-    weight_decay: float
-    clip_norm: float
     dropout: float | None  # None: the model's own
-    precision: str
-    backend: str
-    seed: int
     evaluate: str
-    resume: str
-    checkpoint_every: int
-    keep: int
-    log_every: int
 
-    def identity(self) -> dict[str, int | float | str | None]:
-        """Return the settings that a resumed training must share with the saved one."""
-        return {name: value for name, value in asdict(self).items() if name not in _FREE_TO_CHANGE}
+    @property
+    def free_to_change(self) -> frozenset[str]:
+        return FREE_TO_CHANGE | _OWN_FREE_TO_CHANGE
 
 
-# session.py adds the batch, the precision, the rows and the model as they turn out.
-_FREE_TO_CHANGE = frozenset(
-    {
-        *("data", "model", "batch_per_node", "global_batch", "micro_batch", "precision", "backend"),
-        *("evaluate", "resume", "checkpoint_every", "keep", "log_every"),
-    }
+# start.py adds the batch, the rows and the model as they turn out.
+_OWN_FREE_TO_CHANGE = frozenset(
+    {"data", "model", "batch_per_node", "global_batch", "micro_batch", "evaluate"}
 )
 
 
@@ -103,6 +91,7 @@ DEFAULTS: Mapping[str, str] = {
     "clip_norm": "1",
     "precision": "auto",
     "backend": "auto",
+    "on_nan": "stop",
     "seed": "42",
     "evaluate": "epoch",
     "resume": "auto",
@@ -124,20 +113,13 @@ SETTINGS: Mapping[str, ValueKind] = {
     "micro_batch": Whole(1, 65_536),
     "pool_batches": Whole(1, 100_000),
     "max_length": Whole(8, 512),
+    **TRAINING_SETTINGS,
     "optimizer": Choice(("adamw", "lamb")),
     "learning_rate": LEARNING_RATE,
     "warmup_share": Number(0.0, 1.0),
-    "weight_decay": Number(0.0, 1.0),
-    "clip_norm": Number(1e-6, 1e6),
     "dropout": Number(0.0, 0.9),
-    "precision": Choice(("auto", "bf16", "fp32")),
     "backend": Choice(("auto", "gloo", "mpi", "ccl")),
-    "seed": Whole(0, 2**31 - 1),
     "evaluate": Choice(("epoch", "end")),
-    "resume": Choice(("auto", "required", "never")),
-    "checkpoint_every": Whole(1, 1_000_000),
-    "keep": Whole(2, 1000),
-    "log_every": Whole(1, 1_000_000),
 }
 
 

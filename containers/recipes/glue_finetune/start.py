@@ -1,37 +1,72 @@
-"""What a fine-tuning is made of: data, model, process group, identity and the step to begin with."""
+"""What fine-tuning brings to the session that all recipes share: data, model, schedule and its end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
-from torch import distributed
 
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.models.heads import Classifier
-from slipway.containers.recipes.glue_finetune.backends import (
-    choose_backend,
-    prepare_backend,
-    present_backends,
-    refuse_other_world,
-)
-from slipway.containers.recipes.glue_finetune.batch import Batches
+from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
-from slipway.containers.recipes.glue_finetune.data import Data, locate
+from slipway.containers.recipes.glue_finetune.data import Data, locate, open_data
+from slipway.containers.recipes.glue_finetune.ending import FinetuneEnd
+from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
 from slipway.containers.recipes.glue_finetune.pretrained.read import (
     Pretrained,
     read_pretrained,
     refuse_long_rows,
 )
 from slipway.containers.recipes.glue_finetune.pretrained.weights import load_weights
+from slipway.containers.recipes.glue_finetune.task import GlueBatches, GlueLoss
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.batch import BatchPlan
-from slipway.containers.training.devices import Device, join_group
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
+from slipway.containers.training.session import RecipeParts, Workplace
+
+TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
+
+
+def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
+    contract, words = place.contract, place.words
+    plan = plan_batch(config, contract.nodes, place.layout.readers)
+    pretrained = open_pretrained(config, contract)
+    data = open_data(config, contract, pretrained, words.say)
+    model = build_model(config, pretrained, data.task, words.say)
+    batches = Batches(
+        lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
+    )
+    dealt = GlueBatches(examples=data.train, batches=batches, reader=place.reader, seed=config.seed)
+    ending = FinetuneEnd(
+        config=config,
+        pretrained=pretrained,
+        batches=batches,
+        scoring=Evaluations(
+            task=data.task,
+            sets=data.dev,
+            model=model,
+            contract=contract,
+            beat=place.telemetry.beat,
+            say=words.show,
+        ),
+        say=words.say,
+    )
+    return RecipeParts(
+        title=f"{data.task.name}: {len(data.train)} rows",
+        task=GlueLoss(),
+        model=model,
+        plan=plan,
+        schedule=build_schedule(config, batches),
+        identity=training_identity(config, plan, pretrained, data),
+        open_batches=lambda beginning: nullcontext(dealt.after(beginning.step)),
+        epsilon=TRAINER_EPSILON,
+        after=ending.after,
+        finish=ending.finish,
+    )
 
 
 def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:
@@ -40,26 +75,8 @@ def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:
     return pretrained
 
 
-@contextmanager
-def process_group(config: GlueConfig, contract: LaunchContract, device: Device) -> Iterator[str]:
-    """Join a process group for the duration; yield the name of the backend that carries gradients."""
-    backend = choose_backend(config.backend, present_backends())
-    if contract.world == 1:
-        yield "nothing, alone"
-        return
-    prepare_backend(backend)
-    join_group(replace(device, backend=backend), contract)
-    try:
-        refuse_other_world(backend, contract)
-        yield backend
-    finally:
-        distributed.destroy_process_group()
-
-
-def build_model(
-    config: GlueConfig, device: Device, pretrained: Pretrained, task: Task, say: Say
-) -> Classifier:
-    """Build the same weights on every rank; what the directory lacks is drawn from the seed, in fp32."""
+def build_model(config: GlueConfig, pretrained: Pretrained, task: Task, say: Say) -> Classifier:
+    """Build the same weights on every rank; what the directory lacks is drawn from the seed."""
     torch.manual_seed(config.seed)
     shape = pretrained.shape
     if config.dropout is not None:
@@ -68,7 +85,7 @@ def build_model(
     model = Classifier(shape, task.outputs)
     if fresh := load_weights(model, pretrained.tensors, pretrained.place):
         say(f"{' and '.join(fresh)} of the model start(s) random: {pretrained.place} has none that fit")
-    return model.to(device.place, device.precision).train()
+    return model
 
 
 def build_schedule(config: GlueConfig, batches: Batches) -> Schedule:
@@ -82,14 +99,13 @@ def build_schedule(config: GlueConfig, batches: Batches) -> Schedule:
 
 
 def training_identity(
-    config: GlueConfig, plan: BatchPlan, device: Device, pretrained: Pretrained, data: Data
+    config: GlueConfig, plan: BatchPlan, pretrained: Pretrained, data: Data
 ) -> dict[str, Json]:
     """Return what must be equal on all ranks, and for a resumed training to be the same one."""
     return {
         **config.identity(),
         "global_batch": plan.global_batch,
         "micro_batch": plan.micro_batch,
-        "precision": device.precision_name,
         "rows_sha256": data.digest,
         "model_sha256": pretrained.digest,
     }

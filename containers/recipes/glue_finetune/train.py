@@ -20,9 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    from slipway.containers.recipes.glue_finetune.session import train
+    from slipway.containers.recipes.glue_finetune.start import prepare
+    from slipway.containers.training.session import train
 
-    train(config, contract, stack)
+    train(config, contract, config.layout(contract), prepare, stack)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ class StepRecord:
     gradient_norm: float | None = None
     sequences_per_second: float | None = None
     tokens_per_second: float | None = None
-    memory_bytes: int | None = None
+    mfu: float | None = None  # model FLOPs over the device's published peak
+    memory_bytes: int | None = None  # the most that was held at once
 
 
 class Telemetry:

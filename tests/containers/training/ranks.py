@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST_SECONDS = 120
+MOST_SECONDS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

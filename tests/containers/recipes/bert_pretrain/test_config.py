@@ -105,7 +105,7 @@ def test_lamb_with_zero_is_refused_with_the_reason() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"engine": "torch", "zero": "1"},
+        {"engine": "plain", "zero": "1"},
         {"engine": "deepspeed", "zero": "0", "precision": "bf16"},
         {"on_nan": "skip", "zero": "1"},
         {"global_batch": "64", "accumulation_steps": "2"},

@@ -17,7 +17,7 @@ ROWS = 1000
 
 
 def make(world: int = 1, pool_batches: int = 1, seed: int = 1) -> Batches:
-    plan = BatchPlan(micro_batch=8, accumulation_steps=4 // world, world=world)
+    plan = BatchPlan(micro_batch=8, accumulation_steps=4 // world, readers=world)
     lengths = np.random.default_rng(0).integers(10, 128, ROWS)
     return Batches(lengths=lengths, plan=plan, pool_batches=pool_batches, seed=seed)
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 pytest.importorskip("numpy")
 
 from slipway.containers.recipes.glue_finetune.batch import plan_batch
 from slipway.containers.recipes.glue_finetune.config import decode_arguments
-from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.batch import IndivisibleBatch
 from slipway.containers.training.settings import InvalidSettings
-
-ALONE = read_contract({})
 
 
 def test_the_article_s_numbers_are_the_defaults() -> None:
     config = decode_arguments([])
     assert (config.task, config.epochs, config.learning_rate, config.max_length) == ("mrpc", 3, 2e-5, 128)
-    four_nodes = plan_batch(config, replace(ALONE, world=4, nodes=4))
-    assert (plan_batch(config, ALONE).global_batch, four_nodes.global_batch) == (32, 4 * 32)
+    four_nodes = plan_batch(config, nodes=4, readers=4)
+    assert (plan_batch(config, nodes=1, readers=1).global_batch, four_nodes.global_batch) == (32, 4 * 32)
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -62,15 +57,13 @@ def test_a_published_name_is_the_same_task() -> None:
 
 @pytest.mark.parametrize("world", [1, 2, 4, 8])
 def test_ranks_of_one_node_share_its_batch(world: int) -> None:
-    contract = replace(ALONE, world=world, local_world=world)
-    plan = plan_batch(decode_arguments([]), contract)
+    plan = plan_batch(decode_arguments([]), nodes=1, readers=world)
     assert plan.global_batch == 32
     assert plan.micro_batch == min(8, 32 // world)
 
 
 def test_a_batch_that_cannot_be_shared_says_what_can() -> None:
-    contract = replace(ALONE, world=3, local_world=3)
     with pytest.raises(IndivisibleBatch, match="set global_batch=30 or 33"):
-        plan_batch(decode_arguments([]), contract)
+        plan_batch(decode_arguments([]), nodes=1, readers=3)
     with pytest.raises(IndivisibleBatch, match="set micro_batch to a divisor of 32"):
-        plan_batch(decode_arguments(["micro_batch=12"]), ALONE)
+        plan_batch(decode_arguments(["micro_batch=12"]), nodes=1, readers=1)

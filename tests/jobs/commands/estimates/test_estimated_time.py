@@ -37,7 +37,7 @@ def test_the_time_is_of_the_run_that_submit_starts_with_the_same_settings(
     on = ("estimate", "bert_pretrain", "--on", "dl1", "--nodes", str(nodes))
     (row,) = json.loads(slipway(*on, *words, "--json")[1])
     run = decode_arguments(settings)
-    batch = plan_batch(run, world=nodes * 8).global_batch
+    batch = plan_batch(run, readers=nodes * 8).global_batch
     steps = run.steps_of(batch)
     assert (row["steps"], row["sequences_per_step"]) == (steps, batch)
     seconds = steps * batch / float(str(row["sequences_per_second"])) + 10

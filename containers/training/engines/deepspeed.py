@@ -11,7 +11,7 @@ import math
 import os
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipway.containers.models.heads import Losses
-from slipway.containers.recipes.bert_pretrain.engine import EngineParts
+from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
 from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, TensorPiece, load_weights
+from slipway.containers.training.task import Inputs, MicroBatch
 
 _SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
 
@@ -47,24 +47,38 @@ class DeepSpeedEngine:
         import deepspeed
 
         self._parts = parts
+        self._model = parts.model.to(parts.device.place, parts.device.precision).train()
+        groups = decay_groups(self._model.parameters(), parts.config.weight_decay)
         self._optimizer = build_optimizer(
             parts.config.optimizer,
-            decay_groups(parts.model.parameters(), parts.config.weight_decay),
+            [{**group, "eps": parts.epsilon} for group in groups],
             is_fused=parts.device.has_fused_adam,
         )
         with redirect_stdout(StringIO()):  # it prints its memory at every turn
             self._engine, *_ = deepspeed.initialize(
-                model=parts.model, optimizer=self._optimizer, config=build_config(parts)
+                model=self._model, optimizer=self._optimizer, config=build_config(parts)
             )
 
-    def losses(self, inputs: Mapping[str, Tensor | None]) -> Losses:
-        found: Losses = self._engine(**inputs)
-        return found
+    @property
+    def loss_scale(self) -> None:
+        """Return None: neither fp32 nor bf16 needs one."""
 
-    def backward(self, loss: Tensor, *, is_last: bool) -> None:
-        self._engine.backward(loss)
-        if not is_last:
-            self._engine.step()  # counts the micro-batch; the last one is for `step` below
+    def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
+        task, device, plan = self._parts.task, self._parts.device, self._parts.plan
+        assert len(micro_batches) == plan.accumulation_steps, "DeepSpeed counts them"
+        sums = metric_sums(self._parts)
+        for micro_batch in micro_batches:
+            device.seed(micro_batch.seed)
+            means = task.forward(self._engine, micro_batch.inputs)
+            is_last = micro_batch is micro_batches[-1]
+            if is_last:
+                self._parts.watch.wait_begins()
+            self._engine.backward(means[0] * (micro_batch.weight * plan.accumulation_steps))
+            if not is_last:
+                self._engine.step()  # counts the micro-batch; the last one is for `step` below
+            sums += means.detach() * micro_batch.weight
+            device.submit()
+        return sums
 
     def step(self, rate: float) -> float:
         set_rate(self._optimizer, rate)
@@ -74,7 +88,18 @@ class DeepSpeedEngine:
             if not _is_of_the_norm(error):
                 raise
             return math.nan
+        self._parts.device.submit()
         return float(self._engine.get_global_grad_norm() or 0.0)
+
+    def evaluate(self, inputs: Inputs) -> Tensor:
+        self._engine.eval()
+        with torch.no_grad():  # inference_mode's tensors may not be gathered into again
+            means = self._parts.task.forward(self._engine, inputs)
+        self._engine.train()
+        return means
+
+    def weights(self) -> Iterator[TensorPiece]:
+        return (piece for piece in self.pieces() if piece.kind == WEIGHTS)
 
     def pieces(self) -> list[TensorPiece]:
         return [
@@ -92,7 +117,7 @@ class DeepSpeedEngine:
         owned = {stretch.parameter: stretch for stretch in self._all_owned()}
         for piece in pieces:
             if piece.kind == WEIGHTS:
-                load_weights(self._parts.model, piece)
+                load_weights(self._model, piece)
             if (mine := owned.get(piece.parameter)) is not None:
                 piece.copy_to(mine.of(self._tensor(mine, piece.kind)), mine.start)
         for stretch in owned.values():
@@ -102,7 +127,7 @@ class DeepSpeedEngine:
         owned = {stretch.parameter: stretch for stretch in self._all_owned()}
         for piece in pieces:
             if piece.kind == WEIGHTS:
-                load_weights(self._parts.model, piece)
+                load_weights(self._model, piece)
                 if (mine := owned.get(piece.parameter)) is not None:
                     piece.copy_to(mine.of(mine.flat), mine.start)
 
@@ -112,10 +137,10 @@ class DeepSpeedEngine:
         if self._parts.config.zero:
             yield from every
         else:
-            yield from list(every)[self._parts.rank :: self._parts.plan.world]
+            yield from list(every)[self._parts.rank :: self._parts.layout.world]
 
     def _all_owned(self) -> Iterator[Owned]:
-        for name, parameter in self._parts.model.named_parameters():
+        for name, parameter in self._model.named_parameters():
             if not self._parts.config.zero:
                 yield Owned(parameter=name, start=0, flat=parameter, at=0, elements=parameter.numel())
             elif (mapping := parameter._hp_mapping) is not None:
@@ -166,6 +191,7 @@ def build_config(parts: EngineParts) -> dict[str, object]:
 
 
 def build(parts: EngineParts) -> DeepSpeedEngine:
+    refuse_cut_models(parts, "deepspeed")
     _prepare_deepspeed(parts.device.kind)
     return DeepSpeedEngine(parts)
 

@@ -18,16 +18,20 @@ from slipway.containers.data.rows.loader import Batch, Cursor
 from slipway.containers.models.heads import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import decode
-from slipway.containers.recipes.bert_pretrain.engine import EngineParts, build_engine
-from slipway.containers.recipes.bert_pretrain.loop import MOST_SKIPPED, Loop
+from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
+from slipway.containers.recipes.bert_pretrain.data import BertBatches
+from slipway.containers.recipes.bert_pretrain.task import BertTask
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
+from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.loop import MOST_SKIPPED, Loop
 from slipway.containers.training.numbers import NotFinite
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.shutdown_watch import ShutdownWatch
+from slipway.containers.training.task import StepBatch
 
 ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")
@@ -70,36 +74,51 @@ def test_a_training_that_leaves_out_every_step_ends() -> None:
 
 
 def _loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]]:
-    config = decode(
-        {"zero": "0", "precision": "fp32", "device": "cpu", "steps": "2", "micro_batch": "2", **settings}
-    )
-    plan, device = plan_batch(config, 1), open_device(ALONE, "cpu", "fp32")
-    model = BertForPreTraining(SHAPE)
-    engine = build_engine(EngineParts(config=config, model=model, device=device, plan=plan, rank=0))
-    ending = ShutdownWatch(ALONE)
+    parts, model = _parts(settings)
     said: list[str] = []
     reports: list[StepReport] = []
+    engine, ending = build_engine(parts), ShutdownWatch(ALONE)
+    steps = int({"steps": "2", **settings}["steps"])
     loop = Loop(
-        config=config,
-        plan=plan,
-        rank=0,
-        device=device,
+        parts=parts,
         engine=engine,
-        schedule=Schedule(peak=0.01, steps=config.steps_of(2), warmup_share=0.0, decay_power=1.0),
+        schedule=Schedule(peak=0.01, steps=steps, warmup_share=0.0, decay_power=1.0),
         ending=ending,
         saving=Saving(
             engine=engine,
             checkpoints=None,
             ending=ending,
             every=1,
-            steps=config.steps_of(2),
-            place=device.place,
+            steps=steps,
+            place=parts.device.place,
             say=said.append,
         ),
         tell=reports.append,
         say=said.append,
+        after=lambda _: None,
     )
     return loop, model, said
+
+
+def _parts(settings: dict[str, str]) -> tuple[EngineParts, BertForPreTraining]:
+    config, model = _config(settings), BertForPreTraining(SHAPE)
+    parts = EngineParts(
+        config=config,
+        task=BertTask(),
+        model=model,
+        device=open_device(ALONE, "cpu", "fp32"),
+        layout=Layout(),
+        rank=0,
+        plan=plan_batch(config, 1),
+        watch=StepWatch(),
+    )
+    return parts, model
+
+
+def _config(settings: dict[str, str]) -> BertConfig:
+    return decode(
+        {"zero": "0", "precision": "fp32", "device": "cpu", "steps": "2", "micro_batch": "2", **settings}
+    )
 
 
 def _poison(model: BertForPreTraining) -> Callable[[], None]:
@@ -108,7 +127,7 @@ def _poison(model: BertForPreTraining) -> Callable[[], None]:
     return remove
 
 
-def _batch() -> Batch:
+def _batch() -> StepBatch:
     draw = np.random.default_rng(1).integers
     rows: Rows = {
         "input_ids": draw(1, 50, (2, 8), dtype=np.int32),
@@ -118,4 +137,6 @@ def _batch() -> Batch:
         "masked_lm_ids": np.array([[5, 6], [7, 0]], np.int32),
         "next_sentence_labels": np.array([0, 1], np.int8),
     }
-    return Batch(rows, Cursor(dataset="test", seed=1))
+    plan = plan_batch(_config({}), 1)
+    batches = BertBatches(plan=plan, reader=0, seed=1, device=open_device(ALONE, "cpu", "fp32"))
+    return batches.step_batch(0, Batch(rows, Cursor(dataset="test", seed=1)))

@@ -3,65 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from slipway.containers.training.batch import BatchPlan
-from slipway.containers.training.devices import Device
-from slipway.containers.training.gradients import GradientSum
-from slipway.containers.training.optimizers import EPSILON, build_optimizer, decay_groups, set_rate
+from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
+from slipway.containers.training.engines.gradients import GradientSum
+from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, TensorPiece, load_weights
+from slipway.containers.training.task import Inputs, MicroBatch
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
 
 
-class Updates(Protocol):
-    """Name the settings that the engine needs from a recipe."""
-
-    @property
-    def optimizer(self) -> str: ...
-    @property
-    def weight_decay(self) -> float: ...
-    @property
-    def clip_norm(self) -> float: ...
-
-
-class TrainingParts(Protocol):
-    """Hold what a training of any recipe is made of."""
-
-    @property
-    def config(self) -> Updates: ...
-    @property
-    def model(self) -> torch.nn.Module: ...
-    @property
-    def device(self) -> Device: ...
-    @property
-    def plan(self) -> BatchPlan: ...
-    @property
-    def rank(self) -> int: ...
-
-
 class DataParallel:
-    def __init__(self, parts: TrainingParts, *, epsilon: float = EPSILON) -> None:
+    def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
-        self._named: dict[str, Parameter] = dict(parts.model.named_parameters())
-        self._gradients = GradientSum(self._named.values(), parts.plan.world)
+        self._model = parts.model.to(parts.device.place, parts.device.precision).train()
+        self._named: dict[str, Parameter] = dict(self._model.named_parameters())
+        self._gradients = GradientSum(self._named.values(), parts.layout.world)
         self._masters = {name: self._master(parameter) for name, parameter in self._named.items()}
         groups = decay_groups(self._masters.values(), parts.config.weight_decay)
         self._optimizer = build_optimizer(
             parts.config.optimizer,
-            [{**group, "eps": epsilon} for group in groups],
+            [{**group, "eps": parts.epsilon} for group in groups],
             is_fused=parts.device.has_fused_adam,
         )
 
-    def backward(self, loss: Tensor, *, is_last: bool) -> None:
-        if is_last:
-            self._gradients.begin_last()
-        (loss / self._parts.plan.accumulation_steps).backward()
+    @property
+    def loss_scale(self) -> None:
+        """Return None: neither fp32 nor bf16 needs one."""
+
+    def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
+        task, device = self._parts.task, self._parts.device
+        sums = metric_sums(self._parts)
+        for micro_batch in micro_batches:
+            device.seed(micro_batch.seed)
+            means = task.forward(self._model, micro_batch.inputs)
+            if micro_batch is micro_batches[-1]:
+                self._parts.watch.wait_begins()
+                self._gradients.begin_last()
+            (means[0] * micro_batch.weight).backward()
+            sums += means.detach() * micro_batch.weight
+            device.submit()
+        return sums
 
     def step(self, rate: float) -> float:
         self._gradients.finish()
@@ -72,11 +59,19 @@ class DataParallel:
                 self._gradients.scale(clip)
             set_rate(self._optimizer, rate)
             self._optimize()
+            self._parts.device.submit()
         return norm
+
+    def evaluate(self, inputs: Inputs) -> Tensor:
+        self._model.eval()
+        with torch.inference_mode():
+            means = self._parts.task.forward(self._model, inputs)
+        self._model.train()
+        return means
 
     def pieces(self) -> list[TensorPiece]:
         """Return this rank's share of the whole tensors; every rank has them all."""
-        mine = list(self._masters.items())[self._parts.rank :: self._parts.plan.world]
+        mine = list(self._masters.items())[self._parts.rank :: self._parts.layout.world]
         kinds = [(WEIGHTS, name, master) for name, master in mine]
         kinds += [(kind, name, self._moments(master)[kind]) for name, master in mine for kind in MOMENTS]
         return [
@@ -84,9 +79,9 @@ class DataParallel:
             for kind, name, tensor in kinds
         ]
 
-    def weights(self) -> Mapping[str, Tensor]:
-        """Return the whole weights in fp32; every rank has them."""
-        return self._masters
+    def weights(self) -> Iterator[TensorPiece]:
+        for name, master in self._masters.items():
+            yield TensorPiece(kind=WEIGHTS, parameter=name, start=0, data=master.detach().view(-1))
 
     def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
         for piece in pieces:
@@ -101,7 +96,7 @@ class DataParallel:
         for piece in pieces:
             if piece.kind == WEIGHTS:
                 piece.copy_to(self._masters[piece.parameter].detach().view(-1), 0)
-                load_weights(self._parts.model, piece)
+                load_weights(self._model, piece)
 
     def _master(self, parameter: Parameter) -> Tensor:
         if parameter.dtype is torch.float32:
@@ -128,3 +123,8 @@ class DataParallel:
             state["step"] = torch.zeros((), dtype=torch.float32, device=place)
             state |= {kind: torch.zeros_like(master) for kind in MOMENTS}
         return state
+
+
+def build(parts: EngineParts) -> DataParallel:
+    refuse_cut_models(parts, "plain")
+    return DataParallel(parts)

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from slipway.containers.training.gradients import GradientSum
+from slipway.containers.training.engines.gradients import GradientSum
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

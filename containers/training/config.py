@@ -1,0 +1,74 @@
+"""The settings that all trainings share, whatever the recipe. Standard library only: a laptop reads it too.
+
+A new one is one field of TrainingConfig, one row of TRAINING_SETTINGS, and a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.value_kinds import Choice, Number, ValueKind, Whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingConfig:
+    """Hold what a person may set of any training; a recipe's config adds its own."""
+
+    optimizer: str
+    weight_decay: float
+    clip_norm: float
+    precision: str
+    seed: int
+    resume: str
+    checkpoint_every: int
+    keep: int
+    log_every: int
+    device: str = "cpu"
+    backend: str = "auto"  # who carries gradients between processors
+    engine: str = "auto"
+    zero: int = 0
+    on_nan: str = "stop"
+
+    @property
+    def engine_name(self) -> str:
+        if self.engine != "auto":
+            return self.engine
+        return "deepspeed" if self.zero else "plain"
+
+    def layout(self, contract: LaunchContract) -> Layout:
+        """Return the layout of this training on the contract's ranks."""
+        return Layout.of(contract.world, ranks_per_node=contract.local_world)
+
+    @property
+    def free_to_change(self) -> frozenset[str]:
+        """Return the settings that may differ when a training resumes: they leave its weights alone."""
+        return FREE_TO_CHANGE
+
+    def identity(self) -> dict[str, int | float | str | None]:
+        """Return the settings that a resumed training must share with the saved one."""
+        return {name: value for name, value in asdict(self).items() if name not in self.free_to_change}
+
+
+# Engines make the same weights and the same checkpoints. The precision joins the identity as it turns out.
+FREE_TO_CHANGE = frozenset(
+    {
+        *("device", "precision", "backend", "engine", "zero"),
+        *("on_nan", "resume", "checkpoint_every", "keep", "log_every"),
+    }
+)
+
+
+TRAINING_SETTINGS: Mapping[str, ValueKind] = {
+    "weight_decay": Number(0.0, 1.0),
+    "clip_norm": Number(1e-6, 1e6),
+    "precision": Choice(("auto", "bf16", "fp32")),
+    "seed": Whole(0, 2**31 - 1),
+    "on_nan": Choice(("stop", "skip")),
+    "resume": Choice(("auto", "required", "never")),
+    "checkpoint_every": Whole(1, 1_000_000),
+    "keep": Whole(2, 1000),
+    "log_every": Whole(1, 1_000_000),
+}

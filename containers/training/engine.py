@@ -1,0 +1,128 @@
+"""What the loop asks of whoever spreads one model over ranks.
+
+Another engine is a module with a `build` like those in engines/, and one entry of ENGINES.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.config import TrainingConfig
+from slipway.containers.training.devices import Device
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.optimizers import EPSILON
+from slipway.containers.training.state import TensorPiece
+from slipway.containers.training.task import Inputs, MicroBatch, Task
+
+
+@dataclass(slots=True)
+class StepWatch:
+    """Time one step, and how long this rank worked before it waited for another: that tells who is slow.
+
+    The host's time: an accelerator may still compute then.
+    """
+
+    began: float = 0.0
+    own_seconds: float | None = None
+
+    def begin(self) -> None:
+        self.began, self.own_seconds = time.perf_counter(), None
+
+    def wait_begins(self) -> None:
+        """Tell that the first collective of the step comes next."""
+        if self.own_seconds is None:
+            self.own_seconds = self.seconds()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineParts:
+    """Hold what an engine is made of."""
+
+    config: TrainingConfig
+    task: Task
+    model: nn.Module  # as the recipe built it, in fp32: the engine brings it to the device, in its precision
+    device: Device
+    layout: Layout
+    rank: int
+    plan: BatchPlan
+    watch: StepWatch
+    epsilon: float = EPSILON  # of the optimizer
+
+
+class Engine(Protocol):
+    """Train one model on all ranks. All of them call the same in the same order."""
+
+    @property
+    def loss_scale(self) -> float | None:
+        """Return what losses are multiplied by (fp16), or None. With a scale, a norm that is not finite is
+        no end: the step was left out and the scale lowered."""
+
+    def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
+        """Go forward and backward through a step's micro-batches; return the weighted sum of each metric.
+
+        Only what the rank returns that speaks for its reader is counted (`Layout.speaks`).
+        """
+
+    def step(self, rate: float) -> float:
+        """Update the weights; return the norm of all gradients before clipping. Where it is not finite, the
+        weights stay as they are."""
+
+    def evaluate(self, inputs: Inputs) -> Tensor:
+        """Return the metrics of some rows, without dropout or gradients."""
+
+    def pieces(self) -> Iterable[TensorPiece]:
+        """Yield what this rank saves. All ranks' pieces together are the training, exactly once."""
+
+    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
+        """Load all ranks' pieces, saved after `steps` by any layout and engine."""
+
+    def start_from(self, pieces: Iterable[TensorPiece]) -> None:
+        """Load only the weights of another training's pieces."""
+
+    def weights(self) -> Iterable[TensorPiece]:
+        """Yield the weights that this rank holds, in fp32; all ranks' together are the model."""
+
+
+def metric_sums(parts: EngineParts) -> Tensor:
+    """Return zeros, one for each metric: in 64 bits where the device has them."""
+    wide = torch.float64 if parts.device.kind == "cpu" else torch.float32
+    return torch.zeros(len(parts.task.metrics), dtype=wide, device=parts.device.place)
+
+
+def refuse_cut_models(parts: EngineParts, name: str) -> None:
+    """Raise Refusal for a layout that cuts the model: this engine holds whole layers on every rank."""
+    cut = {key: degree for key, degree in parts.layout.degrees.items() if key != "data" and degree > 1}
+    if cut:
+        asked = " and ".join(f"{key}={degree}" for key, degree in cut.items())
+        raise Refusal(f"{asked}: engine {name} only copies a model", hint="set engine=native")
+
+
+ENGINES: Mapping[str, str] = {
+    "plain": "slipway.containers.training.engines.plain",
+    "deepspeed": "slipway.containers.training.engines.deepspeed",
+}
+
+
+def build_engine(parts: EngineParts) -> Engine:
+    name = parts.config.engine_name
+    try:
+        module = importlib.import_module(ENGINES[name])
+    except ImportError as error:
+        raise Refusal(
+            f"engine {name} needs the package {error.name!r}, which is not installed here",
+            hint="install the extra 'deepspeed', or set zero=0 and engine=plain",
+        ) from error
+    built: Engine = module.build(parts)
+    return built

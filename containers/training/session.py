@@ -1,0 +1,169 @@
+"""One training from what it was told to its last step, whatever the recipe: opens all that the loop needs.
+
+A recipe's `prepare` reads its data and builds its model; the rest is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from torch import nn
+
+from slipway.containers.runtime.checkpoint.checkpoints import Training
+from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.observe.telemetry import Telemetry
+from slipway.containers.training.agreement import check_ranks_agree
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.config import TrainingConfig
+from slipway.containers.training.devices import Device, open_device
+from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.loop import Loop
+from slipway.containers.training.mesh import process_group, with_backend
+from slipway.containers.training.optimizers import EPSILON
+from slipway.containers.training.report import Reporter, Utilisation, Words
+from slipway.containers.training.saving import Saving
+from slipway.containers.training.schedules import Schedule
+from slipway.containers.training.shutdown_watch import ShutdownWatch
+from slipway.containers.training.start import (
+    Beginning,
+    Trained,
+    begin,
+    element_counts,
+    open_checkpoints,
+)
+from slipway.containers.training.task import StepBatch, Task
+
+AnyConfig = TypeVar("AnyConfig", bound=TrainingConfig)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """Hold where this rank trains, which a recipe's `prepare` is told."""
+
+    contract: LaunchContract
+    layout: Layout
+    device: Device
+    words: Words
+    telemetry: Telemetry
+
+    @property
+    def reader(self) -> int:
+        return self.layout.reader(self.contract.rank)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeParts:
+    """Hold what a recipe brings to its training."""
+
+    title: str  # one line: what is trained on what
+    task: Task
+    model: nn.Module  # the same weights on every rank, in fp32 on the processor
+    plan: BatchPlan
+    schedule: Schedule
+    identity: dict[str, Json]  # what ranks must share, and a resumed training with the saved one
+    open_batches: Callable[[Beginning], AbstractContextManager[Iterator[StepBatch]]]
+    epsilon: float = EPSILON  # of the optimizer
+    start_from: str | None = None  # a job whose newest weights it begins with
+    flops_per_token: float | None = None  # of forward and backward; None: nobody counted
+    after: Callable[[Trained, int], None] = field(default=lambda trained, steps: None)
+    finish: Callable[[Trained], None] = field(default=lambda trained: None)
+
+
+Prepare = Callable[[AnyConfig, Workplace], RecipeParts]
+
+
+def train(
+    config: AnyConfig, contract: LaunchContract, layout: Layout, prepare: Prepare[AnyConfig], stack: ExitStack
+) -> None:
+    place = _open_place(config, contract, layout, stack)
+    ending = ShutdownWatch(contract)
+    brought = prepare(config, place)
+    collective = stack.enter_context(
+        process_group(place.device, contract, alone_too=config.engine_name == "deepspeed")
+    )
+    identity = {**brought.identity, "precision": place.device.precision_name}
+    check_ranks_agree(identity, collective)
+    sizes = element_counts(brought.model)  # before an engine cuts it
+    parts = _engine_parts(config, place, brought)
+    engine = build_engine(parts)
+    training = Training.of(contract, topology=layout.degrees, config=identity)
+    checkpoints = stack.enter_context(
+        open_checkpoints(contract, training, config.keep, collective, place.words.say)
+    )
+    trained = Trained(contract=contract, engine=engine, checkpoints=checkpoints, steps=brought.schedule.steps)
+    beginning = begin(trained, sizes, config.resume, brought.start_from)
+    place.words.say(_opening(place, brought.title))
+    batches = stack.enter_context(brought.open_batches(beginning))
+    _loop(parts, place, brought, trained, ending).run(batches, beginning.step)
+    brought.finish(trained)
+
+
+def _open_place(
+    config: TrainingConfig, contract: LaunchContract, layout: Layout, stack: ExitStack
+) -> Workplace:
+    device = open_device(contract, config.device, config.precision)
+    return Workplace(
+        contract=contract,
+        layout=layout,
+        device=with_backend(device, config.backend),
+        words=Words.of(contract),
+        telemetry=stack.enter_context(Telemetry.of(contract)),
+    )
+
+
+def _opening(place: Workplace, title: str) -> str:
+    """Say what is trained where: the first line that a person sees once it begins."""
+    over = place.device.backend if place.contract.world > 1 else "nothing, alone"
+    return f"{title}, {place.contract.world} rank(s) in {place.device.precision_name}, over {over}"
+
+
+def _engine_parts(config: TrainingConfig, place: Workplace, brought: RecipeParts) -> EngineParts:
+    return EngineParts(
+        config=config,
+        task=brought.task,
+        model=brought.model,
+        device=place.device,
+        layout=place.layout,
+        rank=place.contract.rank,
+        plan=brought.plan,
+        watch=StepWatch(),
+        epsilon=brought.epsilon,
+    )
+
+
+def _loop(
+    parts: EngineParts, place: Workplace, brought: RecipeParts, trained: Trained, ending: ShutdownWatch
+) -> Loop:
+    config, device, words = parts.config, place.device, place.words
+    saving = Saving(
+        engine=trained.engine,
+        checkpoints=trained.checkpoints,
+        ending=ending,
+        every=config.checkpoint_every,
+        steps=trained.steps,
+        place=device.place,
+        say=words.say,
+    )
+    reporter = Reporter(
+        steps=trained.steps,
+        log_every=config.log_every,
+        device=device,
+        telemetry=place.telemetry,
+        show=words.show,
+        utilisation=Utilisation(device, place.contract.world, brought.flops_per_token),
+    )
+    return Loop(
+        parts=parts,
+        engine=trained.engine,
+        schedule=brought.schedule,
+        ending=ending,
+        saving=saving,
+        tell=reporter.tell,
+        say=words.say,
+        after=lambda steps: brought.after(trained, steps),
+    )

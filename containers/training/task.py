@@ -1,0 +1,41 @@
+"""What a recipe trains: a task says what one micro-batch loses, and batches say which rows make a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from slipway.containers.runtime.collective import Json
+
+Inputs = Mapping[str, Tensor | None]
+
+
+class Task(Protocol):
+    """Compute what one kind of training measures. A recipe has one of its own."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the names of what `forward` returns; the first, `loss`, is trained on."""
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        """Return one mean over the micro-batch for each metric; the first can go backward."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    inputs: Inputs  # on the device
+    seed: int  # of dropout: the micro-batch's own, so that it is the same however a batch is shared
+    weight: float  # the share of this reader's rows; over all readers, weights are 1 on average
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBatch:
+    """Hold what one reader trains on in one step."""
+
+    micro_batches: Sequence[MicroBatch]
+    rows: int  # of all readers
+    tokens: int  # of those rows
+    cursor: Json = None  # where to go on once this step is trained

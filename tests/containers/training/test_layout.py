@@ -1,0 +1,104 @@
+"""A layout places every rank once, says which of them read the same rows, and refuses what cannot be cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipway.containers.training.layout import ImpossibleLayout, Layout
+
+DEGREE = st.integers(1, 5)
+LAYOUTS = st.builds(Layout, data=DEGREE, sharded=DEGREE, tensor=DEGREE, pipeline=DEGREE)
+
+
+@given(LAYOUTS)
+def test_every_rank_has_a_place_of_its_own(layout: Layout) -> None:
+    places = [layout.coordinates(rank) for rank in range(layout.world)]
+    assert len(set(places)) == layout.world
+    assert [layout.rank(place) for place in places] == list(range(layout.world))
+    assert places == sorted(places)
+
+
+@given(LAYOUTS)
+def test_every_reader_has_as_many_ranks_and_one_that_speaks_for_it(layout: Layout) -> None:
+    ranks = range(layout.world)
+    assert Counter(map(layout.reader, ranks)) == dict.fromkeys(
+        range(layout.readers), layout.tensor * layout.pipeline
+    )
+    speakers = [layout.reader(rank) for rank in ranks if layout.speaks(rank)]
+    assert sorted(speakers) == list(range(layout.readers))
+
+
+@given(LAYOUTS)
+def test_ranks_that_cut_the_same_layer_are_neighbours(layout: Layout) -> None:
+    groups = [
+        list(ranks) for _, ranks in groupby(range(layout.world), lambda rank: layout.coordinates(rank)[:-1])
+    ]
+    assert [len(ranks) for ranks in groups] == [layout.tensor] * (layout.world // layout.tensor)
+
+
+@given(LAYOUTS)
+def test_data_parallel_takes_the_ranks_that_are_left(layout: Layout) -> None:
+    found = Layout.of(layout.world, sharded=layout.sharded, tensor=layout.tensor, pipeline=layout.pipeline)
+    assert found == layout
+    assert found.world == layout.world
+
+
+def test_without_a_degree_every_rank_reads_rows_of_its_own() -> None:
+    layout = Layout.of(4)
+    assert [layout.reader(rank) for rank in range(4)] == [0, 1, 2, 3]
+    assert all(map(layout.speaks, range(4)))
+
+
+def test_a_tensor_group_larger_than_a_node_is_seen() -> None:
+    assert Layout(tensor=4, ranks_per_node=2).spans_nodes
+    assert not Layout(tensor=2, ranks_per_node=4).spans_nodes
+
+
+BAD_WORLDS = [
+    ({"tensor": 3}, "tensor=3 × pipeline=1 need a multiple of 3 ranks, and there are 8; set degrees whose"),
+    (
+        {"tensor": 4, "pipeline": 4},
+        "a multiple of 16 ranks, and there are 8; set degrees whose product divides 8",
+    ),
+    ({"sharded": 5}, "sharded=5 × tensor=1 × pipeline=1 need a multiple of 5 ranks"),
+]
+
+
+@pytest.mark.parametrize(("degrees", "told"), BAD_WORLDS)
+def test_degrees_whose_product_is_not_the_world_are_refused(degrees: dict[str, int], told: str) -> None:
+    with pytest.raises(ImpossibleLayout, match=told):
+        Layout.of(8, **degrees)
+
+
+MODEL = {"heads": 16, "layers": 4, "micro_batches": 8}
+BAD_MODELS = [
+    (Layout(tensor=3), {}, "tensor=3 does not divide the model's 16 heads; set tensor to a divisor of 16"),
+    (Layout(tensor=4), {"key_value_heads": 2}, "tensor=4 does not divide the model's 2 key-value heads"),
+    (Layout(pipeline=8), {}, "makes 8 stages, and the model has 4 layers; set pipeline to at most 4"),
+    (
+        Layout(pipeline=4),
+        {"stages_per_rank": 2},
+        "makes 8 stages, and the model has 4 layers; set pipeline to at most 2",
+    ),
+    (
+        Layout(pipeline=4),
+        {"micro_batches": 3},
+        "4 stages, and a step has 3 micro-batches: stages would stand idle",
+    ),
+]
+
+
+@pytest.mark.parametrize(("layout", "changed", "told"), BAD_MODELS)
+def test_a_model_that_cannot_be_cut_so_is_refused(layout: Layout, changed: dict[str, int], told: str) -> None:
+    with pytest.raises(ImpossibleLayout, match=told):
+        layout.check(**{**MODEL, **changed})
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(tensor=4, pipeline=2), Layout(data=3, pipeline=4)])
+def test_a_model_that_can_be_cut_so_is_not(layout: Layout) -> None:
+    layout.check(**MODEL)
