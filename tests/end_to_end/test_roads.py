@@ -20,6 +20,7 @@ from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.imagebuilder.machine.base import reason_for_no_base
 from tests.architecture.tracked import ROOT
+from tests.containers.data.corpus.dumps import multistream, page
 from tests.end_to_end.conftest import Shell
 
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.build]
@@ -41,8 +42,11 @@ def commands(road: str) -> list[str]:
 
 
 def own_files(shell: Shell, folder: Path) -> None:
-    text = folder / "wikicorpus" / "a.txt"
+    text = folder / "text"
     write_sample(text, 12345, 1_000_000)
+    texts = text.read_text(encoding="utf-8").split("\n\n")
+    pages = [page(f"Article {number}", text) for number, text in enumerate(texts)]
+    (folder / "enwiki-pages-articles-multistream.xml.bz2").write_bytes(multistream(pages, together=100))
     write_vocabulary(train(local_source(text), TRAINED_ENTRIES), folder / "vocab.txt")
     for kind, name, path in (("task", "mrpc", "glue/mrpc"), ("model", "distilbert", "bert")):
         made = str(folder / path)
@@ -64,7 +68,6 @@ NOT_KNOWN = pytest.mark.xfail(reason="the yard's Systems Manager does not know t
 def test_the_commands_of_a_road_work_in_their_order(road: str, fresh_shell: Shell, tmp_path: Path) -> None:
     if road == "c6i" and not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so four machines have no networks of their own")
-    (tmp_path / "wikicorpus").mkdir()
     (tmp_path / "glue").mkdir()
     own_files(fresh_shell, tmp_path)
     variables = {

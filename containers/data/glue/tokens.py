@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.glue.texts import Texts
-from slipway.containers.data.text.cased import CasedPieces
 from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, TokenEngine, check_text_fits
 from slipway.containers.data.tokens.engines import best_engine
-from slipway.containers.data.tokens.sentences import chunks_of
 from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import CLS, SEP, UNKNOWN, Vocabulary
 
@@ -95,23 +93,9 @@ Splitter = Callable[[Sequence[str]], list[Sequence[int]]]
 
 
 def _splitter(vocabulary: Vocabulary, *, cased: bool) -> Splitter:
-    if cased:
-        return _cased(CasedPieces(vocabulary))
     kind, _ = best_engine()
-    return _lower(kind(TokenSettings(phase=1, vocabulary=vocabulary, seed=0, duplicates=1)))
+    engine = kind(TokenSettings(phase=1, vocabulary=vocabulary, seed=0, duplicates=1, cased=cased))
 
-
-def _cased(pieces: CasedPieces) -> Splitter:
-    def split(texts: Sequence[str]) -> list[Sequence[int]]:
-        return [
-            [number for chunk in chunks_of(text.encode()) for number in pieces.ids_of(chunk)]
-            for text in texts
-        ]
-
-    return split
-
-
-def _lower(engine: TokenEngine) -> Splitter:
     def split(texts: Sequence[str]) -> list[Sequence[int]]:
         blocks = (texts[at : at + BLOCK_TEXTS] for at in range(0, len(texts), BLOCK_TEXTS))
         return [ids for block in blocks for ids in _block(engine, [text.encode() for text in block])]

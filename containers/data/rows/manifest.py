@@ -39,6 +39,7 @@ class Plan:
     duplicates: int
     shards: int
     has_sentence_per_line: bool
+    cased: bool
     vocabulary_sha256: str
     vocabulary_entries: int
     mask_token: int
@@ -115,6 +116,7 @@ def plan_of(settings: TokenSettings, source: Source, shards: int) -> Plan:
         duplicates=settings.duplicates,
         shards=shards,
         has_sentence_per_line=settings.has_sentence_per_line,
+        cased=settings.cased,
         vocabulary_sha256=vocabulary.digest,
         vocabulary_entries=len(vocabulary.entries),
         mask_token=vocabulary.numbers[MASK],

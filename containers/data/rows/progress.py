@@ -17,6 +17,7 @@ MB = 1e6
 class PreparationProgress:
     """Print how far a preparation has come."""
 
+    name: str = "prepare_bert"
     total_bytes: int
     shards: int
     stream: TextIO = field(default_factory=lambda: sys.stderr)
@@ -31,7 +32,7 @@ class PreparationProgress:
         self.started = self.told = self.now()
 
     def say(self, line: str) -> None:
-        print(f"prepare_bert: {line}", file=self.stream, flush=True)
+        print(f"{self.name}: {line}", file=self.stream, flush=True)
 
     def made(self, count: int) -> None:
         self.made_bytes += count
@@ -73,7 +74,7 @@ class PreparationProgress:
             return
         self.told = self.now()
         if is_terminal:
-            self.stream.write(f"\rprepare_bert: {self.line()}\x1b[K")
+            self.stream.write(f"\r{self.name}: {self.line()}\x1b[K")
             self.stream.flush()
         else:
             self.say(self.line())

@@ -76,8 +76,12 @@ class Joiner:
                 self._where[pair].discard(number)
 
 
-def train(source: Source, entries: int) -> Vocabulary:
-    joiner = Joiner(count_words(source))
+def train(source: Source, entries: int, *, cased: bool = False) -> Vocabulary:
+    return vocabulary_of(count_words(source, cased=cased), entries)
+
+
+def vocabulary_of(words: Counter[str], entries: int) -> Vocabulary:
+    joiner = Joiner(words)
     found = dict.fromkeys([*SPECIAL, *joiner.letters()])
     if len(found) > entries:
         raise DataError(
@@ -91,14 +95,14 @@ def train(source: Source, entries: int) -> Vocabulary:
     return Vocabulary(entries=tuple(found), name="trained vocabulary")
 
 
-def count_words(source: Source) -> Counter[str]:
+def count_words(source: Source, *, cased: bool) -> Counter[str]:
     chunks: Counter[bytes] = Counter()
     for unit in units_of(source, plan_shards(source, 1)[0]):
         for text in unit:
             chunks.update(chunks_of(text.data))
     counts: Counter[str] = Counter()
     for chunk, count in chunks.items():
-        for word in words_of(chunk.decode("utf-8")):
+        for word in words_of(chunk.decode("utf-8"), cased=cased):
             counts[word] += count if len(word) <= LONGEST_WORD_CHARACTERS else 0
     return +counts
 

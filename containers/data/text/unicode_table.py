@@ -23,6 +23,7 @@ PAD = 1 << 30  # a word of its own: Chinese characters
 SEVERAL = 1 << 31  # 20 bits of offset into items, 4 bits of length; none at all is a dropped character
 LENGTH_SHIFT = 20
 CODES = 0x110000
+SPACE = 32
 CODE = (1 << CLASS_SHIFT) - 1
 
 

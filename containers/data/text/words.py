@@ -1,24 +1,32 @@
 """A chunk of text between blanks -> token ids, in Python; native/words.c says the same in C.
 
-The rules are those of the tokenizers library's BertNormalizer (lower case), BertPreTokenizer and WordPiece. A
-"[MASK]" in the text is three words and no mark: text cannot speak for the preparation.
+The rules are those of the tokenizers library's BertNormalizer, BertPreTokenizer and WordPiece. A "[MASK]" in
+the text is three words and no mark: text cannot speak for the preparation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.containers.data.text.unicode_table import CLASS_SHIFT, CODE, PAD, PUNCTUATION, unicode_table
+from slipway.containers.data.text.cased import cased_table
+from slipway.containers.data.text.unicode_table import (
+    CLASS_SHIFT,
+    CODE,
+    PAD,
+    PUNCTUATION,
+    SPACE,
+    unicode_table,
+)
 from slipway.containers.data.tokens.vocabulary import UNKNOWN, Vocabulary
 
 LONGEST_WORD_CHARACTERS = 100
 MOST_CHUNKS = 1 << 18
 LONGEST_KEPT = 64
-SPACE = 32
 
 
 class WordPieces:
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, cased: bool) -> None:
+        self._cased = cased
         self._numbers = vocabulary.numbers
         self._unknown = vocabulary.numbers[UNKNOWN]
         self._chunks: dict[bytes, tuple[int, ...]] = {}
@@ -27,16 +35,13 @@ class WordPieces:
         known = self._chunks.get(chunk)
         if known is not None:
             return known
-        words = self.words_of(chunk.decode("utf-8"))
+        words = words_of(chunk.decode("utf-8"), cased=self._cased)
         ids = tuple(number for word in words for number in self._split(word))
         if len(chunk) <= LONGEST_KEPT:
             if len(self._chunks) >= MOST_CHUNKS:
                 self._chunks.clear()
             self._chunks[chunk] = ids
         return ids
-
-    def words_of(self, text: str) -> Iterator[str]:
-        return words_of(text)
 
     def _split(self, word: str) -> list[int]:
         if len(word) > LONGEST_WORD_CHARACTERS:
@@ -55,9 +60,9 @@ class WordPieces:
         return found
 
 
-def words_of(text: str) -> Iterator[str]:
+def words_of(text: str, *, cased: bool) -> Iterator[str]:
     """Yield what the normaliser and the splitter leave of a text, word by word."""
-    table = unicode_table()
+    table = cased_table() if cased else unicode_table()
     word: list[int] = []
     waiting: list[int] = []  # marks, until the next character of class 0
     for item in (item for character in text for item in table.expand(ord(character))):

@@ -7,6 +7,7 @@ from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_size_t
 
 import numpy as np
 
+from slipway.containers.data.text.cased import cased_table
 from slipway.containers.data.text.unicode_table import unicode_table
 from slipway.containers.data.tokens.compiled import library
 from slipway.containers.data.tokens.engine import ABBREVIATIONS, Counts, RowBlock
@@ -71,7 +72,7 @@ class NativeEngine:
         self._settings = settings
         self._masked = np.array(settings.masked_of_length(), dtype=np.uint16)
         self._c_settings = _c_settings(settings, self._masked)
-        self._language, self._kept_alive = _language(settings.vocabulary)
+        self._language, self._kept_alive = _language(settings.vocabulary, cased=settings.cased)
         self._core = self._library.core_open(byref(self._language))
         if not self._core:
             raise MemoryError
@@ -156,8 +157,8 @@ def _c_settings(settings: TokenSettings, masked: np.ndarray[tuple[int], np.dtype
     )
 
 
-def _language(vocabulary: Vocabulary) -> tuple[CLanguage, tuple[object, ...]]:
-    table = unicode_table()
+def _language(vocabulary: Vocabulary, *, cased: bool) -> tuple[CLanguage, tuple[object, ...]]:
+    table = cased_table() if cased else unicode_table()
     encoded = [entry.encode() for entry in vocabulary.entries]
     starts = np.cumsum([0, *map(len, encoded)], dtype=np.uint32)
     joined = b"".join(encoded)

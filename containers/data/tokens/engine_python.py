@@ -13,7 +13,7 @@ from slipway.containers.data.tokens.vocabulary import CLS, PAD, SEP, UNKNOWN
 class PythonEngine:
     def __init__(self, settings: TokenSettings) -> None:
         self._settings = settings
-        self._words = WordPieces(settings.vocabulary)
+        self._words = WordPieces(settings.vocabulary, cased=settings.cased)
         self.clear()
 
     def clear(self) -> None:

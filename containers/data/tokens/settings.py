@@ -40,6 +40,7 @@ class TokenSettings:
     vocabulary: Vocabulary
     seed: int
     duplicates: int
+    cased: bool = False
     has_sentence_per_line: bool = False
 
     def __post_init__(self) -> None:

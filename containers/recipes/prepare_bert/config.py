@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.locations import check_address, has_secrets, is_remote, public
-from slipway.containers.runtime.values import shown
+from slipway.containers.data.sources.locations import is_remote
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
-from slipway.containers.training.value_kinds import RelativePath, ValueKind, Whole
+from slipway.containers.training.text_location import TextLocation, shown_without_secrets
+from slipway.containers.training.value_kinds import Choice, RelativePath, ValueKind, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,34 +18,17 @@ class PrepareConfig:
     output: str | None  # None: phase1 or phase2
     phase: int
     duplicates: int
+    cased: str  # yes: capitals count, as in bert-base-cased
     seed: int
     shards: int | None  # None: one per 32 MB of text
     sample_megabytes: int  # above 0: made-up text of this size is written to input first
-
-
-@dataclass(frozen=True, slots=True)
-class TextLocation:
-    """Read where a text or vocabulary lies. No secrets: everybody who may see the job sees its settings."""
-
-    wanted: str = (
-        "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "
-        "password and ?… in it would be seen by all who may see the job"
-    )
-
-    def read(self, text: str) -> str | None:
-        if not is_remote(text):
-            return RelativePath().read(text)
-        try:
-            check_address(text)
-        except DataError:
-            return None
-        return None if has_secrets(text) else text
 
 
 DEFAULTS: Mapping[str, str] = {
     "input": "text",
     "phase": "1",
     "duplicates": "5",  # the article's, and the reference's
+    "cased": "no",
     "seed": "12345",
     "sample_megabytes": "0",
 }
@@ -57,6 +39,7 @@ SETTINGS: Mapping[str, ValueKind] = {
     "output": RelativePath(),
     "phase": Whole(1, 2),
     "duplicates": Whole(1, 100),
+    "cased": Choice(("yes", "no")),
     "seed": Whole(0, 2**31 - 1),
     "shards": Whole(1, 100_000),
     "sample_megabytes": Whole(0, 1000),
@@ -73,17 +56,13 @@ _NO_VOCABULARY = (
 
 def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
-    given, mistakes = split_arguments(arguments, SETTINGS, _show)
-    values, more = read_values({**DEFAULTS, **given}, SETTINGS, _show)
+    given, mistakes = split_arguments(arguments, SETTINGS, shown_without_secrets)
+    values, more = read_values({**DEFAULTS, **given}, SETTINGS, shown_without_secrets)
     if values["sample_megabytes"] and is_remote(str(values["input"])):
-        place = _show(str(values["input"]))
+        place = shown_without_secrets(str(values["input"]))
         more.append(f"sample_megabytes writes text to input, which is {place}; set one of the two")
     if values["vocabulary"] is None and "vocabulary" not in given and values["sample_megabytes"] == 0:
         more.append(_NO_VOCABULARY)
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return PrepareConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
-
-
-def _show(text: str) -> str:
-    return shown(public(text))

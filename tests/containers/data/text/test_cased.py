@@ -10,8 +10,11 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipway.containers.data.text.cased import CasedPieces
+from slipway.containers.data.text.words import WordPieces, words_of
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE
+from slipway.containers.data.tokens.engine_native import NativeEngine
 from slipway.containers.data.tokens.sentences import chunks_of
+from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
 from tests.containers.data.tokens.test_tokens import EXAMPLES, LETTERS, interesting
 
@@ -41,7 +44,8 @@ def their_ids(text: str) -> list[int]:
     return ids
 
 
-OURS = CasedPieces(VOCABULARY)
+OURS = WordPieces(VOCABULARY, cased=True)
+COMPILED = NativeEngine(TokenSettings(phase=1, vocabulary=VOCABULARY, seed=0, duplicates=1, cased=True))
 
 
 def our_ids(text: str) -> list[int]:
@@ -50,16 +54,23 @@ def our_ids(text: str) -> list[int]:
     ]
 
 
+def compiled_ids(text: str) -> list[int]:
+    COMPILED.clear()
+    COMPILED.add(text.encode().replace(b"\n", b" "), SENTENCE_PER_LINE)
+    return COMPILED.numbers()[0]
+
+
 @pytest.mark.parametrize("text", [*EXAMPLES, "Unaffable PARIS in Été"])
 def test_words_and_tokens_are_the_librarys(text: str) -> None:
-    assert list(OURS.words_of(text)) == their_words(text)
+    assert list(words_of(text, cased=True)) == their_words(text)
     assert our_ids(text) == their_ids(text)
+    assert compiled_ids(text) == our_ids(text)
 
 
 def test_nearly_every_code_point_is_treated_as_the_library_does() -> None:
     """The rest are a few that Unicode has moved between categories since the library's tables were made."""
     texts = [f"a{character}E" for character in interesting()]
-    others = [text for text in texts if list(OURS.words_of(text)) != their_words(text)]
+    others = [text for text in texts if list(words_of(text, cased=True)) != their_words(text)]
     assert len(others) <= 4
 
 
@@ -67,3 +78,8 @@ def test_nearly_every_code_point_is_treated_as_the_library_does() -> None:
 @given(text=st.text(st.sampled_from([*LETTERS, *LETTERS.upper(), " ", "\t", "É", "\u0301"]), max_size=60))
 def test_tokens_of_odd_characters_are_the_librarys(text: str) -> None:
     assert our_ids(text) == their_ids(text)
+
+
+def test_the_compiled_core_treats_every_code_point_as_python_does() -> None:
+    texts = [f"a{character}E" for character in interesting()]
+    assert [text for text in texts if compiled_ids(text) != our_ids(text)] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from slipway.containers.data.sources.origin import InputOrigin
 from slipway.containers.recipes.prepare_bert import session
+from tests.containers.recipes.ranks import PIPES, place, run_ranks
 
 pytest.importorskip("h5py", reason="the extra 'training' is not installed")
 
@@ -22,25 +22,7 @@ SETTINGS = ("sample_megabytes=1", "shards=4", "duplicates=1")
 
 
 def run(data: Path, world: int, *settings: str) -> list[subprocess.CompletedProcess[str]]:
-    """All ranks at once, each told its place as a launcher would tell it."""
-    arguments = [part for setting in settings for part in ("--set", setting)]
-    command = [sys.executable, "-m", "slipway.containers.recipes.prepare_bert.train", *arguments]
-    ranks = [subprocess.Popen(command, env=place(data, rank, world), **PIPES) for rank in range(world)]
-    ended = []
-    for rank in ranks:
-        out, err = rank.communicate(timeout=120)
-        ended.append(subprocess.CompletedProcess(command, rank.returncode, out, err))
-    return ended
-
-
-PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-
-
-def place(data: Path, rank: int, world: int) -> dict[str, str]:
-    told = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
-    told |= {"SLIPWAY_NODE": rank, "SLIPWAY_NODES": world, "MASTER_PORT": 29500}
-    texts = {name: str(value) for name, value in told.items()}
-    return {**os.environ, **texts, "MASTER_ADDR": "127.0.0.1", "SLIPWAY_JOB": "p", "SLIPWAY_DATA": str(data)}
+    return run_ranks("slipway.containers.recipes.prepare_bert.train", data, world, *settings)
 
 
 def rows(data: Path) -> list[tuple[str, Any]]:

@@ -1,0 +1,81 @@
+"""What ranks that prepare data do together in one folder: the first one writes, the others wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from slipway.containers.data.sources.ahead import read_whole
+from slipway.containers.data.sources.inputs import open_source
+from slipway.containers.data.sources.locations import is_remote, public
+from slipway.containers.data.sources.sources import Source, local_source
+from slipway.containers.data.tokens.vocabulary import (
+    MOST_BYTES,
+    Vocabulary,
+    parse_vocabulary,
+    read_vocabulary,
+)
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.disk import folder_within
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.values import shown
+
+POLL_SECONDS = 0.2
+PATIENCE_SECONDS = 24 * 3600.0  # the launcher ends the job long before, when another node is gone
+
+
+def data_folder(contract: LaunchContract) -> Path:
+    if contract.data is None:
+        raise Refusal(
+            "there is no data folder", hint="submit with --data, or to a cluster with a file system"
+        )
+    if is_remote(contract.data):
+        raise Refusal(
+            f"the data folder is {shown(public(contract.data))}, and what is prepared is written to files",
+            hint="give the text by --set input=s3://…, and a path to --data",
+        )
+    root = Path(contract.data)
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def within(root: Path, place: str) -> Path:
+    return folder_within(str(root), *place.split("/"))
+
+
+def source_at(place: str, root: Path, contract: LaunchContract) -> Source:
+    """Open what lies at an address, or at a path below the data folder."""
+    if is_remote(place):
+        return open_source(place, bucket_owner=contract.account)
+    return local_source(within(root, place))
+
+
+def vocabulary_at(place: str, root: Path, contract: LaunchContract) -> Vocabulary:
+    if not is_remote(place):
+        return read_vocabulary(within(root, place))
+    there = open_source(place, bucket_owner=contract.account)
+    sizes = [file.size_bytes for file in there.files]
+    if len(sizes) != 1 or sizes[0] > MOST_BYTES:
+        raise Refusal(
+            f"vocabulary is {shown(public(place))}, which is {len(sizes)} files of {sum(sizes):,} bytes",
+            hint=f"name one vocab.txt of at most {MOST_BYTES >> 20} MiB",
+        )
+    return parse_vocabulary(public(place), read_whole(there, there.files[0].name))
+
+
+def write_once(contract: LaunchContract, path: Path, write: Callable[[Path], None]) -> None:
+    """Write a file atomically on the first rank; the others wait for it."""
+    if contract.rank == 0 and not path.exists():
+        unfinished = path.with_name(f".{path.name}-{contract.attempt}")
+        write(unfinished)
+        unfinished.replace(path)
+    wait_until(path.exists, f"rank 0 has not written {path}")
+
+
+def wait_until(is_so: Callable[[], bool], complaint: str, seconds: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Refusal(complaint, hint="look at the other ranks' logs")
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,33 @@
+"""A setting that says where text lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.locations import check_address, has_secrets, is_remote, public
+from slipway.containers.runtime.values import shown
+from slipway.containers.training.value_kinds import RelativePath
+
+
+@dataclass(frozen=True, slots=True)
+class TextLocation:
+    """Read where a text or vocabulary lies. No secrets: everybody who may see the job sees its settings."""
+
+    wanted: str = (
+        "a path below the data folder, s3://bucket/prefix, or https://host/file of a public host; user, "
+        "password and ?… in it would be seen by all who may see the job"
+    )
+
+    def read(self, text: str) -> str | None:
+        if not is_remote(text):
+            return RelativePath().read(text)
+        try:
+            check_address(text)
+        except DataError:
+            return None
+        return None if has_secrets(text) else text
+
+
+def shown_without_secrets(text: str) -> str:
+    return shown(public(text))
