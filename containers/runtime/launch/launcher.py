@@ -13,11 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from slipway.containers.runtime import exit_reports
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.exit_reports import ExitReport
@@ -46,8 +48,14 @@ _LOG_SECONDS = 5.0
 def main(arguments: Sequence[str] | None = None) -> int:
     own, theirs = _split(sys.argv[1:] if arguments is None else arguments)
     module = _parser().parse_args(own).module
+    code = _launch(module, theirs)
+    _write_exit_code(code)
+    return code
+
+
+def _launch(module: str, arguments: list[str]) -> int:
     try:
-        node = read_node(os.environ, module, theirs)
+        node = read_node(os.environ, module, arguments)
     except Refusal as refusal:
         print(f"error: {refusal}", file=sys.stderr, flush=True)
         failure_file.write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
@@ -61,6 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failure_file.write_failure(os.environ, node.machine.root, words)
     pump.close(_LOG_SECONDS)
     return ending.code
+
+
+def _write_exit_code(code: int) -> None:
+    """Write it where mpirun's caller looks: MPICH joins the exit codes of all ranks by a bitwise or."""
+    path = os.environ.get(variables.EXIT_FILE)
+    if not path:
+        return
+    with suppress(Refusal):
+        if read_position(os.environ).rank == 0:
+            Path(path).write_text(str(code), encoding="ascii")
 
 
 def _run(node: Node, guard: Guard, pump: LogPump) -> ExitReport:

@@ -17,6 +17,8 @@ from pathlib import Path
 from slipway.jobs.core.mpi.mpirun import MPIS, Topology
 from slipway.jobs.core.records import wrong_fields
 from slipway.jobs.platforms.mpi.node.processes import jobs_here
+from slipway.jobs.platforms.mpi.node.setting import node_paths
+from slipway.jobs.platforms.mpi.node.training import rank_python
 
 _CCL = "oneccl_bindings_for_pytorch"
 _NONE = "none"
@@ -29,6 +31,7 @@ class NodeFacts:
     torch: str
     mpi: str  # the first line that it says of its version
     slipway: str
+    training: str  # what the ranks run in
     numa_domains: int
     cores: int
     ccl: bool
@@ -41,6 +44,7 @@ EQUAL: Mapping[str, str] = {
     "torch": "torch",
     "mpi": "MPI",
     "slipway": "slipway",
+    "training": "for ranks",
     "numa_domains": "NUMA domains",
     "cores": "cores",
     "ccl": "oneCCL",
@@ -54,6 +58,7 @@ def own_facts(mpi: str, root: Path = Path("/")) -> NodeFacts:
         torch=_version("torch"),
         mpi=_mpi_version(mpi),
         slipway=_version("slipway"),
+        training=rank_python(node_paths().root).version,
         numa_domains=topology.domains,
         cores=topology.cores,
         ccl=find_spec(_CCL) is not None,

@@ -52,6 +52,7 @@ class MpirunWork:
     facts: NodeFacts  # of every host
     efa_interfaces: int
     code: Path | None  # None: what is installed
+    python: str = sys.executable  # what the ranks run in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +123,9 @@ def build_launch(work: MpirunWork, folder: Path) -> Launch:
         topology=topology,
         environment={**_variables(work, ranks), variables.EXIT_FILE: str(folder / "exit-code")},
         command=[
-            sys.executable,
+            work.python,
             "-m",
-            "slipway.jobs.platforms.mpi.node.rank",
+            "slipway.containers.runtime.launch",
             "--module",
             work.module,
             "--",

@@ -12,8 +12,7 @@ from pathlib import Path
 from slipway.containers.runtime.contract import variables
 
 _VARIABLE = f"{variables.JOB}=".encode()
-_LAUNCHER = b"slipway.containers.runtime.launch"  # or what wraps it
-_WRAPPER = b"slipway.jobs.platforms.mpi.node.rank"
+_LAUNCHER = b"slipway.containers.runtime.launch"
 _PAUSE_SECONDS = 0.2
 _REAP_SECONDS = 5.0
 
@@ -69,5 +68,5 @@ def _marked() -> Iterator[tuple[int, str]]:
 def _is_launcher(pid: int) -> bool:
     with suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return _LAUNCHER in words or _WRAPPER in words
+        return _LAUNCHER in words
     return False

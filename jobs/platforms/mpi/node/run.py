@@ -30,6 +30,7 @@ from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, StopReques
 from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.platforms.mpi.node.training import rank_python
 from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
@@ -116,12 +117,14 @@ def _prepare(
     facts = agree(where, [member.name for member in members], setup.mpi)
     program = find_program(setup.mpi)
     assert program is not None, "agree found the version of it"
+    python = rank_python(where.root)
     return MpirunWork(
         job=job.name,
         members=members,
         module=job.module,
         arguments=job.arguments,
         environment={
+            **python.variables,
             **job.environment,
             "AWS_REGION": setup.region,
             variables.ATTEMPT: str(attempt),
@@ -132,6 +135,7 @@ def _prepare(
         facts=facts,
         efa_interfaces=job.efa_interfaces,
         code=code,
+        python=python.program,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 from slipway.jobs import aws
 from slipway.jobs.platforms.mpi.node import job_credentials
@@ -13,6 +14,8 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
 def become_cluster_user() -> User:
     """Drop root and the node's role for good: nothing that a job brings runs with either."""
     user = cluster_user()
+    if os.geteuid() == 0:  # what systemd gives a service is too little for EFA; over ssh, PAM lifts it
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     if os.geteuid() != user.uid:
         os.initgroups(user.name, user.gid)
         os.setgid(user.gid)

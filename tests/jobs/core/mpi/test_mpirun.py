@@ -29,7 +29,7 @@ LAUNCH = Launch(
     ranks_per_host=1,
     topology=SMALL,
     environment={"SLIPWAY_DATA": HOSTILE},
-    command=["python", "-m", "slipway.jobs.platforms.mpi.node.rank"],
+    command=["python", "-m", "slipway.containers.runtime.launch"],
     efa_interfaces=0,
     has_ccl=False,
 )

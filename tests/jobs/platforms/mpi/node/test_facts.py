@@ -23,6 +23,7 @@ FACTS = NodeFacts(
     torch="2.13.0",
     mpi="mpirun (Open MPI) 4.1.4",
     slipway="0.1.0",
+    training="the node's own",
     numa_domains=1,
     cores=32,
     ccl=False,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from slipway.jobs.platforms.mpi.node.lock import CannotRun, lock_cluster
 from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, _true_code, run_everywhere
 from slipway.jobs.platforms.mpi.node.processes import end_processes, jobs_here
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.platforms.mpi.node.training import FOLDER, rank_python
 from tests.jobs.core.mpi.test_mpi_job import JOB
 from tests.jobs.platforms.mpi.node.conftest import Node, Start
 from tests.jobs.platforms.mpi.node.test_code import SETUP
@@ -90,6 +92,28 @@ def test_a_job_that_ends_well_ends_with_nought_and_leaves_no_process(
     work = work_of(node, mpi, tmp_path, 1)
     assert run(node, work, tmp_path) == Ended(code=0, dead=())
     assert work.job not in jobs_here()
+
+
+def test_ranks_run_in_the_python_of_the_image_with_its_variables_where_it_brings_one(
+    node: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A vendor's PyTorch is for another Python than the node's own, which has what joins a cluster."""
+    folder = node.where.root / FOLDER
+    (folder / "bin").mkdir(parents=True)
+    program = folder / "bin" / "python"
+    program.write_text(f'#!/bin/sh\nRAN_BY=$0 exec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    (folder / "variables").write_text("GC_KERNEL_PATH=/usr/lib/habanalabs/libtpc_kernels.so\n")
+    (folder / "version").write_text("SynapseAI 1.18.0\n")
+    python = rank_python(node.where.root)
+    work = work_of(node, MPIS_HERE[0], tmp_path, 1)
+    told = "import os; print(os.environ['RAN_BY'], os.environ['GC_KERNEL_PATH'])"
+    (tmp_path / "tiny_rank.py").write_text(told)
+    settings = {**python.variables, **work.environment}
+    run(node, replace(work, python=python.program, environment=settings), tmp_path)
+    said = capfd.readouterr().out
+    assert f"[0] {program} /usr/lib/habanalabs/libtpc_kernels.so" in said
+    assert own_facts(MPIS_HERE[0]).training == "SynapseAI 1.18.0"
 
 
 def test_a_dead_host_in_the_hostfile_is_named_before_a_rank_starts(node: Node) -> None:
