@@ -19,6 +19,19 @@ CLUSTERS = (
         budget_usd_per_month=5000,
         alert_email="you@example.com",
     ),
+    # The same training over MPI: AWS Batch supports multi-node jobs on Amazon Linux only, and Habana Ubuntu.
+    MpiCluster(
+        name="dl1-mpi",
+        instance_type="dl1.24xlarge",
+        machine_image="gaudi-mpi",
+        ami_parameter="/slipway/amis/gaudi-mpi/id",
+        max_nodes=16,
+        region="us-east-1",
+        zone="us-east-1a",
+        vpc_cidr="10.40.0.0/16",
+        budget_usd_per_month=5000,
+        alert_email="you@example.com",
+    ),
     # BERT fine-tuning on processors, over MPI. c6i.32xlarge has EFA, and twice the cores.
     MpiCluster(
         name="c6i",
@@ -70,6 +83,26 @@ MACHINE_IMAGES = (
         parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
         parent_moves_because=_NO_DAY_KNOWN,
         components=(*_EVERY_NODE, *_BOOT, "habanalabs", "container-runtime", "ecs-agent"),
+        root_volume_gib=60,
+    ),
+    # For Gaudi over MPI: ranks run on the machine itself, in the vendor's PyTorch.
+    MachineImage(
+        name="gaudi-mpi",
+        runs_on="dl1.24xlarge",
+        instance_type="c6i.16xlarge",
+        region="us-east-1",
+        zone="us-east-1a",
+        parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
+        parent_moves_because=_NO_DAY_KNOWN,
+        components=(
+            *_EVERY_NODE,
+            *_BOOT,
+            "habanalabs",
+            "gaudi-training",
+            "open-mpi",
+            "python-venv",
+            "slipway-node",
+        ),
         root_volume_gib=60,
     ),
 )

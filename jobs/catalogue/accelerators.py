@@ -1,9 +1,12 @@
-"""What recipes and launchers call the accelerators of the catalogue. A new family is one row of FAMILIES."""
+"""What recipes, launchers and images call the catalogue's accelerators, and what these want to be told.
+
+A new family is one row of FAMILIES.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slipway.jobs.catalogue.instances import InstanceType
 
@@ -12,16 +15,38 @@ from slipway.jobs.catalogue.instances import InstanceType
 class Family:
     device: str  # in a recipe's ACCELERATORS
     files: str  # in ACCELERATOR_FILES of containers/runtime/contract/settings.py, which counts them in /dev
+    driver: str  # as the lock of an image that holds it calls it
+    efa_variables: Mapping[str, str] = field(default_factory=dict)  # of every rank where nodes have EFA
+    huge_pages: int = 0  # of 2 MiB, that the image of a node reserves
 
 
 CPU = "cpu"
 
 # By the first word of the accelerator's name in the catalogue.
 FAMILIES: Mapping[str, Family] = {
-    "Habana": Family(device="gaudi", files="habana"),
-    "NVIDIA": Family(device="cuda", files="nvidia"),
-    "Trainium1": Family(device="neuron", files="neuron"),
-    "Trainium2": Family(device="neuron", files="neuron"),
+    "Habana": Family(
+        device="gaudi",
+        files="habana",
+        driver="synapseai",
+        # Gaudi Direct: the network card reads the accelerator's memory. HCCL_OVER_OFI=1 would switch that off
+        # (Intel Gaudi documentation, "Scale-out via host NICs"), so it is not set.
+        efa_variables={"RDMAV_FORK_SAFE": "1", "FI_EFA_USE_DEVICE_RDMA": "1"},
+        huge_pages=15_000,  # the same, "Bare metal installation"
+    ),
+    # libfabric and the NCCL plug-in choose by themselves; settings from older guides only slow them down.
+    "NVIDIA": Family(device="cuda", files="nvidia", driver="nvidia-driver"),
+    "Trainium1": Family(
+        device="neuron",
+        files="neuron",
+        driver="neuron-driver",
+        efa_variables={"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"},
+    ),
+    "Trainium2": Family(
+        device="neuron",
+        files="neuron",
+        driver="neuron-driver",
+        efa_variables={"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"},
+    ),
 }
 
 

@@ -24,9 +24,14 @@ BAKERIES = {
     "slipway-bakery-network-us-east-1",
     "slipway-bakery-cpu-mpi",
     "slipway-bakery-gaudi-ecs",
+    "slipway-bakery-gaudi-mpi",
     "slipway-bakery-neuron-slurm",
 }
-MPI_STACKS = {"c6i-network", "c6i-storage", "c6i-observability", "c6i"}
+MPI_STACKS = {
+    f"{cluster}{part}"
+    for cluster in ("c6i", "dl1-mpi")
+    for part in ("", "-network", "-storage", "-observability")
+}
 
 
 def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[str]:

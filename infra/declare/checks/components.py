@@ -20,7 +20,7 @@ _DOCUMENT = frozenset({"name", "description", "schemaVersion", "parameters", "ph
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]{0,126}")
 _FIRST_LINE = "set -euo pipefail\n"
 _FETCHES = re.compile(r"(?m)(^|[;&|(\s])(curl|wget)\s")
-_VERIFIES = ("slipway-trust-key", "gpgv")
+_VERIFIES = ("slipway-trust-key", "slipway-check-sha256", "gpgv")
 
 Document = Mapping[str, Any]  # YAML of any shape
 Step = Mapping[str, Any]

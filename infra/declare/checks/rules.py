@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 from slipway.infra.declare.checks.mpi import (
-    no_accelerators,
+    accelerators_that_the_image_drives,
     no_capacity_block,
     spot_with_files_that_outlive_it,
     ssh_from_named_networks,
@@ -168,8 +168,8 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         parameter_of_the_machine_image: ("machine_image", "ami_parameter"),
         mpi_of_the_machine_image: ("machine_image", "ami_parameter", "mpi"),
         lustre_of_the_machine_image: ("machine_image", "ami_parameter", "file_system"),
-        no_accelerators: ("instance_type",),
-        no_capacity_block: ("market",),
+        accelerators_that_the_image_drives: ("instance_type", "machine_image", "ami_parameter"),
+        no_capacity_block: ("market", "instance_type"),
         spot_with_files_that_outlive_it: ("market", "file_system"),
         times_of_the_clock: ("start_at", "stop_at", "time_zone"),
     },

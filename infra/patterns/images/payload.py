@@ -69,7 +69,9 @@ def _boot_files() -> dict[str, bytes]:
 def _python(requirements: Path) -> dict[str, bytes]:
     name, wheel = project_wheel()
     uv = ROOT / "scripts" / "locks" / "uv.txt"
-    return {"requirements.txt": requirements.read_bytes(), "uv.txt": uv.read_bytes(), name: wheel}
+    training = requirements.with_name("training.txt")  # of an image whose ranks run in a Python of their own
+    also = {training.name: training.read_bytes()} if training.is_file() else {}
+    return {requirements.name: requirements.read_bytes(), uv.name: uv.read_bytes(), name: wheel, **also}
 
 
 def _sources() -> dict[str, bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from slipway.jobs.catalogue.accelerators import family_of
 from slipway.jobs.catalogue.instances import Accelerator, InstanceType
 
 
@@ -16,7 +17,6 @@ class AcceleratorFamily:
     """Says what a family needs; `devices` and `gpus` take the number of accelerators of a node."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    efa_environment: Mapping[str, str] = field(default_factory=dict)  # where nodes have EFA interfaces
     devices: Callable[[int], tuple[str, ...]] = lambda count: ()
     gpus: Callable[[int], int] = lambda count: 0
 
@@ -35,16 +35,11 @@ FAMILIES: Mapping[str, AcceleratorFamily] = {
             "HCCL_SOCKET_IFNAME": "eth0",
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
         },
-        # Gaudi Direct: the network card reads the accelerator's memory. HCCL_OVER_OFI=1 would switch that off
-        # (Intel Gaudi documentation, "Scale-out via host NICs"), so it is not set.
-        efa_environment={"RDMAV_FORK_SAFE": "1", "FI_EFA_USE_DEVICE_RDMA": "1"},
     ),
     "Trainium": AcceleratorFamily(
         environment={"CCOM_SOCKET_IFNAME": "eth0"},
-        efa_environment={"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"},
         devices=lambda count: tuple(f"/dev/neuron{index}" for index in range(count)),
     ),
-    # libfabric and the NCCL plug-in choose by themselves; settings from older guides only slow them down.
     "NVIDIA": AcceleratorFamily(gpus=lambda count: count),
 }
 
@@ -58,8 +53,10 @@ class ContainerNeeds:
 
 def container_needs(instance_type: InstanceType, efa_interfaces: int) -> ContainerNeeds:
     family, count = _family(instance_type.accelerator)
+    known = family_of(instance_type)
+    over_efa = known.efa_variables if known and efa_interfaces else {}
     return ContainerNeeds(
-        environment={**family.environment, **(family.efa_environment if efa_interfaces else {})},
+        environment={**family.environment, **over_efa},
         devices=(*_efa_devices(efa_interfaces), *family.devices(count)),
         gpus=family.gpus(count),
     )

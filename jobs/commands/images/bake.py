@@ -179,7 +179,7 @@ def _keep(bakery: Bakery, manifest: AmiManifest) -> None:
 
 def _warn_of_another_lock(bakery: Bakery) -> None:
     from slipway.jobs.clusters.declared import NoCheckout, find_checkout
-    from slipway.jobs.core.images.ami_locks import lock_digest, lock_path
+    from slipway.jobs.core.images.ami_locks import lock_digest, lock_path, unfilled
 
     try:
         containers = find_checkout() / "containers"
@@ -192,6 +192,11 @@ def _warn_of_another_lock(bakery: Bakery) -> None:
         warn(
             f"the deployed pipeline has the lock {bakery.lock_digest}, but containers/images/{bakery.name} "
             f"here has {digest}; to bake that, deploy the pipeline again"
+        )
+    elif names := unfilled(containers, bakery.name):
+        warn(
+            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}, of which the publisher prints "
+            "none: on AWS the bake ends there and says it; write it into the lock, deploy and bake again"
         )
 
 

@@ -17,7 +17,8 @@ from slipway.jobs.core.images.amis import MANIFEST_FACTS
 from slipway.jobs.core.images.container_images import JUNK_FOLDERS
 from slipway.jobs.core.images.parents import SERIAL, Parent, parent_mistakes
 
-# Written in a lock where only a first bake on AWS can tell: nothing is built until it is filled in.
+# Written in a lock where only a first bake on AWS can tell. The bake says what is to be written, and ends
+# there unless a signature holds the file meanwhile (slipway-check-sha256 of infra/components/base-apt.yaml).
 TO_BE_FILLED = "to be filled at first bake"
 
 _HTTPS = (
@@ -25,6 +26,7 @@ _HTTPS = (
     "an https address",
 )
 _SHA256 = (re.compile(r"[0-9a-f]{64}"), "a SHA-256 in 64 small hexadecimal digits")
+_SHA256_LATER = (re.compile(rf"{_SHA256[0].pattern}|{TO_BE_FILLED}"), f"{_SHA256[1]} or '{TO_BE_FILLED}'")
 _FINGERPRINT = (re.compile(r"[0-9A-F]{40}"), "a fingerprint in 40 capital hexadecimal digits")
 _WORD = (re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~_-]*"), "letters, digits and . + : ~ _ -")
 
@@ -32,7 +34,14 @@ Form = tuple[re.Pattern[str], str]
 # What each table of a source holds: nothing comes to a machine that is not held by a hash or a pinned key.
 SOURCES: Mapping[str, Mapping[str, Form]] = {
     "downloads": {"url": _HTTPS, "sha256": _SHA256},
-    "signed": {"url": _HTTPS, "signature": _HTTPS, "key": _HTTPS, "fingerprint": _FINGERPRINT},
+    "unlisted": {"url": _HTTPS, "sha256": _SHA256_LATER},  # the publisher prints no checksum
+    "signed": {
+        "url": _HTTPS,
+        "sha256": _SHA256_LATER,
+        "signature": _HTTPS,
+        "key": _HTTPS,
+        "fingerprint": _FINGERPRINT,
+    },
     "repositories": {"url": _HTTPS, "suite": _WORD, "key": _HTTPS, "fingerprint": _FINGERPRINT},
 }
 _APT: Mapping[str, Form] = {
@@ -93,6 +102,14 @@ def locked_parent(containers: Path, image: str) -> Parent | None:
     return Parent(**found) if found else None
 
 
+def unfilled(containers: Path, image: str) -> tuple[str, ...]:
+    """Name the downloads of which a sound lock has no checksum yet, and no signature either."""
+    tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+    return tuple(
+        name for name, source in tables.get("unlisted", {}).items() if source["sha256"] == TO_BE_FILLED
+    )
+
+
 def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
     """List everything that is wrong with an image's lock."""
     path = lock_path(containers, image)
@@ -142,9 +159,11 @@ def _unfit(place: str, table: Mapping[str, object], forms: Mapping[str, Form]) -
             yield place, f"has the unknown {name}; known are {', '.join(forms)}"
         elif name not in table:
             yield place, f"lacks {name}"
+        elif _fits(forms[name], value):
+            continue
         elif value == TO_BE_FILLED:
-            yield place, f"has no {name} yet: the first bake on AWS prints it, and it is written here"
-        elif not _fits(forms[name], value):
+            yield place, f"has no {name} yet, and needs one: no bake would print it"
+        else:
             yield place, f"has {name} = {_shown(value)}, not {forms[name][1]}"
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
+from slipway.jobs.catalogue.accelerators import family_of
+from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.job import DoesNotFit, Job, submission_name
 from slipway.jobs.core.launch_environment import (
     launch_environment,
@@ -100,7 +102,13 @@ def attempts(job: Job, target: MpiTarget) -> int:
 
 def _decide(job: Job, target: MpiTarget, module: str, code: str) -> MpiJob:
     name = _name(job, target, code)
-    environment = {**launch_environment(job, target, name), **_MARKETS[target.is_spot]}
+    hardware = instance_type(target.instance_type)
+    family, accelerator = family_of(hardware), hardware.accelerator
+    environment = {
+        **launch_environment(job, target, name),
+        **(family.efa_variables if family and target.efa_interfaces else {}),
+        **_MARKETS[target.is_spot],
+    }
     return MpiJob(
         name=name,
         recipe=job.recipe,
@@ -108,7 +116,7 @@ def _decide(job: Job, target: MpiTarget, module: str, code: str) -> MpiJob:
         module=module,
         arguments=tuple(setting_words(job)),
         environment={key: value for key, value in environment.items() if key != _NODE_NAMES_ONLY},
-        processes_per_node=job.processes_per_node,
+        processes_per_node=job.processes_per_node or (accelerator.count if accelerator else None),
         code=code,
         mpi=target.mpi,
         efa_interfaces=target.efa_interfaces,

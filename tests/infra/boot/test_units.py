@@ -118,7 +118,7 @@ def test_the_idle_report_comes_as_often_as_its_alarm_looks(image: Units) -> None
     assert f"OnUnitActiveSec={REPORT_EVERY_MINUTES}min" in timer
 
 
-@pytest.mark.parametrize("image_name", ["cpu-mpi", "gaudi-ecs"])
+@pytest.mark.parametrize("image_name", ["cpu-mpi", "gaudi-ecs", "gaudi-mpi"])
 def test_a_cluster_s_image_has_the_units_before_what_needs_them(image_name: str) -> None:
     (found,) = [each.components for each in MACHINE_IMAGES if each.name == image_name]
     needing = next(each for each in found if each in ("ecs-agent", "slipway-node"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import yaml
 
 from slipway.infra.declare.checks.components import commands_of, mistakes, steps_of
+from slipway.jobs.catalogue.accelerators import FAMILIES
+from slipway.jobs.core.images.ami_locks import TO_BE_FILLED
 from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
 
 FOLDER = Path(__file__).parents[3] / "infra" / "components"
@@ -154,14 +157,51 @@ def test_what_needs_a_device_or_a_vendor_is_named_so(name: str) -> None:
         assert marked or step["action"] != "WebDownload"
 
 
+def program(name: str, folder: Path) -> Path:
+    """Write a program of base-apt as the component writes it."""
+    (step,) = (each for _, each in steps_of(document_of("base-apt")) if each["name"] == "TrustKeys")
+    (content,) = [each["content"] for each in step["inputs"] if each["path"].endswith(f"/{name}")]
+    path = folder / name
+    path.write_text(content, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("word", [(), ("signed",)])
+def test_a_file_whose_checksum_nobody_knows_yet_says_it_and_is_used_only_if_it_is_signed(
+    tmp_path: Path, word: tuple[str, ...]
+) -> None:
+    check, file = program("slipway-check-sha256", tmp_path), tmp_path / "file"
+    file.write_text("package", encoding="utf-8")
+    digest = sha256(b"package").hexdigest()
+
+    def prove(locked: str) -> subprocess.CompletedProcess[str]:
+        command = [check, file, locked, *word]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert prove(digest).returncode == 0
+    assert prove("0" * 64).returncode == 1
+    asked = prove(TO_BE_FILLED)
+    assert f"has the SHA-256 {digest}; write it into the lock" in asked.stderr
+    assert (asked.returncode == 0) is bool(word)
+
+
+def test_the_efa_installer_brings_the_libfabric_that_is_asked_for_afterwards() -> None:
+    """With --minimal it brings the driver alone, and the bake ended at its own test."""
+    text = text_of("efa")
+    assert "fi_info" in text
+    assert "--minimal" not in text
+
+
+def test_a_node_with_gaudis_reserves_the_huge_pages_that_jobs_are_told_of() -> None:
+    assert f"vm.nr_hugepages = {FAMILIES['Habana'].huge_pages}\n" in text_of("habanalabs")
+
+
 class KeyRing:
     """slipway-trust-key as the component writes it, and a key made here."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.program = folder, folder / "slipway-trust-key"
-        (step,) = (each for _, each in steps_of(document_of("base-apt")) if each["name"] == "TrustKeys")
-        self.program.write_text(step["inputs"][0]["content"], encoding="utf-8")
-        self.program.chmod(0o755)
+        self.folder, self.program = folder, program("slipway-trust-key", folder)
         home = folder / "home"
         home.mkdir(mode=0o700)
         self._gpg = (

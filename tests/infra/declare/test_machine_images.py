@@ -89,7 +89,7 @@ def test_clusters_and_machine_images_are_refused_together(monkeypatch: pytest.Mo
     ("old", "new", "expected"),
     [
         ('synapseai = "1.18.0"', 'synapseai = "1.22.0"', "synapseai 1.22.0 no longer supports Habana Gaudi"),
-        ("snapshot = ", f'snapshot = "{TO_BE_FILLED}"\n# ', "has no snapshot yet: the first bake on AWS"),
+        ("snapshot = ", f'snapshot = "{TO_BE_FILLED}"\n# ', "has no snapshot yet, and needs one"),
     ],
 )
 def test_a_lock_that_cannot_work_is_refused_by_name(

@@ -164,8 +164,11 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"instance_type": "dl1.24xlarge"}, "an MPI cluster cannot use its Habana Gaudi"),
-        ({"market": Market.CAPACITY_BLOCK}, "AWS sells these only for types with accelerators"),
+        (
+            {"instance_type": "dl1.24xlarge"},
+            "machine_image: is cpu-mpi, which cannot use the Habana Gaudi HL-205 of dl1.24xlarge; use ",
+        ),
+        ({"market": Market.CAPACITY_BLOCK}, "AWS sells these only for P and Trn types"),
         ({"market": Market.TARGETED_RESERVATION}, "reservation_id: is missing"),
         ({"max_nodes": 51}, "from 1 to 50; EC2 Auto Scaling protects 50 nodes of a group from scaling in"),
         ({"job_timeout_hours": 49}, "from 1 to 48 hours; Systems Manager ends a command then"),

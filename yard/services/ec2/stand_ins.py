@@ -16,6 +16,7 @@ from slipway.yard.endpoint import ACCOUNT
 IMAGES: Mapping[str, Mapping[str, object]] = {
     "cpu-mpi": {},
     "gaudi-ecs": {"synapseai": "1.18.0", "driver": "1.18.0-524"},
+    "gaudi-mpi": {},
 }
 
 

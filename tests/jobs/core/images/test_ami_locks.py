@@ -13,6 +13,7 @@ from slipway.jobs.core.images.ami_locks import (
     lock_path,
     lock_problems,
     machine_image_names,
+    unfilled,
 )
 from slipway.jobs.core.images.container_locks import apart, read_lock, unsupported
 
@@ -65,7 +66,7 @@ def test_components_know_a_value_by_its_path(tmp_path: Path) -> None:
     [
         ('sha256 = "0a', 'sha256 = "0g', "[downloads.efa]: has sha256 = "),
         (f'sha256 = "{"0a" * 32}"', "", "[downloads.efa]: lacks sha256"),
-        (f'sha256 = "{"0a" * 32}"', f'sha256 = "{TO_BE_FILLED}"', "has no sha256 yet: the first bake"),
+        (f'sha256 = "{"0a" * 32}"', f'sha256 = "{TO_BE_FILLED}"', "has no sha256 yet, and needs one"),
         ('url = "https://efa', 'url = "http://efa', "not an https address"),
         ('fingerprint = "0A', 'fingerprint = "0a', "[repositories.neuron]: has fingerprint"),
         ('suite = "jammy"', 'suite = "jammy main"', "[repositories.neuron]: has suite"),
@@ -99,14 +100,19 @@ def test_the_digest_changes_with_every_file_of_the_folder(tmp_path: Path) -> Non
     assert lock_digest(tmp_path, "trn") != first
 
 
-def test_the_three_machine_images_have_sound_locks() -> None:
-    assert machine_image_names(CONTAINERS) == ("cpu-mpi", "gaudi-ecs", "neuron-slurm")
+def test_every_machine_image_has_a_sound_lock() -> None:
+    assert machine_image_names(CONTAINERS) == ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
     for image in machine_image_names(CONTAINERS):
         assert lock_problems(CONTAINERS, image) == ()
 
 
 @pytest.mark.parametrize(
-    ("image", "accelerator"), [("gaudi-ecs", "Habana Gaudi HL-205"), ("neuron-slurm", "Trainium1")]
+    ("image", "accelerator"),
+    [
+        ("gaudi-ecs", "Habana Gaudi HL-205"),
+        ("gaudi-mpi", "Habana Gaudi HL-205"),
+        ("neuron-slurm", "Trainium1"),
+    ],
 )
 def test_what_is_baked_still_supports_its_accelerator(image: str, accelerator: str) -> None:
     lock = read_lock(CONTAINERS, image)
@@ -120,6 +126,30 @@ def test_the_machine_image_of_gaudi_holds_what_its_container_asks_for() -> None:
     assert container is not None
     assert machine is not None
     assert container.host.items() <= machine.host.items()
+
+
+def test_ranks_without_a_container_run_in_what_the_container_would_hold() -> None:
+    container, machine = read_lock(CONTAINERS, "gaudi"), read_lock(CONTAINERS, "gaudi-mpi")
+    assert container is not None
+    assert machine is not None
+    assert container.host.items() <= machine.host.items()
+    training = {name: machine.host[f"training-{name}"] for name in ("python", "pytorch")}
+    held = {**training, "synapseai": machine.host["synapseai"], "deepspeed": machine.host["deepspeed"]}
+    assert held == container.image
+
+
+def test_both_images_over_mpi_have_the_same_python_of_their_own() -> None:
+    """What joins a cluster and runs jobs there is tried on c6i, at a tenth of the price."""
+    first, second = (CONTAINERS / "images" / name / "requirements.txt" for name in ("cpu-mpi", "gaudi-mpi"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_file_without_a_published_checksum_is_named_until_its_checksum_is_written(tmp_path: Path) -> None:
+    unlisted = f'\n[unlisted.wheels]\nurl = "https://example.org/a.tgz"\nsha256 = "{TO_BE_FILLED}"\n'
+    folder = write(tmp_path, SOUND + unlisted)
+    assert lock_problems(folder, "trn") == ()
+    assert unfilled(folder, "trn") == ("wheels",)
+    assert unfilled(write(tmp_path, SOUND + unlisted.replace(TO_BE_FILLED, "0a" * 32)), "trn") == ()
 
 
 @pytest.mark.parametrize("image", machine_image_names(CONTAINERS))
