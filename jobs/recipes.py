@@ -21,6 +21,7 @@ RECIPES: Mapping[str, str] = {
     "glue_finetune": "slipway.containers.recipes.glue_finetune.recipe",
     "prepare_bert": "slipway.containers.recipes.prepare_bert.recipe",
     "prepare_corpus": "slipway.containers.recipes.prepare_corpus.recipe",
+    "smoke": "slipway.containers.recipes.smoke.recipe",
 }
 
 

@@ -24,6 +24,20 @@ class Machine:
             except OSError:
                 return _resolved(self.host())
 
+    def own_interface(self) -> str | None:
+        """Return the network interface of the default route; None if there is none."""
+        try:
+            lines = (self.root / "proc/net/route").read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            return None
+        routes = [
+            line.split() for line in lines
+        ]  # proc(5): Iface Destination Gateway Flags RefCnt Use Metric Mask
+        default = [
+            (int(route[6]), route[0]) for route in routes if int(route[1], 16) == int(route[7], 16) == 0
+        ]
+        return min(default)[1] if default else None
+
     def host(self) -> str:
         return socket.gethostname()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import resource
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +30,10 @@ _PEAK_TFLOPS: Mapping[str, float] = {
     "NVIDIA L40S": 362,
     "NVIDIA A10G": 70,
 }
+
+
+# The kind that ranks use where the contract promises an accelerator.
+_PROMISED: Mapping[str, str] = {"habana": "hpu", "nvidia": "cuda"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,13 @@ def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Dev
     """Return this process's own device; `auto` takes the first kind that is present."""
     present = [name for name, kind in KINDS.items() if kind.is_present()]
     name = present[0] if kind_name == "auto" else kind_name
+    promised = _PROMISED.get(contract.accelerator or "")
+    if kind_name == "auto" and promised not in (None, name):
+        raise Refusal(
+            f"{socket.gethostname()} was promised {contract.accelerator} devices, and torch "
+            f"{torch.__version__} finds no {promised}",
+            hint=f"its image and its driver must be of one release; device={name} trains without them",
+        )
     if name not in present:
         raise Refusal(f"this machine has no {name} device", hint=f"set device=auto or {' or '.join(present)}")
     kind = KINDS[name]

@@ -85,6 +85,7 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
         variables.ACCELERATOR: family.files if family else None,
         variables.ACCELERATORS: str(devices) if family else None,
         variables.EFA_INTERFACES: str(target.efa_interfaces),
+        variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
         variables.PROCESSES_PER_NODE: str(job.processes_per_node or devices or 1),
     }
 

@@ -1,4 +1,4 @@
-"""What a user or a test may set of the yard's Batch, in the environment of `slipway yard up`."""
+"""What a user or a test may set of the yard's machines, and what these tell every job."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+from slipway.containers.runtime.contract import variables
+
 STOP_VARIABLE = "SLIPWAY_YARD_STOP_SECONDS"  # between SIGTERM and SIGKILL
 CLOCK_VARIABLE = "SLIPWAY_YARD_CLOCK"  # real seconds in one second of a timeout or of a time limit of a state
 PYTHON_VARIABLE = "SLIPWAY_YARD_PYTHON"  # what `python` in a container's command means
+# No machine of the yard has accelerators or EFA: launchers do not look for them, and ranks use processors.
+STAND_IN = {variables.STAND_IN: "1"}
 STOP_SECONDS = 30.0  # ECS's default stopTimeout
 CHECKOUT = Path(str(files("slipway"))).resolve().parent  # or the folder that the package was installed into
 

@@ -31,6 +31,7 @@ _VARIABLES: Mapping[str, str] = {
     "checkpoints": variables.CHECKPOINTS,
     "logs": variables.LOGS,
     "account": variables.ACCOUNT,
+    "accelerator": variables.ACCELERATOR,
     "deadline": variables.DEADLINE,
     "collective_seconds": variables.COLLECTIVE_SECONDS,
 }
@@ -56,6 +57,7 @@ class LaunchContract:
     checkpoints: str | None = None
     logs: str | None = None
     account: str | None = None  # whose buckets may be read; None: not in AWS
+    accelerator: str | None = None  # that the node was promised with; a key of ACCELERATOR_FILES
     deadline: float | None = None  # Unix seconds at which the platform ends this attempt
     collective_seconds: float = DEFAULT_COLLECTIVE_SECONDS  # for init_process_group(timeout=)
 
@@ -101,9 +103,16 @@ def _decode(environment: Mapping[str, str]) -> dict[str, object]:
         "checkpoints": values.location(environment, variables.CHECKPOINTS),
         "logs": values.location(environment, variables.LOGS),
         "account": values.account(environment, variables.ACCOUNT),
+        "accelerator": promised_accelerator(environment),
         "deadline": values.seconds(environment, variables.DEADLINE),
         "collective_seconds": collective_seconds or DEFAULT_COLLECTIVE_SECONDS,
     }
+
+
+def promised_accelerator(environment: Mapping[str, str]) -> str | None:
+    """Return what the node was promised with; None where that is none, or a yard's processors stand in."""
+    is_there = environment.get(variables.ACCELERATOR) and variables.STAND_IN not in environment
+    return values.identifier(environment, variables.ACCELERATOR) if is_there else None
 
 
 def _check_places(contract: LaunchContract) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from slipway.containers.runtime import values
 from slipway.containers.runtime.contract import identity, variables
-from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.contract.contract import LaunchContract, promised_accelerator
 from slipway.containers.runtime.contract.node_lists import (
     hosts_of_sagemaker,
     main_host_of_slurm,
@@ -190,6 +190,7 @@ def contract_of(place: RankPosition, environment: Environment) -> LaunchContract
         checkpoints=values.location(environment, variables.CHECKPOINTS),
         logs=values.location(environment, variables.LOGS),
         account=values.account(environment, variables.ACCOUNT),
+        accelerator=promised_accelerator(environment),
         deadline=_deadline(environment),
         collective_seconds=seconds,
     )

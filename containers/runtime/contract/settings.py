@@ -24,6 +24,7 @@ _METADATA = "http://169.254.169.254"
 _ENDPOINT = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,255}/?", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _MOST_PROCESSES = 1024
+_MOST_PAGES = 1 << 24
 _SECONDS: Mapping[str, str] = {
     "rendezvous_seconds": variables.RENDEZVOUS_SECONDS,
     "heartbeat_seconds": variables.HEARTBEAT_SECONDS,
@@ -42,6 +43,8 @@ class Settings:
     accelerator: str | None = None  # a key of ACCELERATOR_FILES
     accelerators: int = 0  # device files that must be there
     efa_interfaces: int = 0
+    huge_pages: int = 0  # of 2 MiB
+    is_stand_in: bool = False  # of a yard, which has none of these
     config_digest: str = ""  # of whatever else must be the same on all nodes
     market: str = _MARKETS[0]  # how the instance was bought: Spot is asked whether it is taken back
     metadata_endpoint: str = _METADATA  # by the variable that the AWS SDKs read
@@ -75,6 +78,8 @@ class Settings:
             accelerator=accelerator,
             accelerators=values.whole(environment, variables.ACCELERATORS, high=_MOST_PROCESSES, default=0),
             efa_interfaces=values.whole(environment, variables.EFA_INTERFACES, high=64, default=0),
+            huge_pages=values.whole(environment, variables.HUGE_PAGES, high=_MOST_PAGES, default=0),
+            is_stand_in=variables.STAND_IN in environment,
             market=_one_of(environment, variables.MARKET, _MARKETS),
             metadata_endpoint=_endpoint(environment),
             config_digest=environment.get(variables.CONFIG_DIGEST, ""),

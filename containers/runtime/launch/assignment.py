@@ -19,6 +19,8 @@ from slipway.containers.runtime.rendezvous.peers import PeerMember
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
 _MINUTE_SECONDS = 60
+# What the collectives of an accelerator (a key of ACCELERATOR_FILES) read.
+_MEETS_OVER: Mapping[str, str] = {"habana": "HCCL_SOCKET_IFNAME", "neuron": "CCOM_SOCKET_IFNAME"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,17 @@ def rank_environment(
         # its own folder. Images bring their operators built.
         "TORCH_EXTENSIONS_DIR": str(folder / "torch_extensions"),
         "DEEPSPEED_TIMEOUT": str(math.ceil(contract.collective_seconds / _MINUTE_SECONDS)),
+        **_interface(environment),
     }
     inherited = {name: value for name, value in environment.items() if name != variables.LAUNCH_SECRET}
     return {**defaults, **inherited, **contract.to_environment()}
+
+
+def _interface(environment: Mapping[str, str]) -> dict[str, str]:
+    """Tell collectives over which interface ranks meet: such a node has many, most without a way.
+
+    Outside a container the first may have any name, and Gaudi's own ports are interfaces as well.
+    """
+    name = _MEETS_OVER.get(environment.get(variables.ACCELERATOR, ""))
+    found = Machine(root=Path(environment.get(ROOT_VARIABLE, "/"))).own_interface() if name else None
+    return {name: found} if name and found else {}

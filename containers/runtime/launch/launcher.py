@@ -23,7 +23,7 @@ from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.exit_reports import ExitReport
-from slipway.containers.runtime.launch import failure_file, notices
+from slipway.containers.runtime.launch import failure_file, health, notices
 from slipway.containers.runtime.launch.assignment import (
     ROOT_VARIABLE,
     Node,
@@ -150,6 +150,8 @@ def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
     first, last = contracts[0], contracts[-1]
     ranks = f"ranks {first.rank} to {last.rank} of {first.world}"
     lines = [f"{first.job}, attempt {first.attempt}: {ranks} start on {node.machine.host()}"]
+    if first.local_rank == 0:  # of a node, however many launchers it has
+        lines += health.notes(node.settings, node.machine.root)
     if given := node.environment.get("TORCH_EXTENSIONS_DIR"):
         # F51: whoever builds the same operator waits for the lock, and its holder is dead.
         why = "is left from a build that was killed, and ranks would wait for it forever; delete it"

@@ -195,8 +195,8 @@ def _warn_of_another_lock(bakery: Bakery) -> None:
         )
     elif names := unfilled(containers, bakery.name):
         warn(
-            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}, of which the publisher prints "
-            "none: on AWS the bake ends there and says it; write it into the lock, deploy and bake again"
+            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}, of which the publisher "
+            "prints none: on AWS the bake ends there and says it; write it into the lock, deploy, bake again"
         )
 
 

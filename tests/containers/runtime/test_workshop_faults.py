@@ -121,6 +121,43 @@ def test_every_finding_of_a_node_is_said_at_once(cluster: Cluster, tmp_path: Pat
     assert "0 of 4 EFA devices" in node.lines[-1]
 
 
+def test_a_node_says_what_it_has_and_what_of_it_is_less_than_promised(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Counted before training, on the node itself: what the catalogue says is a promise of somebody else."""
+    root = machine(tmp_path)
+    (root / "proc").unlink()
+    (root / "proc/sys/vm").mkdir(parents=True)
+    (root / "proc/sys/vm/nr_hugepages").write_text("512\n")
+    (root / "proc/net").mkdir()
+    (root / "proc/net/route").write_text(ROUTES)
+    for domain in range(2):
+        (root / f"sys/devices/system/node/node{domain}").mkdir(parents=True)
+    node = cluster.start(
+        {"*": ["variable HCCL_SOCKET_IFNAME"]}, SLIPWAY_ROOT=root, SLIPWAY_HUGE_PAGES=15000, **dl1()
+    )
+    assert node.end() == 0
+    assert "this node has 8 habana devices, 4 EFA devices, 2 NUMA domains, 512 huge pages" in node.text
+    assert "warning: 512 of 15000 huge pages are reserved on this node" in node.text
+    assert "HCCL_SOCKET_IFNAME=ens32" in node.text, "the first of many may be a port of a Gaudi"
+
+
+ROUTES = """\
+Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
+ens65 0000280A 00000000 0001 0 0 0 00C0FFFF 0 0 0
+ens33 00000000 0100280A 0003 0 0 512 00000000 0 0 0
+ens32 00000000 0100280A 0003 0 0 100 00000000 0 0 0
+"""
+
+
+def test_in_a_yard_nobody_looks_for_devices_and_the_log_says_so(cluster: Cluster, tmp_path: Path) -> None:
+    node = cluster.start(
+        {"*": ["say trained"]}, SLIPWAY_ROOT=machine(tmp_path, habana=0, efa=0), SLIPWAY_STAND_IN=1, **dl1()
+    )
+    assert node.end() == 0
+    assert "this is a yard: processors stand in for 8 habana devices" in node.text
+
+
 def test_the_runtime_needs_nothing_but_pythons_own_library() -> None:
     """An image may hold any framework, or none: the launcher and the checkpoints start all the same."""
     modules = [

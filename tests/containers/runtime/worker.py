@@ -149,6 +149,10 @@ def say(word: str) -> None:
     print(word)
 
 
+def variable(word: str) -> None:
+    print(f"{word}={os.environ.get(word)}")
+
+
 def raw(word: str) -> None:
     """Bytes in hexadecimal, to both outputs."""
     for descriptor in (1, 2):
@@ -187,6 +191,7 @@ DOES: dict[str, Callable[[str], None]] = {
         steps,
         checkpoint,
         say,
+        variable,
         raw,
         flood,
     )

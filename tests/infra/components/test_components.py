@@ -176,7 +176,7 @@ def test_a_file_whose_checksum_nobody_knows_yet_says_it_and_is_used_only_if_it_i
     digest = sha256(b"package").hexdigest()
 
     def prove(locked: str) -> subprocess.CompletedProcess[str]:
-        command = [check, file, locked, *word]
+        command = [str(check), str(file), locked, *word]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert prove(digest).returncode == 0

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipway.containers.runtime.contract import variables
 from slipway.yard.gateway import keys
-from slipway.yard.machines.settings import CHECKOUT, interpreter
+from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter
 from slipway.yard.permissions.sessions import RoleSession
 
 KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
-# What the launcher would count in /dev before it starts, where the yard has none (imitation.py).
-DROPPED = frozenset({variables.ACCELERATOR, variables.ACCELERATORS, variables.EFA_INTERFACES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +38,14 @@ class NodePosition:
 def of_container(
     place: NodePosition, container: Mapping[str, Any], session: RoleSession | None, endpoint: str
 ) -> dict[str, str]:
-    given = {
-        item["name"]: item.get("value", "")
-        for item in container.get("environment", ())
-        if item["name"] not in DROPPED
-    }
+    given = {item["name"]: item.get("value", "") for item in container.get("environment", ())}
     return {
         **_of_machine(),
         **given,
         **_of_aws(place.region, endpoint),
         **_of_role(session),
         **_of_batch(place),
+        **STAND_IN,
     }
 
 

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.mpi.node.job_credentials import TOKEN_VARIABLE, URI_VARIABLE
 from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths
 
-# Of our environment, for programs on other nodes: where AWS, its credentials and this node are.
+# Of our environment, for programs on other nodes: where AWS, its credentials and this node are, and whether
+# it is a yard's.
 PASSED_ON = (
     "AWS_ENDPOINT_URL",
     "AWS_EC2_METADATA_SERVICE_ENDPOINT",
@@ -22,6 +24,7 @@ PASSED_ON = (
     TOKEN_VARIABLE,
     ROOT_VARIABLE,
     PORT_VARIABLE,
+    variables.STAND_IN,
 )
 ANSWER_SECONDS = 20.0  # ssh itself gives up a dead host after five
 _REACH_SECONDS = 2.0

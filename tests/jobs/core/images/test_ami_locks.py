@@ -139,7 +139,7 @@ def test_ranks_without_a_container_run_in_what_the_container_would_hold() -> Non
 
 
 def test_both_images_over_mpi_have_the_same_python_of_their_own() -> None:
-    """What joins a cluster and runs jobs there is tried on c6i, at a tenth of the price."""
+    """So c6i tries what joins a cluster and runs jobs there, at a fifth of the price."""
     first, second = (CONTAINERS / "images" / name / "requirements.txt" for name in ("cpu-mpi", "gaudi-mpi"))
     assert first.read_bytes() == second.read_bytes()
 

@@ -19,6 +19,7 @@ from slipway.yard.machines.hosts.instances import HostInstance
 from slipway.yard.machines.hosts.planning import boot, own_files, plain, real_boot, systemd
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.machines.settings import STAND_IN
 
 PLAN_FILE = "plan.json"
 PATH = f"{systemd.FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -93,6 +94,7 @@ def environment() -> dict[str, str]:
         "HOME": "/root",
         "LANG": "C.UTF-8",
         "AWS_ENDPOINT_URL": os.environ["SLIPWAY_YARD_ENDPOINT"],
+        **STAND_IN,
         "SLIPWAY_SMT_CONTROL": "/run/yard/smt-control",  # infra/boot: this machine's is not the host's
     }
 

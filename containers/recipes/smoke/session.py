@@ -1,0 +1,135 @@
+"""Can these nodes train together? Each rank uses its device, then all reduce known numbers and compare.
+
+Ranks tell each other what they found over TCP (gloo), so that a network of accelerators which carries it
+wrong cannot hide whose it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import distributed
+
+from slipway.containers.recipes.smoke.config import SmokeConfig
+from slipway.containers.recipes.smoke.numbers import MIB, bus_share, given, sizes, wrong_ranks
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.observe.telemetry import Telemetry
+from slipway.containers.training.devices import Device, join_group, open_device
+
+_MATRIX = 512
+_WARM_UPS = 2
+
+
+class BadNode(Refusal):
+    """A node computes or sends wrong numbers. Not to be tried again: another attempt might hide it."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Say where a rank stands, in the words of who has to replace its machine."""
+
+    rank: int
+    node: int
+    host: str
+
+    def __str__(self) -> str:
+        return f"node {self.node} ({self.host}), rank {self.rank}"
+
+
+def smoke(config: SmokeConfig, contract: LaunchContract) -> None:
+    own = Place(rank=contract.rank, node=contract.node, host=Machine().host())
+    device = open_device(contract, config.device, "fp32")
+    _multiply(device, own)
+    if contract.world == 1:
+        _say(f"{own}: its {device.kind} computes; one rank has nobody to reduce with")
+        return
+    join_group(device, contract)
+    try:
+        _reduce(config, contract, device, own)
+    finally:
+        distributed.destroy_process_group()
+
+
+def _multiply(device: Device, own: Place) -> None:
+    """Allocate on the device, and compute what is known."""
+    ones = torch.ones(_MATRIX, _MATRIX, device=device.place)
+    total = float((ones @ ones).sum().cpu())
+    if total != float(_MATRIX**3):
+        raise BadNode(f"{own}: its {device.kind} multiplies wrong: {total}, not {_MATRIX**3}")
+
+
+def _reduce(config: SmokeConfig, contract: LaunchContract, device: Device, own: Place) -> None:
+    talk = distributed.new_group(backend="gloo")
+    places: list[Place] = [own] * contract.world
+    distributed.all_gather_object(places, own, group=talk)
+    if contract.rank == 0:
+        hosts = len({place.node for place in places})
+        _say(f"{contract.world} ranks of {hosts} nodes meet; all_reduce over {device.backend}")
+    telemetry = Telemetry.of(contract, tensorboard=False)
+    for count in sizes(config.largest_mib):
+        telemetry.beat("all_reduce")  # or the launcher would take a long one for a hang
+        seconds, wrong = _time(count, config.repeats, contract, device)
+        found: list[tuple[float, Sequence[int]]] = [(seconds, wrong)] * contract.world
+        distributed.all_gather_object(found, (seconds, wrong), group=talk)
+        _judge(count, found, places, device)
+        if contract.rank == 0:
+            _say(_line(count, max(taken for taken, _ in found), contract.world))
+
+
+def _time(count: int, repeats: int, contract: LaunchContract, device: Device) -> tuple[float, list[int]]:
+    """Reduce once and compare, then many times; return the seconds of one, and whose numbers are wrong."""
+    tensor = given(count, contract.rank, contract.world).to(device.place)
+    distributed.all_reduce(tensor)
+    device.submit()
+    wrong = wrong_ranks(tensor.cpu(), contract.world)
+    tensor.zero_()  # its sum stays what it is, however often it is reduced
+    _reduce_often(_WARM_UPS, tensor, device)
+    begun = time.perf_counter()
+    _reduce_often(repeats, tensor, device)
+    return (time.perf_counter() - begun) / repeats, wrong
+
+
+def _reduce_often(times: int, tensor: torch.Tensor, device: Device) -> None:
+    for _ in range(times):
+        distributed.all_reduce(tensor)
+        device.submit()
+    float(tensor[-1].cpu())  # a number of the result is there when all of it is done
+
+
+def _judge(
+    count: int, found: Sequence[tuple[float, Sequence[int]]], places: Sequence[Place], device: Device
+) -> None:
+    """Raise where any rank saw a wrong number, on all ranks alike, with the line that names the node."""
+    wrong = sorted({rank for _, ranks in found for rank in ranks})
+    if not wrong:
+        return
+    seen = sum(bool(ranks) for _, ranks in found)
+    blamed = "; ".join(str(places[rank]) for rank in wrong)
+    raise BadNode(
+        f"bad numbers from {blamed}: an all_reduce of {_size(count)} over {device.backend} "
+        f"came out wrong on {seen} of {len(places)} ranks"
+    )
+
+
+def _line(count: int, seconds: float, world: int) -> str:
+    """Describe one size; a bus carries what an all_reduce sends, whatever the number of ranks."""
+    whole = count * 4 / seconds / 1e9
+    return (
+        f"all_reduce {_size(count):>9}  {seconds * 1e3:9.3f} ms  {whole * bus_share(world):8.3f} GB/s a rank"
+    )
+
+
+def _size(count: int) -> str:
+    size = count * 4
+    return f"{size // MIB} MiB" if size >= MIB else f"{size // 1024} KiB"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,29 @@
+"""One rank of the smoke test: python -m slipway.containers.recipes.smoke.train --set largest_mib=64
+
+Nothing is trained here: `train` is the name of every recipe's entry point.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from slipway.containers.recipes.smoke.config import SmokeConfig, decode_arguments
+from slipway.containers.recipes.smoke.recipe import MODULE
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.rank import run_rank
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_rank(MODULE, decode_arguments, _test, arguments, __doc__)
+
+
+def _test(config: SmokeConfig, contract: LaunchContract, stack: ExitStack) -> None:
+    from slipway.containers.recipes.smoke.session import smoke
+
+    smoke(config, contract)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
