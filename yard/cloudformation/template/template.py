@@ -44,6 +44,7 @@ RESOURCE_KEYS = frozenset(
 )
 DELETION_POLICIES = ("Delete", "Retain", "RetainExceptOnCreate", "Snapshot")
 LANGUAGE_EXTENSIONS = "AWS::LanguageExtensions"
+SERVERLESS = "AWS::Serverless-2016-10-31"
 MAX_RESOURCES = 500
 
 
@@ -107,10 +108,24 @@ def _check_sections(body: Mapping[str, Any]) -> None:
             f"Template format error: Number of resources, {len(body['Resources'])}, is greater than"
             f" maximum allowed, {MAX_RESOURCES}"
         )
-    macros = [name for name in _names(body.get("Transform")) if name != LANGUAGE_EXTENSIONS]
+    _refuse_serverless(body)
+    macros = [name for name in _names(body.get("Transform")) if name not in (LANGUAGE_EXTENSIONS, SERVERLESS)]
     if macros or "Hooks" in body:
         _refuse(
             f"The yard runs no macros or hooks: {', '.join(macros) or 'Hooks'}. Remove them for the yard."
+        )
+
+
+def _refuse_serverless(body: Mapping[str, Any]) -> None:
+    """Refuse what the Serverless transform would expand; a template without it comes out as it went in."""
+    if SERVERLESS not in _names(body.get("Transform")):
+        return
+    kinds = {name: value.get("Type") for name, value in body["Resources"].items() if isinstance(value, dict)}
+    found = [f"{name} ({kind})" for name, kind in kinds.items() if str(kind).startswith("AWS::Serverless::")]
+    if found or "Globals" in body:
+        _refuse(
+            f"The yard does not expand {', '.join(found) or 'Globals'}, which takes the macro {SERVERLESS}:"
+            " put the expanded resources into the template"
         )
 
 

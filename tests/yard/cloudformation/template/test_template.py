@@ -17,6 +17,7 @@ from tests.yard.cloudformation.fakes import FakeLookups
 
 PLACE = StackIdentity(region="eu-west-1", account="123456789012", stack_name="net", stack_id="arn:net")
 TOPIC = {"Type": "AWS::SNS::Topic"}
+SERVERLESS = "AWS::Serverless-2016-10-31"
 
 
 def draw(body: Mapping[str, Any] | str, **given: str) -> Blueprint:
@@ -183,7 +184,12 @@ REF_A = {**TOPIC, "Properties": {"DisplayName": {"Fn::Sub": "${A.TopicName}"}}}
             "Unresolved resource dependencies [X] in the Outputs block of the template",
         ),
         ({"Resources": {"T": {**TOPIC, "Condition": "C"}}}, "Condition C is used but is not defined"),
-        ({"Resources": {"T": TOPIC}, "Transform": "AWS::Serverless-2016-10-31"}, "runs no macros"),
+        ({"Resources": {"T": TOPIC}, "Transform": "Count"}, "runs no macros"),
+        (
+            {"Resources": {"T": {"Type": "AWS::Serverless::Function"}}, "Transform": SERVERLESS},
+            "does not expand T",
+        ),
+        ({"Resources": {"T": TOPIC}, "Transform": SERVERLESS, "Globals": {}}, "does not expand Globals"),
         ({"Resources": {"T": {**TOPIC, "DeletionPolicy": "Keep"}}}, "DeletionPolicy of resource T is 'Keep'"),
     ],
 )
@@ -291,3 +297,8 @@ def test_the_cdk_rule_on_its_bootstrap_version_is_held() -> None:
     body = {**declare(Type="String"), "Rules": BOOTSTRAP_RULE}
     assert "T" in draw(body, P="30").resources
     assert "CDK bootstrap stack version 6 required." in refusal(body, P="3")
+
+
+def test_a_template_with_nothing_serverless_in_it_may_name_that_transform() -> None:
+    text = json.dumps({"Resources": {"T": TOPIC}, "Transform": [SERVERLESS]})
+    assert set(template.load(text).resources) == {"T"}
