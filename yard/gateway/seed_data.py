@@ -15,6 +15,7 @@ from typing import Any
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.services.ec2 import launches
+from slipway.yard.services.ssm import public_parameters
 
 BATCH_ROLE = "AWSServiceRoleForBatch"
 BATCH_SERVICE = "batch.amazonaws.com"
@@ -144,6 +145,11 @@ def _create_batch_role(_region: str) -> None:
 
 
 STAND_INS = (
+    StandIn(
+        what=f"public parameters of AMIs, and the AMIs: {', '.join(public_parameters.families())}",
+        services=frozenset({"autoscaling", "ec2", "ssm"}),
+        make=public_parameters.make,
+    ),
     StandIn(
         what="instance types of the catalogue that moto lacks, and where they are offered",
         services=frozenset({"autoscaling", "ec2", "batch", "imagebuilder", "pcs", "ecs", "service-quotas"}),

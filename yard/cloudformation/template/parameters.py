@@ -37,9 +37,8 @@ FORMS = {
     "String": r"[\s\S]*",
 }
 PUBLIC_PARAMETERS = (
-    "of AWS's public parameters the yard has those below /aws/service/ami-amazon-linux-latest/ and"
-    " /aws/service/ecs/optimized-ami/, and none of DLAMI, Neuron, Ubuntu or Windows: give an AMI's id, or put"
-    " the parameter yourself under another name"
+    "`slipway yard status` lists AWS's public parameters that the yard has: give an AMI's id, or put the"
+    " parameter yourself under another name"
 )
 FORMS |= {"CommaDelimitedList": FORMS["String"]}
 

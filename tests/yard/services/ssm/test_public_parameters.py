@@ -1,0 +1,58 @@
+"""AWS's public parameters of AMIs: there from the start, and what they name can be launched."""
+
+from __future__ import annotations
+
+import pytest
+
+from slipway.yard.services.ssm.public_parameters import CANONICAL, FAMILIES
+from tests.yard.asking import refusal
+from tests.yard.cloudformation.stacks import Stacks
+from tests.yard.conftest import RunningYard
+
+UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
+DLAMI = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
+
+
+def test_every_family_names_parameters_once() -> None:
+    names = [name for family in FAMILIES for name in family.names()]
+    assert UBUNTU in names
+    assert DLAMI in names
+    assert len(names) == len(set(names))
+
+
+def test_a_public_parameter_names_an_ami_of_its_owner(yard: RunningYard) -> None:
+    found = yard.client("ssm").get_parameter(Name=UBUNTU)["Parameter"]
+    ec2 = yard.client("ec2")
+    (image,) = ec2.describe_images(ImageIds=[found["Value"]])["Images"]
+    assert (image["OwnerId"], image["Architecture"], image["State"]) == (CANONICAL, "x86_64", "available")
+    assert ec2.describe_images(Owners=["self"])["Images"] == []
+
+
+@pytest.mark.parametrize("name", [UBUNTU, DLAMI])
+def test_a_template_may_ask_for_it_by_its_type(yard: RunningYard, name: str) -> None:
+    kind = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
+    made = Stacks(yard).create(
+        "image",
+        {
+            "Parameters": {"Image": {"Type": kind, "Default": name}},
+            "Resources": {
+                "Template": {
+                    "Type": "AWS::EC2::LaunchTemplate",
+                    "Properties": {
+                        "LaunchTemplateData": {"ImageId": {"Ref": "Image"}, "InstanceType": "c6i.large"}
+                    },
+                }
+            },
+        },
+    )
+    ec2 = yard.client("ec2")
+    (version,) = ec2.describe_launch_template_versions(LaunchTemplateId=made["Template"])[
+        "LaunchTemplateVersions"
+    ]
+    wanted = yard.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
+    assert version["LaunchTemplateData"]["ImageId"] == wanted
+
+
+def test_one_that_nobody_listed_is_not_there(yard: RunningYard) -> None:
+    said = refusal(yard.client("ssm").get_parameter, Name="/aws/service/canonical/ubuntu/server/9/x")
+    assert said["Code"] == "ParameterNotFound"

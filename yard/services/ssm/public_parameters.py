@@ -1,0 +1,147 @@
+"""AWS's public parameters of AMIs that moto lacks, and an AMI behind each that boots as any other here.
+
+To add some: a row of FAMILIES. Ids are the yard's own. Sources: each owner's page on finding its AMIs, as
+"Finding Ubuntu images with AWS Systems Manager", "Neuron DLAMI User Guide", the release notes of the DLAMIs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+
+ROOT = "/aws/service/"
+_LINUX_ROOT = "/dev/sda1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmiFamily:
+    """The names that a pattern stands for, one for each choice of its parts, and whose AMIs they are."""
+
+    pattern: str  # below ROOT
+    parts: tuple[tuple[str, ...], ...] = ()
+    owner: str = "137112412989"  # Amazon's own
+
+    def names(self) -> Iterator[str]:
+        for chosen in product(*self.parts):
+            yield ROOT + self.pattern.format(*chosen)
+
+
+CANONICAL, DEBIAN, DEEP_LEARNING, WINDOWS, EKS = (
+    "099720109477",
+    "136693071363",
+    "898082745236",
+    "801119661308",
+    "602401143452",
+)
+_PROCESSORS = ("amd64", "arm64")
+_KERNELS = ("x86_64", "arm64")
+FAMILIES = (
+    AmiFamily(
+        pattern="canonical/ubuntu/server/{}/stable/current/{}/hvm/ebs-gp2/ami-id",
+        parts=(("20.04", "22.04"), _PROCESSORS),
+        owner=CANONICAL,
+    ),
+    AmiFamily(
+        pattern="canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id",
+        parts=(_PROCESSORS,),
+        owner=CANONICAL,
+    ),
+    AmiFamily(
+        pattern="canonical/ubuntu/{}/22.04/1.29/stable/current/{}/hvm/ebs-gp2/ami-id",
+        parts=(("eks", "eks-pro"), _PROCESSORS),
+        owner=CANONICAL,
+    ),
+    AmiFamily(
+        pattern="debian/release/{}/latest/{}", parts=(("10", "11", "12", "13"), _PROCESSORS), owner=DEBIAN
+    ),
+    AmiFamily(
+        pattern="deeplearning/ami/{}/base-oss-nvidia-driver-gpu-{}/latest/ami-id",
+        parts=(_KERNELS, ("amazon-linux-2023", "ubuntu-22.04", "ubuntu-24.04")),
+        owner=DEEP_LEARNING,
+    ),
+    AmiFamily(
+        pattern="neuron/dlami/{}/{}/latest/image_id",
+        parts=(("base", "multi-framework"), ("amazon-linux-2023", "ubuntu-22.04")),
+        owner=DEEP_LEARNING,
+    ),
+    AmiFamily(
+        pattern="ami-windows-latest/Windows_Server-{}-English-{}-Base",
+        parts=(("2016", "2019", "2022", "2025"), ("Core", "Full")),
+        owner=WINDOWS,
+    ),
+    AmiFamily(
+        pattern="ami-windows-latest/Windows_Server-2022-English-Full-SQL_2022_{}",
+        parts=(("Enterprise", "Express", "Standard", "Web"),),
+        owner=WINDOWS,
+    ),
+    AmiFamily(
+        pattern="eks/optimized-ami/{}/amazon-linux-2023/{}/standard/recommended/image_id",
+        parts=(("1.30", "1.31", "1.32", "1.33"), _KERNELS),
+        owner=EKS,
+    ),
+)
+
+
+def families() -> list[str]:
+    """Return the patterns as people read them: * for each part that is chosen."""
+    return [ROOT + family.pattern.replace("{}", "*") for family in FAMILIES]
+
+
+def make(region: str) -> None:
+    """Put the parameters and their AMIs where moto keeps its own."""
+    from moto.ec2.models import ec2_backends
+    from moto.ssm.models import ssm_backends
+
+    for family in FAMILIES:
+        for name in family.names():
+            identifier = _identifier(name, region)
+            _register(ec2_backends[ACCOUNT][region], identifier, name, family.owner)
+            _write(ssm_backends[ACCOUNT][region], name, identifier)
+
+
+def _identifier(name: str, region: str) -> str:
+    return f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
+
+
+def _register(backend: Any, identifier: str, name: str, owner: str) -> None:
+    from moto.ec2.models.amis import Ami
+
+    backend.amis[identifier] = Ami(
+        backend,
+        identifier,
+        name=name.removeprefix(ROOT),
+        description="a stand-in of the yard for the AMI of a public parameter",
+        owner_id=owner,
+        public=True,
+        architecture="arm64" if "arm64" in name else "x86_64",
+        virtualization_type="hvm",
+        root_device_type="ebs",
+        root_device_name=_LINUX_ROOT,
+        platform="windows" if "windows" in name else None,
+        hypervisor="xen",
+        region_name=f"{backend.region_name}a",
+    )
+
+
+def _write(backend: Any, name: str, value: str) -> None:
+    from moto.core.utils import utcnow
+    from moto.ssm.models import Parameter
+
+    made = Parameter(
+        account_id=ACCOUNT,
+        name=name,
+        value=value,
+        parameter_type="String",
+        description=None,
+        allowed_pattern=None,
+        keyid=None,
+        last_modified_date=utcnow(),
+        version=1,
+        data_type="aws:ec2:image",
+    )
+    backend._parameters[name].append(made)
