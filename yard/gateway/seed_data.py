@@ -147,8 +147,9 @@ def _create_batch_role(_region: str) -> None:
 STAND_INS = (
     StandIn(
         what=f"public parameters of AMIs, and the AMIs: {', '.join(public_parameters.families())}",
-        services=frozenset({"autoscaling", "ec2", "ssm"}),
-        make=public_parameters.make,
+        services=frozenset({"autoscaling", "ssm"}),
+        make=lambda _region: public_parameters.show(),
+        is_regional=False,
     ),
     StandIn(
         what="instance types of the catalogue that moto lacks, and where they are offered",

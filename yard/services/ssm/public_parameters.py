@@ -7,14 +7,17 @@ To add some: a row of FAMILIES. Ids are the yard's own. Sources: each owner's pa
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 
 ROOT = "/aws/service/"
+_lock = threading.RLock()
 _LINUX_ROOT = "/dev/sda1"
 
 
@@ -92,16 +95,44 @@ def families() -> list[str]:
     return [ROOT + family.pattern.replace("{}", "*") for family in FAMILIES]
 
 
-def make(region: str) -> None:
-    """Put the parameters and their AMIs where moto keeps its own."""
-    from moto.ec2.models import ec2_backends
-    from moto.ssm.models import ssm_backends
+@lru_cache(maxsize=1)
+def show() -> None:
+    """Let moto find them where it finds its own, and list neither among the parameters of the account."""
+    from moto.ssm.models import ParameterDict
 
+    motos = ParameterDict._check_loading_status
+
+    def load(self: Any, key: str) -> None:
+        motos(self, key)
+        if key.startswith(ROOT):
+            with _lock:
+                _load(self)
+
+    def own(self: Any) -> Iterator[str]:
+        return (name for name in list(self.keys()) if not name.startswith(ROOT))
+
+    def below(self: Any, path: str, recursive: bool) -> Iterator[str]:
+        self._check_loading_status(path)
+        start = path if path.endswith("/") else f"{path}/"
+        for name in list(self.keys()) if path.startswith(ROOT) else own(self):
+            if name.startswith(start) and (recursive or "/" not in name[len(start) :]):
+                yield name
+
+    ParameterDict._check_loading_status = load
+    ParameterDict.__iter__ = own
+    ParameterDict.get_keys_beginning_with = below
+
+
+def _load(parameters: Any) -> None:
+    from moto.ec2.models import ec2_backends
+
+    region = parameters.region_name
     for family in FAMILIES:
         for name in family.names():
             identifier = _identifier(name, region)
-            _register(ec2_backends[ACCOUNT][region], identifier, name, family.owner)
-            _write(ssm_backends[ACCOUNT][region], name, identifier)
+            if name not in parameters.keys():  # noqa: SIM118 - what moto asks of a dict loads, and comes here
+                _register(ec2_backends[ACCOUNT][region], identifier, name, family.owner)
+                parameters.setdefault(name, [_parameter(name, identifier)])
 
 
 def _identifier(name: str, region: str) -> str:
@@ -128,11 +159,11 @@ def _register(backend: Any, identifier: str, name: str, owner: str) -> None:
     )
 
 
-def _write(backend: Any, name: str, value: str) -> None:
+def _parameter(name: str, value: str) -> Any:
     from moto.core.utils import utcnow
     from moto.ssm.models import Parameter
 
-    made = Parameter(
+    return Parameter(
         account_id=ACCOUNT,
         name=name,
         value=value,
@@ -144,4 +175,3 @@ def _write(backend: Any, name: str, value: str) -> None:
         version=1,
         data_type="aws:ec2:image",
     )
-    backend._parameters[name].append(made)

@@ -28,6 +28,19 @@ def test_a_public_parameter_names_an_ami_of_its_owner(yard: RunningYard) -> None
     assert ec2.describe_images(Owners=["self"])["Images"] == []
 
 
+def test_a_public_parameter_is_listed_below_its_path_and_not_as_the_accounts_own(yard: RunningYard) -> None:
+    ssm = yard.client("ssm")
+    ssm.put_parameter(Name="/mine/a", Value="1", Type="String")
+    ssm.get_parameter(Name=UBUNTU)
+    listed = ssm.describe_parameters()["Parameters"]
+    assert [one["Name"] for one in listed] == ["/mine/a"]
+    own = ssm.get_parameters_by_path(Path="/", Recursive=True)["Parameters"]
+    assert [one["Name"] for one in own] == ["/mine/a"]
+    below = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64"
+    (found,) = ssm.get_parameters_by_path(Path=below, Recursive=True)["Parameters"]
+    assert found["Name"] == UBUNTU
+
+
 @pytest.mark.parametrize("name", [UBUNTU, DLAMI])
 def test_a_template_may_ask_for_it_by_its_type(yard: RunningYard, name: str) -> None:
     kind = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
