@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine.records import Record
 from slipway.yard.cloudformation.engine.stack import Output, Stack
 from slipway.yard.cloudformation.engine.stack_tags import with_stack_tags
-from slipway.yard.cloudformation.engine.steps import EngineServices
+from slipway.yard.cloudformation.engine.steps import EngineServices, context_of
 from slipway.yard.cloudformation.template import intrinsics, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.functions import to_text
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Scope
 from slipway.yard.errors import ApiError
+
+# A VPC has the address blocks that AWS::EC2::VPCCidrBlock gives it after it was made.
+CHANGED_BY_OTHERS = {"AWS::EC2::VPC": ("CidrBlockAssociations", "Ipv6CidrBlocks")}
 
 
 def scope_of(stack: Stack, blueprint: Blueprint, surroundings: EngineServices) -> Scope:
@@ -24,9 +28,18 @@ def scope_of(stack: Stack, blueprint: Blueprint, surroundings: EngineServices) -
         record = stack.records[reference.logical_id]
         if reference.attribute is None:
             return record.resource.physical_id
+        if reference.attribute in CHANGED_BY_OTHERS.get(record.type, ()):
+            record = _as_it_is_now(record, stack, surroundings)
         return attribute_of(record, reference.attribute)
 
     return blueprint.scope(surroundings.lookups, value, surroundings.exports.look_up)
+
+
+def _as_it_is_now(record: Record, stack: Stack, surroundings: EngineServices) -> Record:
+    """Describe the resource again, by an update that changes nothing."""
+    context = context_of(stack, surroundings, record.logical_id, record.default_name)
+    provider, same = surroundings.providers(record.type), record.properties
+    return replace(record, resource=provider.update(context, record.resource, same, same))
 
 
 def attribute_of(record: Record, attribute: str) -> Any:

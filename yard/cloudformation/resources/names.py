@@ -14,11 +14,15 @@ class Name:
     property: str
     limit: int
     lower: bool = False
+    prefix: str = ""  # in place of the stack's name
 
     def given(self, context: Context, properties: Properties) -> Properties:
         if properties.get(self.property):
             return properties
-        return {**properties, self.property: generated(context, self.limit, lower=self.lower)}
+        name = generated(context, self.limit, lower=self.lower)
+        if self.prefix:
+            name = f"{self.prefix}-{context.logical_id}-{name.rpartition('-')[2]}"
+        return {**properties, self.property: name}
 
 
 def generated(context: Context, limit: int, *, lower: bool = False) -> str:

@@ -125,6 +125,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::Lambda::LayerVersion": ("services.functions.resources", MOTO),
     "AWS::CloudFormation::Stack": ("cloudformation.resources.nested", BEHAVIOURAL),
     "AWS::CloudFormation::CustomResource": ("cloudformation.resources.custom.function_backed", BEHAVIOURAL),
+    "Custom::AWSCDKOpenIdConnectProvider": ("cloudformation.resources.custom.open_id", BEHAVIOURAL),
     **dict.fromkeys(
         (
             "Custom::CDKBucketDeployment",

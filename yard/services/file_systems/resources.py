@@ -57,6 +57,8 @@ EFS_FILE_SYSTEM = ApiResource(
             on_create=False,
         ),
         tags(of="FileSystemTags", ResourceId=ID),
+        # Kept in the template alone: no file system is replicated here, so none is protected from it.
+        setting("FileSystemProtection", put=lambda _scope: None),
     ),
     delete_call=call("delete_file_system", FileSystemId=ID),
     reads=mirrored("Encrypted", "PerformanceMode", "ThroughputMode"),

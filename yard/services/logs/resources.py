@@ -38,6 +38,8 @@ LOG_GROUP = ApiResource(
             on_create=False,
         ),
         tags(resourceArn=text("arn:aws:logs:{region}:{account}:log-group:{id}")),
+        # Kept in the template alone: nothing here masks data, or indexes fields.
+        setting("DataProtectionPolicy", "FieldIndexPolicies", put=lambda _scope: None),
     ),
     delete_call=call("delete_log_group", logGroupName=ID),
     reads=mirrored("RetentionInDays", "KmsKeyId"),

@@ -41,7 +41,7 @@ def read_content(scope: ResourceScope) -> object:
 
 PARAMETER = ApiResource(
     service="ssm",
-    name=Name(property="Name", limit=1011),
+    name=Name(property="Name", limit=1011, prefix="CFN"),
     create_call=shaped("put_parameter"),
     identity=prop("Name"),
     describe=find("get_parameter", "Parameter", Name=ID, WithDecryption=True),

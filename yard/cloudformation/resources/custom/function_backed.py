@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.yard.cloudformation.resources.custom import responses
+from slipway.yard.cloudformation.resources.custom import provider_framework, responses, sdk_calls
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.scope import ResourceScope
 from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
@@ -65,26 +65,34 @@ class FunctionBacked:
         token, request_id = str(properties.get("ServiceToken", "")), str(uuid.uuid4())
         if LAMBDA not in token:
             raise ApiError("ValidationError", no_function(context.logical_id, token))
-        limit_s = real_seconds(int(properties.get("ServiceTimeout", SERVICE_TIMEOUT_S)))
-        with responses.expected() as response:
-            event = {
-                **asked,
-                "ServiceToken": token,
-                "ResponseURL": response.url,
-                "StackId": context.stack_id,
-                "RequestId": request_id,
-                "LogicalResourceId": context.logical_id,
-                "ResourceType": self.type,
-                "ResourceProperties": _texts(properties),
-            }
-            scope = ResourceScope(context=context, service="lambda", properties=properties)
-            scope.send("invoke", FunctionName=token, InvocationType="Event", Payload=json.dumps(event))
-            try:
-                return _checked(response.wait(limit_s), request_id)
-            except responses.NoResponse as error:
-                raise _CustomResourceFailed(_silence(request_id)) from error
-            except ValueError as error:
-                raise _CustomResourceFailed(f"Invalid response object: {error}") from error
+        if sdk_calls.is_one(properties):
+            return sdk_calls.answer(context, properties, asked)
+        event = {
+            **asked,
+            "ServiceToken": token,
+            "StackId": context.stack_id,
+            "RequestId": request_id,
+            "LogicalResourceId": context.logical_id,
+            "ResourceType": self.type,
+            "ResourceProperties": _texts(properties),
+        }
+        if framework := provider_framework.find(token, context.region):
+            return provider_framework.answer(framework, event)
+        return _from_function(context, properties, event)
+
+
+def _from_function(context: Context, properties: Properties, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    limit_s = real_seconds(int(properties.get("ServiceTimeout", SERVICE_TIMEOUT_S)))
+    scope = ResourceScope(context=context, service="lambda", properties=properties)
+    with responses.expected() as response:
+        payload = json.dumps({**event, "ResponseURL": response.url})
+        scope.send("invoke", FunctionName=event["ServiceToken"], InvocationType="Event", Payload=payload)
+        try:
+            return _checked(response.wait(limit_s), event["RequestId"])
+        except responses.NoResponse as error:
+            raise _CustomResourceFailed(_silence(event["RequestId"])) from error
+        except ValueError as error:
+            raise _CustomResourceFailed(f"Invalid response object: {error}") from error
 
 
 class _CustomResourceFailed(ApiError):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from slipway.yard.cloudformation.resources.custom import provider_framework, sdk_calls
 from slipway.yard.cloudformation.resources.custom.function_backed import LAMBDA, no_function
 from slipway.yard.cloudformation.resources.registry import CUSTOM, CUSTOM_RESOURCE, TYPES
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
@@ -30,6 +31,8 @@ def _refusals(resources: Mapping[str, Planned]) -> Iterator[str]:
         token = planned.properties.get("ServiceToken")
         if isinstance(token, str) and LAMBDA not in token:
             yield no_function(name, token)
+        elif sdk_calls.is_one(planned.properties):
+            continue
         elif why := _why_not(_function(token, resources)):
             yield f"the yard cannot make {name}, {kind}: {why}"
 
@@ -37,6 +40,9 @@ def _refusals(resources: Mapping[str, Planned]) -> Iterator[str]:
 def _why_not(function: Planned | None) -> str:
     runtime = function.properties.get("Runtime", "") if function else None
     if function is None or not isinstance(runtime, str):
+        return ""
+    environment = function.properties.get("Environment")
+    if isinstance(environment, Mapping) and provider_framework.is_one(environment.get("Variables")):
         return ""
     why = refusal(runtime, bool(function.properties.get("Layers")))
     return f"it cannot run {function.declared.logical_id}: {why}" if why else ""

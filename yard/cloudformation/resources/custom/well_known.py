@@ -143,9 +143,10 @@ def remove_files(scope: ResourceScope) -> None:
 def _sources(scope: ResourceScope) -> Iterator[tuple[str, bytes]]:
     given = scope.properties
     extracts = str(given.get("Extract", "true")).lower() == "true"
-    markers = given.get("SourceMarkers") or [{} for _ in given["SourceBucketNames"]]
-    for bucket, key, marks in zip(
-        given["SourceBucketNames"], given["SourceObjectKeys"], markers, strict=True
+    nothing: list[dict[str, Any]] = [{} for _ in given["SourceBucketNames"]]
+    markers, configured = given.get("SourceMarkers") or nothing, given.get("SourceMarkersConfig") or nothing
+    for bucket, key, marks, how in zip(
+        given["SourceBucketNames"], given["SourceObjectKeys"], markers, configured, strict=True
     ):
         content = scope.send("get_object", Bucket=bucket, Key=key)["Body"].read()
         if not extracts:
@@ -153,13 +154,16 @@ def _sources(scope: ResourceScope) -> Iterator[tuple[str, bytes]]:
             continue
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for name in (item for item in archive.namelist() if not item.endswith("/")):
-                yield name, _marked(archive.read(name), marks)
+                yield name, _marked(archive.read(name), marks, how)
 
 
-def _marked(content: bytes, marks: Mapping[str, Any]) -> bytes:
+def _marked(content: bytes, marks: Mapping[str, Any], how: Mapping[str, Any]) -> bytes:
     """Values known only at deployment, which the CDK leaves as markers in the files."""
+    escapes = str(how.get("jsonEscape", "false")).lower() == "true"
     for marker, value in marks.items():
-        text = value if isinstance(value, str) else json.dumps(value)
+        text = value if isinstance(value, str) and not escapes else json.dumps(value)
+        if isinstance(value, str) and escapes:
+            text = text[1:-1]  # the file has the quotes around the marker
         content = content.replace(marker.encode(), text.encode())
     return content
 
@@ -229,7 +233,22 @@ NOTIFICATIONS = _row(
     delete_call=notify_no_more,
 )
 
-DEPLOYED_FILES = ("DestinationBucketKeyPrefix", "Extract", "Prune", "SourceMarkers", "SourceObjectKeys")
+# No CloudFront stands before a bucket here; objects are written without metadata.
+NOT_DONE = (
+    "OutputObjectKeys",
+    "RetainOnDelete",
+    "SystemMetadata",
+    "UserMetadata",
+    "WaitForDistributionInvalidation",
+)
+DEPLOYED_FILES = (
+    "DestinationBucketKeyPrefix",
+    "Extract",
+    "Prune",
+    "SourceMarkers",
+    "SourceMarkersConfig",
+    "SourceObjectKeys",
+)
 
 BUCKET_DEPLOYMENT = _row(
     "s3",
@@ -243,9 +262,7 @@ BUCKET_DEPLOYMENT = _row(
         setting(
             *DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames", put=deploy_files, on_create=False
         ),
-        setting(
-            "RetainOnDelete", "OutputObjectKeys", "SystemMetadata", "UserMetadata", put=lambda _scope: None
-        ),
+        setting(*NOT_DONE, put=lambda _scope: None),
     ),
     delete_call=remove_files,
     accepts=frozenset({*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames"}),

@@ -239,12 +239,27 @@ def bucket_deployment(world: World) -> Case:
             "ServiceToken": TOKEN,
             "SourceBucketNames": [world.bucket()],
             "SourceObjectKeys": ["asset.zip"],
-            "SourceMarkers": [{"<marker>": "dl1"}],
+            "SourceMarkers": [{"<marker>": 'a "dl1"'}],
+            "SourceMarkersConfig": [{"jsonEscape": "true"}],
+            "WaitForDistributionInvalidation": True,
             "DestinationBucketName": world.bucket(),
             "DestinationBucketKeyPrefix": "here",
             "RetainOnDelete": "false",
         },
         change={"SourceMarkers": [{"<marker>": "p5"}]},
+    )
+
+
+def open_id(_world: World) -> Case:
+    return Case(
+        properties={
+            "ServiceToken": TOKEN,
+            "Url": "https://tokens.example.com",
+            "ClientIDList": ["sts.amazonaws.com"],
+            "RejectUnauthorized": False,
+            "CodeHash": "c0",
+        },
+        change={"ClientIDList": ["other"], "ThumbprintList": ["a" * 40]},
     )
 
 
@@ -256,6 +271,7 @@ def launch_configuration(_world: World) -> Case:
 
 CASES: Cases = {
     "AWS::AutoScaling::LaunchConfiguration": launch_configuration,
+    "Custom::AWSCDKOpenIdConnectProvider": open_id,
     "Custom::VpcRestrictDefaultSG": restricted_group,
     "Custom::S3AutoDeleteObjects": emptied_bucket,
     "Custom::LogRetention": log_retention,

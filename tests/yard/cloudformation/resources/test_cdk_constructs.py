@@ -1,0 +1,147 @@
+"""What the CDK's own constructs write, in the smallest templates that have it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.yard.cloudformation.resources.test_function_backed import LOGS, TRUSTED
+from tests.yard.cloudformation.stacks import Stacks
+from tests.yard.conftest import RunningYard
+
+NODE = "exports.handler = async () => {};"
+ON_EVENT = """
+def on_event(event, context):
+    return {"PhysicalResourceId": "made", "Data": {"Zone": event["ResourceProperties"]["Zone"]}}
+
+def is_complete(event, context):
+    return {"IsComplete": True, "Data": {"Id": event["PhysicalResourceId"]}}
+"""
+
+
+def typed(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": kind, "Properties": properties}
+
+
+def arn(name: str) -> dict[str, Any]:
+    return {"Fn::GetAtt": [name, "Arn"]}
+
+
+def role(*allowed: str) -> dict[str, Any]:
+    trust = {"Version": "2012-10-17", "Statement": [TRUSTED]}
+    statement = {"Effect": "Allow", "Action": list(allowed), "Resource": "*"}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    policies = [{"PolicyName": "own", "PolicyDocument": document}] if allowed else []
+    return typed(
+        "AWS::IAM::Role", AssumeRolePolicyDocument=trust, ManagedPolicyArns=[LOGS], Policies=policies
+    )
+
+
+def function(code: str, runtime: str, role: str, handler: str = "index.handler", **variables: Any) -> Any:
+    return typed(
+        "AWS::Lambda::Function",
+        Code={"ZipFile": code},
+        Runtime=runtime,
+        Handler=handler,
+        Role=arn(role),
+        Timeout=60,
+        Environment={"Variables": variables},
+    )
+
+
+@pytest.fixture
+def stacks(yard: RunningYard) -> Stacks:
+    return Stacks(yard)
+
+
+def sdk_call(action: str, **parameters: Any) -> str:
+    call = {"service": "@aws-sdk/client-ssm", "action": action, "parameters": parameters}
+    return json.dumps({**call, "physicalResourceId": {"id": "record"}})
+
+
+def test_an_aws_custom_resource_makes_its_calls_with_the_rights_of_its_role(stacks: Stacks) -> None:
+    write = sdk_call(
+        "PutParameterCommand", Name="/wide", Value="one", Type="String", Overwrite="TRUE:BOOLEAN"
+    )
+    calls = {
+        "Create": write,
+        "Delete": sdk_call("deleteParameter", Name="/wide"),
+        "InstallLatestAwsSdk": True,
+    }
+    resources = {
+        "Role": role("ssm:PutParameter", "ssm:DeleteParameter"),
+        "Caller": function(NODE, "nodejs22.x", "Role"),
+        "Call": typed("Custom::AWS", ServiceToken=arn("Caller"), **calls),
+    }
+    outputs = {"Version": {"Value": {"Fn::GetAtt": ["Call", "Version"]}}}
+    made = stacks.create("calls", {"Resources": resources, "Outputs": outputs})
+    assert (made["Call"], stacks.outputs("calls")) == ("record", {"Version": "1"})
+    ssm = stacks.yard.client("ssm")
+    assert ssm.get_parameter(Name="/wide")["Parameter"]["Value"] == "one"
+    stacks.delete("calls")
+    assert ssm.describe_parameters()["Parameters"] == []
+    resources["Role"] = role("ssm:DeleteParameter")
+    with pytest.raises(AssertionError, match="is not authorized to perform: ssm:PutParameter"):
+        stacks.create("refused", {"Resources": resources})
+
+
+def test_the_cdks_provider_asks_the_functions_of_its_author(stacks: Stacks) -> None:
+    resources = {
+        "Role": role(),
+        "Framework": role("lambda:InvokeFunction"),
+        "OnEvent": function(ON_EVENT, "python3.12", "Role", "index.on_event"),
+        "IsComplete": function(ON_EVENT, "python3.12", "Role", "index.is_complete"),
+        "Provider": function(
+            NODE,
+            "nodejs22.x",
+            "Framework",
+            USER_ON_EVENT_FUNCTION_ARN=arn("OnEvent"),
+            USER_IS_COMPLETE_FUNCTION_ARN=arn("IsComplete"),
+        ),
+        "Made": typed("Custom::Made", ServiceToken=arn("Provider"), Zone="a"),
+    }
+    outputs = {name: {"Value": {"Fn::GetAtt": ["Made", name]}} for name in ("Zone", "Id")}
+    made = stacks.create("provided", {"Resources": resources, "Outputs": outputs})
+    assert (made["Made"], stacks.outputs("provided")) == ("made", {"Zone": "a", "Id": "made"})
+    stacks.delete("provided")
+
+
+def test_a_vpc_of_both_protocols_has_the_block_that_it_gets_after_it_was_made(stacks: Stacks) -> None:
+    blocks = {"Fn::Cidr": [{"Fn::Select": [0, {"Fn::GetAtt": ["Vpc", "Ipv6CidrBlocks"]}]}, 4, "64"]}
+    vpc = {"Ref": "Vpc"}
+    subnet = typed(
+        "AWS::EC2::Subnet",
+        VpcId=vpc,
+        CidrBlock="10.1.0.0/24",
+        Ipv6CidrBlock={"Fn::Select": [0, blocks]},
+        AssignIpv6AddressOnCreation=True,
+    )
+    made = stacks.create(
+        "dual",
+        {
+            "Vpc": typed("AWS::EC2::VPC", CidrBlock="10.1.0.0/16"),
+            "Block": typed("AWS::EC2::VPCCidrBlock", VpcId=vpc, AmazonProvidedIpv6CidrBlock=True),
+            "Subnet": {**subnet, "DependsOn": ["Block"]},
+        },
+    )
+    found = stacks.yard.client("ec2").describe_subnets(SubnetIds=[made["Subnet"]])["Subnets"][0]
+    assert found["Ipv6CidrBlockAssociationSet"][0]["Ipv6CidrBlock"].endswith("::/64")
+    stacks.delete("dual")
+
+
+def test_settings_that_nothing_here_could_act_on_are_taken_and_kept(stacks: Stacks) -> None:
+    protected = {"Name": "policy", "Version": "2021-06-01", "Statement": []}
+    made = stacks.create(
+        "ssm-kept",
+        {
+            "Files": typed(
+                "AWS::EFS::FileSystem", FileSystemProtection={"ReplicationOverwriteProtection": "DISABLED"}
+            ),
+            "Log": typed("AWS::Logs::LogGroup", LogGroupName="/kept", DataProtectionPolicy=protected),
+            "Words": typed("AWS::SSM::Parameter", Type="StringList", Value="a,b"),
+        },
+    )
+    assert made["Words"].startswith("CFN-Words-")  # as AWS names it: a name may not begin with "ssm"
+    stacks.delete("ssm-kept")
