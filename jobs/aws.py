@@ -158,9 +158,15 @@ def _unanswered(client: Any, operation: str, error: Exception) -> Unanswered:
 
 @lru_cache(maxsize=64)
 def client_at(
-    url: str, service: str, region: str, access_key_id: str, secret_access_key: str, token: str | None = None
+    url: str,
+    service: str,
+    region: str,
+    access_key_id: str,
+    secret_access_key: str,
+    token: str | None = None,
+    attempts: int = 1,
 ) -> Any:
-    """Make a client to one endpoint with keys of its own."""
+    """Make a client to one endpoint with keys of its own; it repeats calls up to so many attempts."""
     import boto3
     from botocore.config import Config
 
@@ -171,5 +177,7 @@ def client_at(
         aws_access_key_id=access_key_id,
         aws_secret_access_key=secret_access_key,
         aws_session_token=token,
-        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
+        config=Config(
+            retries={"mode": "standard", "total_max_attempts": attempts}, s3={"addressing_style": "path"}
+        ),
     )

@@ -20,6 +20,7 @@ from slipway.yard.permissions.sessions import RoleSession
 _SECRET_BYTES = 30  # 40 characters, as AWS's are
 _TOKEN_BYTES = 96
 _INSIDE_LASTS_S = 24 * 60 * 60
+_ATTEMPTS = 6  # of a call by one of AWS's own services
 _MOTOS_EXAMPLE = b"AKIAIOSFODNN7EXAMPLE"  # which moto gives to everybody who asks for a session
 _ID, _SECRET, _TOKEN, _END = (
     re.compile(rb"(?<=<%b>)[^<]+(?=</%b>)" % (name, name))
@@ -73,11 +74,14 @@ def issue(
 
 
 def client(session: RoleSession, service: str, region: str) -> Any:
-    """Make a client of the yard for what AWS does inside with a role: its calls are judged like any other."""
+    """Make a client of the yard for what AWS does inside with a role: its calls are judged like any other.
+
+    As AWS's own services do, it repeats a call that failed on the way.
+    """
     from slipway.jobs.aws import client_at
 
-    key = issue(session=session, lasts_s=_INSIDE_LASTS_S)
-    return client_at(os.environ[ENDPOINT_VARIABLE], service, region, key.access_key_id, key.secret, key.token)
+    key, url = issue(session=session, lasts_s=_INSIDE_LASTS_S), os.environ[ENDPOINT_VARIABLE]
+    return client_at(url, service, region, key.access_key_id, key.secret, key.token, attempts=_ATTEMPTS)
 
 
 def reissued(answer_of_sts: bytes, session: RoleSession | None) -> bytes:

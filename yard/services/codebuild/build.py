@@ -16,6 +16,7 @@ import threading
 import uuid
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -195,18 +196,29 @@ def _push(build: Build) -> str:
     repository, tag = _REGISTRY.sub("", build.variable("REPOSITORY")), build.variable("TAG")
     client, manifest = build.client("ecr"), _manifest(build.source)
     client.get_authorization_token()
-    there = client.batch_get_image(repositoryName=repository, imageIds=[{"imageTag": tag}])["images"]
-    if there and there[0]["imageManifest"] == manifest:
+    if _is_there(client, repository, tag, manifest):
         return f"{repository}:{tag} is there already, with the same content"
     _push_layers(build, repository)
-    client.put_image(
-        repositoryName=repository,
-        imageManifest=manifest,
-        imageManifestMediaType=MANIFEST_TYPE,
-        imageDigest=f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}",
-        imageTag=tag,
-    )
+    try:
+        client.put_image(
+            repositoryName=repository,
+            imageManifest=manifest,
+            imageManifestMediaType=MANIFEST_TYPE,
+            imageDigest=f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}",
+            imageTag=tag,
+        )
+    except (
+        client.exceptions.ImageAlreadyExistsException,
+        client.exceptions.ImageTagAlreadyExistsException,
+    ):
+        if not _is_there(client, repository, tag, manifest):  # else a first answer was lost
+            raise
     return f"pushed {repository}:{tag}"
+
+
+def _is_there(client: Any, repository: str, tag: str, manifest: str) -> bool:
+    found = client.batch_get_image(repositoryName=repository, imageIds=[{"imageTag": tag}])["images"]
+    return bool(found) and found[0]["imageManifest"] == manifest
 
 
 def _push_layers(build: Build, repository: str) -> None:
@@ -232,20 +244,26 @@ def _say(build: Build, text: str) -> None:
         "logGroupName": build.facts["logs"]["groupName"],
         "logStreamName": build.facts["logs"]["streamName"],
     }
-    _open_log(client, where)
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    client.put_log_events(**where, logEvents=[{"timestamp": now_ms, "message": f"[Container] {text}"}])
+    events = [{"timestamp": now_ms, "message": f"[Container] {text}"}]
+    try:
+        client.put_log_events(**where, logEvents=events)
+    except client.exceptions.ResourceNotFoundException:
+        _open_log(client, where)
+        client.put_log_events(**where, logEvents=events)
 
 
 def _open_log(client: Any, where: Mapping[str, str]) -> None:
     """The group is made only where there is none, as CodeBuild does."""
-    for _ in range(2):
-        try:
+    is_there = client.exceptions.ResourceAlreadyExistsException  # where an answer was lost, too
+    try:
+        with suppress(is_there):
             client.create_log_stream(**where)
-        except client.exceptions.ResourceAlreadyExistsException:
-            return
-        except client.exceptions.ResourceNotFoundException:
+    except client.exceptions.ResourceNotFoundException:
+        with suppress(is_there):
             client.create_log_group(logGroupName=where["logGroupName"])
+        with suppress(is_there):
+            client.create_log_stream(**where)
 
 
 def _say_last(build: Build, text: str) -> None:

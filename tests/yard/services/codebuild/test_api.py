@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.yard.asking import make_role, policy, refusal
 from tests.yard.conftest import RunningYard
 
@@ -30,6 +31,7 @@ ALLOWED = (
     {"Effect": "Allow", "Action": list(PUSH), "Resource": "arn:aws:ecr:*:*:repository/*"},
 )
 GROUP = "/slipway/build"
+CALLS = ("logs:CreateLogStream", "logs:PutLogEvents", "s3:GetObject", "ecr:BatchGetImage", "ecr:PutImage")
 STEPS = [
     "SUBMITTED",
     "QUEUED",
@@ -123,6 +125,18 @@ def test_a_build_puts_the_image_into_the_repository_under_its_tag(workshop: Work
     ]
     assert json.loads(got["imageManifest"])["schemaVersion"] == 2
     assert image["imageDigest"] == f"sha256:{sha256(got['imageManifest'].encode()).hexdigest()}"
+
+
+@pytest.mark.parametrize("kind", [FaultKind.THROTTLE, FaultKind.SERVER_ERROR, FaultKind.DROP_RESPONSE])
+def test_a_build_repeats_calls_that_failed_or_whose_answers_were_lost(
+    workshop: Workshop, kind: FaultKind
+) -> None:
+    workshop.upload("images/gaudi/Dockerfile")
+    for call in CALLS:
+        service, operation = call.split(":")
+        script(workshop.yard, Fault(service=service, operation=operation, kind=kind))
+    assert workshop.build()["buildStatus"] == "SUCCEEDED"
+    assert len(workshop.images()) == 1
 
 
 def test_the_repository_may_be_given_with_its_registry(workshop: Workshop) -> None:
