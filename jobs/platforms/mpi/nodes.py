@@ -22,7 +22,7 @@ from slipway.jobs.platforms.mpi.failures import launch_failure, with_failures
 from slipway.jobs.platforms.mpi.members import find_members
 
 WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes
-_POLL_SECONDS = 5.0
+_POLL_SECONDS = 2.0
 
 
 class NotEnoughNodes(SlipwayError):

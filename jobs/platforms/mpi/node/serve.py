@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from slipway.jobs.aws import client
 from slipway.jobs.core.errors import SlipwayError
@@ -18,9 +19,25 @@ from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, read_setup
 
 REFRESH_SECONDS = 10.0
+_FIRST_PAUSE_SECONDS = 2.0
 _JOIN_AGAIN_SECONDS = 24 * 3600.0  # certificates are valid for a week
-_LOOK_AGAIN_SECONDS = 20.0  # at a cluster that was not ready
 _ASK_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class RoundPace:
+    """Says how long to rest between rounds: seconds while nodes come, for somebody may wait for them."""
+
+    rest_s: float = _FIRST_PAUSE_SECONDS
+    _last: tuple[str, ...] | None = None
+
+    def slow_down(self) -> None:
+        self.rest_s = min(2 * self.rest_s, REFRESH_SECONDS)
+
+    def see(self, instances: tuple[str, ...]) -> None:
+        """Begin anew with short rests where the nodes are not those of the last round."""
+        if instances != self._last:
+            self.rest_s, self._last = _FIRST_PAUSE_SECONDS, instances
 
 
 class Server:
@@ -31,16 +48,19 @@ class Server:
         self._joins_at = self._checks_at = float("-inf")
         self._checked: tuple[str, ...] = ()  # instances, at the last check
         self._has_released = False
+        self.pace = RoundPace()
 
     def turn(self) -> None:
         """Do one round; whatever fails is tried again in the next."""
         now = self._clock()
+        self.pace.slow_down()
         if self._setup is None or now >= self._joins_at:
             self._setup = read_setup(self._where)
             join(self._where, self._setup)
             self._joins_at = now + _JOIN_AGAIN_SECONDS
         members = find_members(self._setup.cluster, self._setup.region)
         write_roster(self._where, members)
+        self.pace.see(tuple(member.instance_id for member in members))
         if members and members[0].instance_id == read_instance().id:
             self._look(self._setup, members, now)
             self.release_left()
@@ -57,7 +77,7 @@ class Server:
         )
         all_answered = all(node.answered for node in found.nodes)
         self._checked = ids
-        self._checks_at = float("inf") if all_answered else now + _LOOK_AGAIN_SECONDS
+        self._checks_at = float("inf") if all_answered else now + 2 * self.pace.rest_s
 
     def release_left(self) -> None:
         """Unprotect the nodes of a job that could not do so itself.
@@ -98,7 +118,7 @@ def serve(where: NodePaths) -> None:
             _complain(f"{error.message}; {error.hint}")
         except Exception as error:  # noqa: BLE001 - AWS may be out of reach for a while, and a node goes on
             _complain(f"{type(error).__name__}: {error}")
-        time.sleep(REFRESH_SECONDS)
+        time.sleep(server.pace.rest_s)
 
 
 def _complain(line: str) -> None:
