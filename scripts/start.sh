@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # What the scripts beside it begin with: set-up, and one end for all that they start. They source it.
 
+# These scripts start hundreds of Python processes: without bytecode each would compile all that it imports again.
+unset PYTHONDONTWRITEBYTECODE
+
 # Install what the groups of scripts/set_up.py hold, and put the commands of .venv first on PATH.
 set_up() {
   if ! command -v python3 >/dev/null; then

@@ -22,7 +22,7 @@ def test_every_chapter_is_walked_and_the_kills_come_when_the_log_says_so(checkou
     code, shown = checkout.run()
     assert code == 0, shown
     assert "[18/18] Nothing is left" in shown
-    assert shown.index("saved step 100") < shown.index("$ slipway yard kill-node bert_pretrain 1")
+    assert shown.index("saved step 60") < shown.index("$ slipway yard kill-node bert_pretrain 1")
     assert shown.index("[0] done") > shown.index("$ slipway yard kill-node bert_pretrain 1")
     assert "slipway yard kill-node ip-4" in checkout.said()
     submit = next(line for line in checkout.said() if "submit glue_finetune" in line)
@@ -60,7 +60,7 @@ def test_a_job_that_ends_before_its_node_is_killed_fails_the_chapter(checkout: C
     code, shown = checkout.run(REACHED="the job failed early")
     assert code != 0
     assert "the job failed early" in shown
-    assert "bert_pretrain ended without a line 'saved step 100', and no node was killed" in shown
+    assert "bert_pretrain ended without a line 'saved step 60', and no node was killed" in shown
     assert not any("kill-node" in line for line in checkout.said())
 
 
@@ -76,6 +76,27 @@ def test_without_programs_of_the_second_road_it_says_so_first_and_leaves_its_cha
     assert "[12/18]" in shown
     assert "[18/18]" in shown
     assert not any("c6i" in line for line in checkout.said() if not line.startswith("cdk"))
+
+
+@pytest.mark.parametrize(
+    ("road", "other", "chapters"),
+    [("dl1", "c6i", ("[3/18]", "[12/18]")), ("c6i", "dl1", ("[13/18]", "[17/18]"))],
+)
+def test_one_road_is_walked_alone(
+    checkout: Checkout, road: str, other: str, chapters: tuple[str, str]
+) -> None:
+    code, shown = checkout.run(road)
+    assert code == 0, shown
+    assert all(chapter in shown for chapter in (*chapters, "[18/18] Nothing is left"))
+    assert not any(f"cdk deploy {other}" in line for line in checkout.said())
+
+
+def test_a_road_that_there_is_not_is_refused_with_those_that_there_are(checkout: Checkout) -> None:
+    code, shown = checkout.run("p4d")
+    assert (code, shown) == (
+        2,
+        "error: there is no road 'p4d'; allowed are dl1 and c6i, and neither for both\n",
+    )
 
 
 @pytest.mark.parametrize(
