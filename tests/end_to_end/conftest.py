@@ -15,11 +15,17 @@ from typing import Any
 import pytest
 
 from slipway.jobs.aws import client_at
+from slipway.yard.machines.machine_memory import KernelMemory
+from slipway.yard.state import MACHINE_IMAGES
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-east-1"
+# The gate looks at every template of every stack, for seconds. test_clusters.py deploys through it.
+WITHOUT_GATE = {"CDK_VALIDATION": "false"}
+THROUGH_GATE = ("env", "--unset=CDK_VALIDATION")
+IN_MEMORY_GIB, MEMORY_GIB = 4, 8  # of baked images, and of what has to be free for that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +95,18 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 @pytest.fixture(scope="module")
 def fresh_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """A yard of the module's own, as somebody starts it for the first time: nothing is made ready."""
-    with yard_at(tmp_path_factory.mktemp("fresh"), lambda _: None) as fresh:
+    home = tmp_path_factory.mktemp("fresh")
+    with yard_at(home, lambda _: None, baking=True) as fresh:
         yield fresh
 
 
 @contextmanager
-def yard_at(home: Path, prepare: Callable[[RunningYard], None]) -> Iterator[Shell]:
+def yard_at(home: Path, prepare: Callable[[RunningYard], None], *, baking: bool = False) -> Iterator[Shell]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    plain = Shell(environment={**os.environ, "PATH": path, "SLIPWAY_YARD_HOME": str(home)})
+    own = {"PATH": path, "SLIPWAY_YARD_HOME": str(home), **WITHOUT_GATE}
+    plain = Shell(environment={**os.environ, **own})
     up = plain.must("slipway", "yard", "up")
+    in_memory = baking and images_in_memory(home / MACHINE_IMAGES)
     try:
         exported = plain.must("bash", "-c", 'eval "$(slipway yard env)" && env -0').split("\0")
         ready = Shell(environment=dict(entry.split("=", 1) for entry in exported if "=" in entry))
@@ -107,4 +116,15 @@ def yard_at(home: Path, prepare: Callable[[RunningYard], None]) -> Iterator[Shel
         # Roles may do all that they called: no test here takes a permission away.
         assert ready.data("slipway", "yard", "denied", "--json") == []
     finally:
+        if in_memory:
+            subprocess.run(["umount", "--lazy", str(home / MACHINE_IMAGES)], check=True)
         plain.must("slipway", "yard", "down")
+
+
+def images_in_memory(folder: Path) -> bool:
+    """Keep baked images in memory if there is enough: a disk takes minutes to delete their 50 000 files."""
+    if os.geteuid() != 0 or KernelMemory().free_mib() < MEMORY_GIB << 10:
+        return False
+    folder.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={IN_MEMORY_GIB}g,mode=700", "images", str(folder)]
+    return subprocess.run(mount, check=False).returncode == 0

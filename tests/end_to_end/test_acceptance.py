@@ -20,7 +20,7 @@ from tests.end_to_end.conftest import ROOT, Shell
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 EMAIL = "acceptance@slipway.test"
-# Each bake takes minutes, and tests/end_to_end/test_bakery.py follows one.
+# Each bake takes minutes, and tests/end_to_end/test_c6i_road.py follows one.
 BAKES = frozenset({"bake-mpi", "bake-batch"})
 # What a yard may lack; the claim then says so.
 MAY_BE_MISSING = frozenset({"preflight", "reboot"})
@@ -28,7 +28,7 @@ MAY_BE_MISSING = frozenset({"preflight", "reboot"})
 
 def command(state: Path, claims: Sequence[str]) -> tuple[str, ...]:
     asked = ("--email", EMAIL, "--account", ACCOUNT, "--state", str(state), "--claims", ",".join(claims))
-    return ("env", "CDK_VALIDATION=false", "scripts/acceptance", *asked)
+    return ("scripts/acceptance", *asked)
 
 
 def start(shell: Shell, state: Path, claims: Sequence[str]) -> subprocess.Popen[str]:

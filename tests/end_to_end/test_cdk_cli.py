@@ -37,7 +37,7 @@ def deployed(shell: Shell, tmp_path: Path) -> Shell:
 @pytest.fixture(autouse=True)
 def leave_nothing(shell: Shell, tmp_path: Path) -> Iterator[None]:
     yield
-    shell.must(*cdk(tmp_path, "destroy", "--force"))
+    shell.must("cdk", "destroy", "--force", "--app", str(tmp_path))  # as written last
     assert log_groups(shell) == set()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.conftest import Shell
+from tests.end_to_end.conftest import THROUGH_GATE, Shell
 
 pytestmark = pytest.mark.cdk
 
@@ -60,11 +60,12 @@ def start_machines(shell: Shell) -> None:
 @pytest.fixture(scope="module")
 def deployed(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path]]:
     assembly = tmp_path_factory.mktemp("assembly")
-    shell.must("cdk", "deploy", "dl1", "c6i", *APPROVED, "--output", str(assembly), *WITHOUT_DATA)
+    both = ("cdk", "deploy", "dl1", "c6i", *APPROVED, "--output", str(assembly), *WITHOUT_DATA)
+    shell.must(*THROUGH_GATE, *both)
     start_machines(shell)  # as the first job does: a deployment starts none
     yield shell, assembly
     shell.must("slipway", "empty", "c6i", "--yes")  # its nodes wrote down that they are ready
-    shell.must("cdk", "destroy", "dl1*", "c6i*", "--force", "--output", str(assembly), *WITHOUT_DATA)
+    shell.must("cdk", "destroy", "dl1*", "c6i*", "--force", "--app", str(assembly))  # as written last
     assert stacks(shell) == []
 
 

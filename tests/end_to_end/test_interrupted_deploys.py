@@ -27,7 +27,7 @@ GO_ON = ("slipway", "yard", "faults", "clear")
 def leave_nothing(shell: Shell, tmp_path: Path) -> Iterator[None]:
     yield
     shell.must(*GO_ON)
-    shell.must(*cdk(tmp_path, "destroy", "--force"))
+    shell.must("cdk", "destroy", "--force", "--app", str(tmp_path))  # as written last
     assert log_groups(shell) == set()
 
 

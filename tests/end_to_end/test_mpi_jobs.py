@@ -41,7 +41,7 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     shell.must("cdk", "deploy", "c6i", "--require-approval", "never", "--concurrency", "4", *declared)
     yield shell
     shell.must("slipway", "empty", "c6i", "--yes")
-    shell.must("cdk", "destroy", "c6i*", "--force", *declared)
+    shell.must("cdk", "destroy", "c6i*", "--force", "--app", assembly)  # as written last
 
 
 def settings(**changes: str) -> list[str]:
