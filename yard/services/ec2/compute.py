@@ -39,15 +39,6 @@ def describe_instance(scope: ResourceScope) -> Any:
     return None if is_gone else found
 
 
-def terminate(scope: ResourceScope) -> None:
-    """moto leaves the interfaces of a terminated instance behind; on them hang its subnet and groups."""
-    mine = [{"Name": "attachment.instance-id", "Values": [scope.id]}]
-    interfaces = scope.send("describe_network_interfaces", Filters=mine)["NetworkInterfaces"]
-    scope.send("terminate_instances", InstanceIds=[scope.id])
-    for interface in interfaces:
-        scope.send("delete_network_interface", NetworkInterfaceId=interface["NetworkInterfaceId"])
-
-
 # A template's names of an instance's interface, where EC2's own differ.
 ROOT_DEVICES = ("/dev/xvda", "/dev/sda1")
 INTERFACE_WORDS = {"GroupSet": "Groups"}
@@ -163,7 +154,7 @@ INSTANCE = ApiResource(
         ),
         ec2_tags(),
     ),
-    delete_call=terminate,
+    delete_call=call("terminate_instances", InstanceIds=[ID]),
     reads=mirrored("InstanceType", "Tags"),
     accepts=frozenset(
         {

@@ -1,4 +1,4 @@
-"""Holds every launch of an instance against the account's quotas: moto starts as many as it is told."""
+"""Holds every launch of an instance against the account's quotas; its interface goes with it, as on EC2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slipway.yard.services.service_quotas import quotas
 
 @lru_cache(maxsize=1)
 def guard() -> None:
-    """Hold every launch against the account's quotas; for good, since moto's classes outlive a reset."""
+    """Do so for good, since moto's classes outlive a reset."""
     from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.models.instances import InstanceBackend
 
@@ -22,7 +22,11 @@ def guard() -> None:
             quotas.refuse_above(_type(backend, more), count, backend.region_name, _market(more))
         except ApiError as refused:
             raise EC2ClientError(refused.code, refused.message) from refused
-        return launch(backend, image_id, count, *rest, **more)
+        made = launch(backend, image_id, count, *rest, **more)
+        if not _brings_interface(more):
+            for instance in made.instances:
+                instance.nics[0].delete_on_termination = True
+        return made
 
     InstanceBackend.run_instances = run_instances
 
@@ -33,6 +37,12 @@ def _type(backend: Any, asked: dict[str, Any]) -> str:
         template = backend._get_template_from_args(asked["launch_template"])
         return str(template.data.get("InstanceType") or asked["instance_type"])
     return str(asked["instance_type"])
+
+
+def _brings_interface(asked: dict[str, Any]) -> bool:
+    """Return True for a launch that says itself which interfaces it has, or what becomes of them."""
+    told = ("NetworkInterfaceId", "DeleteOnTermination")
+    return any(name in nic for nic in asked.get("nics") or () for name in told)
 
 
 def _market(asked: dict[str, Any]) -> str:

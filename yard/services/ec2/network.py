@@ -9,6 +9,7 @@ from slipway.yard.cloudformation.resources.api import ApiResource, call, find, m
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, Action, ResourceScope, live, prop, response
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
+from slipway.yard.errors import ApiError
 
 
 def attribute(operation: str, identifier: str, *names: str) -> Action:
@@ -151,6 +152,14 @@ ENDPOINT = ApiResource(
     accepts=frozenset({"Tags"}),
 )
 
+
+def flow_log_id(scope: ResourceScope) -> str:
+    """EC2 answers with success, and says beside it for which resources there is no flow log."""
+    for refused in scope.response.get("Unsuccessful") or ():
+        raise ApiError(refused["Error"]["Code"], refused["Error"]["Message"])
+    return str(scope.response["FlowLogIds"][0])
+
+
 FLOW_LOG = ApiResource(
     service="ec2",
     create_call=shaped(
@@ -158,7 +167,7 @@ FLOW_LOG = ApiResource(
         ResourceIds=flow_log_resources,
         TagSpecifications=tag_specifications("vpc-flow-log"),
     ),
-    identity=response("FlowLogIds.0"),
+    identity=flow_log_id,
     describe=find("describe_flow_logs", "FlowLogs.0", FlowLogIds=[ID]),
     attributes={"Id": ID},
     settings=(ec2_tags(),),

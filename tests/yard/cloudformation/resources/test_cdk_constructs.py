@@ -145,3 +145,16 @@ def test_settings_that_nothing_here_could_act_on_are_taken_and_kept(stacks: Stac
     )
     assert made["Words"].startswith("CFN-Words-")  # as AWS names it: a name may not begin with "ssm"
     stacks.delete("ssm-kept")
+
+
+def test_a_flow_log_that_ec2_does_not_make_fails_its_stack(stacks: Stacks) -> None:
+    flow_log = typed(
+        "AWS::EC2::FlowLog",
+        ResourceId={"Ref": "Vpc"},
+        ResourceType="VPC",
+        TrafficType="ALL",
+        LogDestinationType="s3",
+        LogDestination="arn:aws:s3:::nobodys-bucket",
+    )
+    with pytest.raises(AssertionError, match="nobodys-bucket"):
+        stacks.create("flow", {"Vpc": typed("AWS::EC2::VPC", CidrBlock="10.1.0.0/16"), "Log": flow_log})

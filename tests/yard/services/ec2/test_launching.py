@@ -126,3 +126,11 @@ def test_a_pending_instance_runs_before_the_longest_time_is_over(yard: RunningYa
 def test_only_a_host_can_be_interrupted(yard: RunningYard, host: str) -> None:
     with pytest.raises(SlipwayError, match="matches 0 hosts"):
         control(yard, "POST", "/interrupt-host", {"host": host})
+
+
+def test_a_terminated_instance_takes_the_interface_along_that_it_was_launched_with(yard: RunningYard) -> None:
+    ec2 = yard.client("ec2")
+    (made,) = ec2.run_instances(**run(yard, SMALL))["Instances"]
+    (interface,) = made["NetworkInterfaces"]
+    ec2.terminate_instances(InstanceIds=[made["InstanceId"]])
+    assert interface["NetworkInterfaceId"] not in str(ec2.describe_network_interfaces()["NetworkInterfaces"])
