@@ -62,7 +62,7 @@ RECORDED: Mapping[str, str] = {
     "ElasticLoadBalancing": "LoadBalancer",
     "ElasticLoadBalancingV2": "ListenerCertificate TrustStore",
     "EventSchemas": "Registry Schema",
-    "Events": "ApiDestination Archive Connection EventBus EventBusPolicy",
+    "Events": "ApiDestination Archive Connection EventBusPolicy",
     "FSx": "Snapshot StorageVirtualMachine Volume S3AccessPointAttachment",
     "GlobalAccelerator": "Accelerator EndpointGroup Listener",
     "Glue": "Classifier Connection Crawler Database Job Partition SecurityConfiguration Table Trigger"
@@ -86,8 +86,7 @@ RECORDED: Mapping[str, str] = {
     "OpenSearchService": "Domain",
     "Pipes": "Pipe",
     "RAM": "Permission ResourceShare",
-    "RDS": "DBClusterParameterGroup DBParameterGroup DBProxy DBProxyTargetGroup EventSubscription"
-    " OptionGroup",
+    "RDS": "DBClusterParameterGroup DBProxy DBProxyTargetGroup EventSubscription OptionGroup",
     "Redshift": "Cluster ClusterParameterGroup ClusterSubnetGroup",
     "ResourceGroups": "Group",
     "Route53": "HealthCheck HostedZone RecordSet RecordSetGroup",

@@ -1,13 +1,14 @@
-"""EventBridge rules."""
+"""EventBridge: buses, and rules on them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ResourceScope, live, prop
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, text
 from slipway.yard.cloudformation.resources.tags import tags
 
 
@@ -34,6 +35,15 @@ def delete_rule(scope: ResourceScope) -> None:
 def rule_arn(scope: ResourceScope) -> str:
     place = f"arn:aws:events:{scope.context.region}:{scope.context.account}:rule"
     return f"{place}/{scope.id.replace('|', '/')}"
+
+
+def put_policy(scope: ResourceScope) -> None:
+    policy = scope.properties.get("Policy")
+    text_of_it = json.dumps(policy) if isinstance(policy, Mapping) else policy
+    if text_of_it:
+        scope.send("put_permission", EventBusName=scope.id, Policy=text_of_it)
+    else:
+        scope.send("remove_permission", EventBusName=scope.id, RemoveAllPermissions=True)
 
 
 RULE = ApiResource(
@@ -64,4 +74,18 @@ RULE = ApiResource(
     reads=mirrored("Description", "EventPattern", "ScheduleExpression", "State"),
 )
 
-PROVIDERS: Mapping[str, Provider] = {"AWS::Events::Rule": RULE}
+BUS = ApiResource(
+    service="events",
+    create_call=shaped("create_event_bus", Tags=prop("Tags")),
+    identity=prop("Name"),
+    describe=find("describe_event_bus", "", Name=ID),
+    attributes={"Arn": live("Arn"), "Name": live("Name")},
+    settings=(
+        setting("Policy", put=put_policy),
+        tags(ResourceARN=text("arn:aws:events:{region}:{account}:event-bus/{id}")),
+    ),
+    delete_call=call("delete_event_bus", Name=ID),
+    accepts=frozenset({"Name", "Tags"}),
+)
+
+PROVIDERS: Mapping[str, Provider] = {"AWS::Events::EventBus": BUS, "AWS::Events::Rule": RULE}

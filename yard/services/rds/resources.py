@@ -115,8 +115,41 @@ SUBNET_GROUP = ApiResource(
     delete_call=call("delete_db_subnet_group", DBSubnetGroupName=ID),
 )
 
+
+def parameters(scope: ResourceScope) -> None:
+    """Set what the template names; a parameter that it no longer names goes back to its default."""
+    values: Mapping[str, object] = scope.properties.get("Parameters") or {}
+    before: Mapping[str, object] = scope.before.get("Parameters") or {}
+    listed = [{"ParameterName": name, "ParameterValue": str(value)} for name, value in values.items()]
+    gone = [{"ParameterName": name, "ApplyMethod": "pending-reboot"} for name in before if name not in values]
+    if listed:
+        applied = [{**one, "ApplyMethod": "pending-reboot"} for one in listed]
+        scope.send("modify_db_parameter_group", DBParameterGroupName=scope.id, Parameters=applied)
+    if gone:
+        scope.send("reset_db_parameter_group", DBParameterGroupName=scope.id, Parameters=gone)
+
+
+PARAMETER_GROUP = ApiResource(
+    service="rds",
+    name=Name(property="DBParameterGroupName", limit=255, lower=True),
+    create_call=shaped("create_db_parameter_group", renames={"Family": "DBParameterGroupFamily"}),
+    identity=prop("DBParameterGroupName"),
+    describe=find("describe_db_parameter_groups", "DBParameterGroups.0", DBParameterGroupName=ID),
+    attributes={"DBParameterGroupName": ID, "DBParameterGroupArn": live("DBParameterGroupArn")},
+    settings=(
+        setting("Parameters", put=parameters),
+        tags(
+            "add_tags_to_resource",
+            "remove_tags_from_resource",
+            ResourceName=text("arn:aws:rds:{region}:{account}:pg:{id}"),
+        ),
+    ),
+    delete_call=call("delete_db_parameter_group", DBParameterGroupName=ID),
+)
+
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::RDS::DBInstance": INSTANCE,
     "AWS::RDS::DBCluster": CLUSTER,
+    "AWS::RDS::DBParameterGroup": PARAMETER_GROUP,
     "AWS::RDS::DBSubnetGroup": SUBNET_GROUP,
 }

@@ -229,7 +229,16 @@ def notified(scope: ResourceScope) -> Any:
     return found.get("TopicConfigurations")
 
 
+def settings_of_group(scope: ResourceScope) -> Any:
+    found = scope.send("describe_db_parameter_groups")["DBParameterGroups"]
+    if scope.id not in [group["DBParameterGroupName"] for group in found]:
+        return None
+    listed = scope.send("describe_db_parameters", DBParameterGroupName=scope.id)["Parameters"]
+    return ["there", {one["ParameterName"]: one["ParameterValue"] for one in listed}]
+
+
 LOOKS: Mapping[str, Look] = {
+    "AWS::RDS::DBParameterGroup": settings_of_group,
     "Custom::VpcRestrictDefaultSG": restricted,
     "Custom::S3AutoDeleteObjects": objects("BucketName"),
     "Custom::S3BucketNotifications": notified,

@@ -144,6 +144,22 @@ def subnet_group(world: World) -> Case:
     )
 
 
+def parameter_group(_world: World) -> Case:
+    return Case(
+        properties={
+            "Family": "mysql8.0",
+            "Description": "trial",
+            "Parameters": {"max_connections": 20},
+            "Tags": TAGS,
+        },
+        change={"Parameters": {"max_connections": 40}},
+    )
+
+
+def event_bus(_world: World) -> Case:
+    return Case(properties={"Name": "trial", "Tags": TAGS}, change={"Tags": OTHER_TAGS})
+
+
 def state_machine(world: World) -> Case:
     role = world.role().attribute("Arn")
     return Case(
@@ -289,7 +305,9 @@ CASES: Cases = {
     "AWS::ECS::TaskDefinition": task_definition,
     "AWS::RDS::DBInstance": database,
     "AWS::RDS::DBCluster": database_cluster,
+    "AWS::RDS::DBParameterGroup": parameter_group,
     "AWS::RDS::DBSubnetGroup": subnet_group,
+    "AWS::Events::EventBus": event_bus,
     "AWS::StepFunctions::StateMachine": state_machine,
     "AWS::Lambda::Function": function,
     "AWS::Lambda::Permission": permission,
