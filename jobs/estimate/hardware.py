@@ -23,6 +23,7 @@ class Habit:
     workers_per_device: int = 1
     link_share: float = 1.0  # of the printed link that goes one way
     inside_bytes_per_second: float = 0.0  # between the workers of a device that is alone in its node
+    has_fused_attention: bool = True
     network: str = "efa"
 
 
@@ -30,7 +31,8 @@ class Habit:
 _CHIP_MEMORY = 820 * _GIB
 
 HABITS: Mapping[str, Habit] = {
-    "dl1": Habit(network="dl1"),  # the catalogue counts seven links of 100 Gbit/s, one way
+    # The catalogue counts seven links of 100 Gbit/s, one way. Fused attention came with Gaudi 2.
+    "dl1": Habit(network="dl1", has_fused_attention=False),
     # A Trainium chip has two NeuronCores, each one a worker with half of everything.
     "trn1": Habit(workers_per_device=2, inside_bytes_per_second=_CHIP_MEMORY, network="trn1"),
     "trn1n": Habit(workers_per_device=2, network="trn1"),
@@ -56,6 +58,7 @@ def cluster_of(instance: InstanceType, nodes: int) -> Hardware:
         memory_bytes=accelerator.memory_gib * _GIB / workers,
         intra_node_bytes_per_second=link / workers,
         inter_node_bytes_per_second=instance.network_gbps * _BYTES_PER_GBIT,
+        has_fused_attention=habit.has_fused_attention,
         network=habit.network,
     )
 

@@ -50,7 +50,8 @@ def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
             accumulation_steps=config.accumulation_steps,
             global_batch=config.global_batch,
             sharding="zero1" if config.zero else "none",
-            gradient_bytes=4,  # both engines add gradients up in 32 bit
+            gradient_bytes=4,  # both engines add gradients up in 32 bit, in a copy if the model has 16
+            gradient_sum_bytes=0 if config.precision == "fp32" else 4,
         ),
         sequences=config.sequences,
         steps=config.steps,

@@ -1,7 +1,8 @@
 """What one device has to hold, part by part, and whether that fits.
 
 Sixteen bytes a parameter: two of weights, two of gradients, twelve of optimizer state in 32 bit (or four,
-four and eight where all is 32 bit). Activations as Korthikanti et al. 2022 count them, attention fused.
+four and eight where all is 32 bit), and what gradients add up in. Activations as Korthikanti et al. 2022
+count them; the square of the sequence only where attention is not fused.
 A further way to save memory is one factor here and one row of CHANGES in fitting.py.
 """
 
@@ -44,7 +45,7 @@ def memory(model: Model, cluster: Hardware, layout: Layout) -> Memory:
     own = parameter_count(model) / (layout.tensor * layout.pipeline)
     return Memory(
         weights=own * WEIGHT_BYTES / (ranks if stage >= 3 else 1),
-        gradients=own * GRADIENT_BYTES / (ranks if stage >= 2 else 1),
+        gradients=own * (GRADIENT_BYTES + layout.gradient_sum_bytes) / (ranks if stage >= 2 else 1),
         optimizer=0.0 if layout.offload else own * OPTIMIZER_BYTES / (ranks if stage >= 1 else 1),
         activations=_activations(model, cluster, layout),
         gathered=2 * own * layout.pipeline / model.layers * WEIGHT_BYTES if stage >= 3 else 0.0,
@@ -69,15 +70,14 @@ def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
     tokens = layout.micro_batch * model.sequence_length
     own = tokens * model.hidden_size
     layers = model.layers / layout.pipeline
-    kept = layers * own * _bytes_per_value(model, layout) * _micro_batches_kept(model, cluster, layout)
-    if layout.checkpointing == "full":
-        kept += own * _bytes_within_layer(model, layout)  # the layer that is being computed again
+    inside = _bytes_within_layer(model, layout)
+    squares = 0.0 if cluster.has_fused_attention else _bytes_of_scores(model, layout)
+    each = {"none": inside + squares, "selective": inside, "full": 2.0}[layout.checkpointing]
+    kept = layers * own * each * _micro_batches_kept(model, cluster, layout)
+    # The layer that is being computed again.
+    kept += own * {"none": 0.0, "selective": squares, "full": inside + squares}[layout.checkpointing]
     logits = tokens * model.head_share * model.vocabulary * _LOGIT_BYTES / layout.tensor
     return kept + (logits if layout.pipeline == 1 else 0.0)
-
-
-def _bytes_per_value(model: Model, layout: Layout) -> float:
-    return 2.0 if layout.checkpointing == "full" else _bytes_within_layer(model, layout)
 
 
 def _bytes_within_layer(model: Model, layout: Layout) -> float:
@@ -85,6 +85,12 @@ def _bytes_within_layer(model: Model, layout: Layout) -> float:
     rest."""
     width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
     return 10.0 + (8.0 + 4.0 * width) / layout.tensor
+
+
+def _bytes_of_scores(model: Model, layout: Layout) -> float:
+    """Count bytes per value of a layer's input for what attention keeps of each pair of positions: scores
+    before and after dropout, and its mask."""
+    return 5.0 * model.heads * model.sequence_length / model.hidden_size / layout.tensor
 
 
 def _micro_batches_kept(model: Model, cluster: Hardware, layout: Layout) -> float:

@@ -68,6 +68,7 @@ class Hardware:
     intra_node_bytes_per_second: float  # from one device to the others of its node; 0 where it is alone
     inter_node_bytes_per_second: float  # that one node injects: 400 Gbit/s are 50e9
     latency_seconds: float = 20e-6  # of one message between two nodes
+    has_fused_attention: bool = True  # a kernel that never holds the scores of all pairs of positions
     network: str = ""  # a class of priors.py, such as efa, infiniband, cpu; "" is told from the numbers
 
     def __post_init__(self) -> None:
@@ -109,6 +110,7 @@ class Layout:
     hybrid_group: int | None = None  # devices that share one copy when sharding is hybrid; None: a node's
     checkpointing: str = "none"  # of activations: full recomputes every layer's forward pass
     gradient_bytes: float = 2.0  # sent for one gradient
+    gradient_sum_bytes: float = 0.0  # held beside a gradient, where micro-batches add up in 32 bit: 4
     parameter_bytes: float = 2.0  # sent for one parameter
     offload: bool = False  # the optimizer's state lies in the node's own memory
 
@@ -122,6 +124,7 @@ class Layout:
         _word("sharding", self.sharding, SHARDINGS)
         _word("checkpointing", self.checkpointing, CHECKPOINTING)
         _amount("gradient_bytes", self.gradient_bytes, high=16.0)
+        _amount("gradient_sum_bytes", self.gradient_sum_bytes, low=0.0, high=16.0)
         _amount("parameter_bytes", self.parameter_bytes, high=16.0)
         if self.accumulation_steps is not None and self.global_batch is not None:
             raise CannotEstimate(

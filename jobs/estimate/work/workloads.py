@@ -96,7 +96,7 @@ WORKLOADS: Mapping[str, Workload] = {
 
 _OF_LAYOUT = frozenset(field.name for field in fields(Layout))
 _WORDS = frozenset({"schedule", "sharding", "checkpointing"})
-_FRACTIONS = frozenset({"gradient_bytes", "parameter_bytes"})
+_FRACTIONS = frozenset({"gradient_bytes", "gradient_sum_bytes", "parameter_bytes"})
 # The two ways to say a batch: giving one takes the other back.
 _OTHER_BATCH = {"global_batch": "accumulation_steps", "accumulation_steps": "global_batch"}
 SETTINGS = (*sorted(_OF_LAYOUT - {"offload"}), "offload", "sequence_length", "sequences")

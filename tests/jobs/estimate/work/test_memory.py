@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import Hardware, Layout
 from slipway.jobs.estimate.fitting import fit
+from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.memory import memory, usable_bytes
 from slipway.jobs.estimate.work.models import MODELS
+from slipway.jobs.estimate_inputs.workloads import workload_of
 
 GIB = 2**30
 GAUDI = Hardware(
@@ -93,3 +96,35 @@ def test_where_nothing_fits_nothing_is_proposed() -> None:
     found = fit(MODELS["gpt-neox-20b"], tiny, Layout(micro_batch=1))
     assert not found.fits
     assert found.nearest is None
+
+
+def test_gradients_that_add_up_in_32_bit_are_counted_beside_the_model_s_own() -> None:
+    """DeepSpeed's BF16_Optimizer holds a whole copy: 5.7 GiB of BERT-1.5B on every device."""
+    layout = Layout(micro_batch=16, accumulation_steps=24, sharding="zero1")
+    own = memory(BERT, GAUDI, layout)
+    summed = memory(BERT, GAUDI, replace(layout, gradient_sum_bytes=4))
+    assert own.total / GIB == pytest.approx(12.9, abs=0.05)
+    assert (summed.total - own.total) / GIB == pytest.approx(5.7, abs=0.05)
+    alone = memory(BERT, GAUDI, replace(layout, sharding="zero2", gradient_sum_bytes=4))
+    assert alone.gradients == pytest.approx(summed.gradients / 8)
+
+
+def test_attention_without_a_fused_kernel_keeps_its_square() -> None:
+    """BERT-1.5B on 16 rows of 512 tokens then has 46 GB of activations, which no device of 32 GiB holds."""
+    long = replace(BERT, sequence_length=512, head_share=0.0)
+    layout = Layout(micro_batch=16, sharding="zero1")
+    plain = replace(GAUDI, has_fused_attention=False)
+    assert memory(long, plain, layout).activations / 1e9 == pytest.approx(46.5, abs=0.5)
+    assert memory(long, GAUDI, layout).activations / 1e9 == pytest.approx(21.4, abs=0.5)
+    again = memory(long, plain, replace(layout, checkpointing="selective"))  # one layer's at a time
+    assert again.activations / 1e9 == pytest.approx(21.4 + (46.5 - 21.4) / 48, abs=0.1)
+
+
+def test_gaudi_s_first_generation_has_no_fused_attention_and_others_have() -> None:
+    assert not cluster_of(instance_type("dl1.24xlarge"), 1).has_fused_attention
+    assert cluster_of(instance_type("p4d.24xlarge"), 1).has_fused_attention
+
+
+def test_pre_training_is_estimated_with_the_sums_that_its_engines_hold() -> None:
+    assert workload_of("bert_pretrain", {"size": "1.5b"}).layout.gradient_sum_bytes == 4
+    assert workload_of("bert_pretrain", {"size": "tiny", "precision": "fp32"}).layout.gradient_sum_bytes == 0
