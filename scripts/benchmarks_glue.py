@@ -28,7 +28,7 @@ from slipway.containers.recipes.glue_finetune.config import GlueConfig, decode_a
 from slipway.containers.recipes.glue_finetune.data import Data, inputs_of, open_data
 from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
 from slipway.containers.recipes.glue_finetune.metrics import score
-from slipway.containers.recipes.glue_finetune.pretrained.write import write_model as write_finished
+from slipway.containers.recipes.glue_finetune.pretrained.write import write_classifier
 from slipway.containers.recipes.glue_finetune.task import GlueBatches, GlueLoss
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import open_device
@@ -95,7 +95,7 @@ def _ours(folder: Path) -> Ours:
     pretrained = start.open_pretrained(config, contract)
     data = open_data(config, contract, pretrained, _silent)
     model = start.build_model(config, pretrained, data.task, _silent)
-    directory = write_finished(folder, model, dict(model.named_parameters()), pretrained, data.task)
+    directory = write_classifier(folder, model, dict(model.named_parameters()), pretrained, data.task)
     batches = Batches(
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
     )

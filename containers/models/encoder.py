@@ -19,8 +19,7 @@ PADDING = 0  # [PAD] in every published vocabulary
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
-    "gelu_new": partial(F.gelu, approximate="tanh"),  # of Google's BERT code; TinyBERT's and others'
-    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
 }
 
@@ -47,7 +46,7 @@ class Encoder(nn.Module):
 class Embeddings(nn.Module):
     def __init__(self, shape: EncoderShape, *, has_sparse_gradient: bool) -> None:
         super().__init__()
-        self.words = nn.Embedding(shape.vocabulary, shape.hidden, padding_idx=PADDING)
+        self.words = nn.Embedding(shape.word_rows, shape.hidden, padding_idx=PADDING)
         self.places = nn.Embedding(shape.positions, shape.hidden)
         self.segments = nn.Embedding(shape.segments, shape.hidden) if shape.segments else None
         self.norm = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)

@@ -1,47 +1,203 @@
-"""A model as a folder of Hugging Face's: config.json, vocab.txt, model.safetensors, tokenizer_config.json."""
+"""A model as a folder of Hugging Face's, written from pieces: each rank writes the boxes that it holds.
+
+Which tensor lies at which byte of which file follows from the model's sizes alone, so ranks need no word with
+each other but before and after: one makes the files, all fill them, one gives the folder its name.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from slipway.containers.data.tokens.vocabulary import Vocabulary, write_vocabulary
-from slipway.containers.runtime.checkpoint.tensor_file import write_tensors
-from slipway.containers.runtime.checkpoint.tensors import from_torch
-
-CONFIG, VOCABULARY, WEIGHTS, TOKENIZER = (
-    "config.json",
-    "vocab.txt",
-    "model.safetensors",
-    "tokenizer_config.json",
+from slipway.containers.models.names import (
+    Shape,
+    Sizes,
+    full_name,
+    published_names,
+    published_sizes,
+    row_runs,
 )
+from slipway.containers.models.published import CONFIG
+from slipway.containers.models.slices import INDEX, WEIGHTS
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.checkpoint.boxes import Box
+from slipway.containers.runtime.checkpoint.tensors import from_torch
+from slipway.containers.runtime.collective import ALONE, Collective
+
 FOLDER = "model"
+MOST_SHARD_BYTES = 5_000_000_000  # transformers' own limit before its version 5
+_LENGTH_BYTES = 8
+_ITEM_BYTES = 4  # fp32, as training keeps them
 
 
-def write_folder(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightPiece:
+    """Hold a box of one of our parameters."""
+
+    parameter: str
+    box: Box
+    data: Tensor  # of the box's shape
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """Say which tensors one file holds, and where."""
+
+    name: str
+    header: bytes
+    begins: Mapping[str, int]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlan:
+    """Say how a model's parameters are published: under which names, in which files."""
+
+    shape: Shape
+    sizes: Mapping[str, Sizes]  # of our parameters
+    most_shard_bytes: int = MOST_SHARD_BYTES
+
+    def shards(self) -> list[ShardPlan]:
+        published = {
+            name: published_sizes(self.shape, parameter, sizes)
+            for parameter, sizes in self.sizes.items()
+            for name in published_names(self.shape.family, parameter)
+        }
+        groups = list(_grouped(published, self.most_shard_bytes))
+        names = [f"model-{at + 1:05}-of-{len(groups):05}.safetensors" for at in range(len(groups))]
+        names = [WEIGHTS] if len(groups) == 1 else names
+        family = self.shape.family
+        return [
+            _shard(name, {full_name(family, each): published[each] for each in group})
+            for name, group in zip(names, groups, strict=True)
+        ]
+
+
+def write_model(
     beside: Path,
-    *,
-    config: Mapping[str, object],
-    tensors: Iterable[tuple[str, Tensor]],
-    vocabulary: Vocabulary,
-    is_cased: bool,
+    plan: ModelPlan,
+    pieces: Iterable[WeightPiece],
+    files: Mapping[str, bytes],
+    collective: Collective = ALONE,
 ) -> Path:
-    """Write the folder `model` atomically; replace one that was there."""
+    """Write the folder `model` from all ranks' pieces, and name it once it is whole; replace one that was
+    there. `files` stand beside the weights; the first rank's count."""
     unfinished, finished = beside / f".{FOLDER}-unfinished", beside / FOLDER
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    write_tensors(unfinished / WEIGHTS, from_torch(dict(tensors)))
-    write_vocabulary(vocabulary, unfinished / VOCABULARY)
-    _write_object(unfinished / CONFIG, config)
-    _write_object(unfinished / TOKENIZER, {"do_lower_case": not is_cased, "tokenizer_class": "BertTokenizer"})
-    shutil.rmtree(finished, ignore_errors=True)
-    unfinished.rename(finished)
+    shards = plan.shards()
+    if collective.rank == 0:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        for shard in shards:
+            _make(unfinished / shard.name, shard)
+    collective.gather(None)  # the files are there
+    _fill(unfinished, plan, shards, pieces)
+    collective.gather(None)  # and whole
+    if collective.rank == 0:
+        for name, content in {**files, **_index(shards)}.items():
+            disk.write_new(unfinished / name, [content])
+        disk.sync_folder(unfinished)
+        shutil.rmtree(finished, ignore_errors=True)
+        unfinished.rename(finished)
+        disk.sync_folder(beside)
+    collective.gather(None)
     return finished
 
 
-def _write_object(path: Path, content: Mapping[str, object]) -> None:
-    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def described(config: Mapping[str, object], carried: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files beside the weights: config.json, and those of the tokenizer."""
+    return {**carried, CONFIG: json_bytes(config)}
+
+
+def json_bytes(content: Mapping[str, object]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _grouped(published: Mapping[str, Sizes], most_bytes: int) -> Iterator[list[str]]:
+    group: list[str] = []
+    held = 0
+    for name, sizes in published.items():
+        size = _bytes_of(sizes)
+        if group and held + size > most_bytes:
+            yield group
+            group, held = [], 0
+        group.append(name)
+        held += size
+    yield group
+
+
+def _shard(name: str, tensors: Mapping[str, Sizes]) -> ShardPlan:
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}  # older transformers refuse a file without
+    begins: dict[str, int] = {}
+    at = 0
+    for tensor, sizes in tensors.items():
+        begins[tensor], end = at, at + _bytes_of(sizes)
+        header[tensor] = {"dtype": "F32", "shape": list(sizes), "data_offsets": [at, end]}
+        at = end
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    padded = encoded + b" " * (-len(encoded) % _LENGTH_BYTES)
+    head = len(padded).to_bytes(_LENGTH_BYTES, "little") + padded
+    return ShardPlan(name, head, {each: len(head) + begin for each, begin in begins.items()}, len(head) + at)
+
+
+def _make(path: Path, shard: ShardPlan) -> None:
+    disk.write_new(path, [shard.header])
+    os.truncate(path, shard.size)
+
+
+def _fill(folder: Path, plan: ModelPlan, shards: list[ShardPlan], pieces: Iterable[WeightPiece]) -> None:
+    files = {name: shard for shard in shards for name in shard.begins}
+    descriptors = {shard.name: os.open(folder / shard.name, os.O_WRONLY | os.O_CLOEXEC) for shard in shards}
+    try:
+        for piece in pieces:
+            for name, at, rows in _stretches(plan, piece):
+                shard = files[name]
+                _write_at(descriptors[shard.name], shard.begins[name] + at * _ITEM_BYTES, rows)
+        for descriptor in descriptors.values():
+            os.fsync(descriptor)
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+
+
+def _stretches(plan: ModelPlan, piece: WeightPiece) -> Iterator[tuple[str, int, Tensor]]:
+    """Yield elements of published tensors that lie together: the name, the first element, and all of them."""
+    sizes = plan.sizes[piece.parameter]
+    begin, column = piece.box.offsets[0], sum(piece.box.offsets[1:])
+    row_elements = _bytes_of(sizes[1:]) // _ITEM_BYTES
+    for run in row_runs(plan.shape, piece.parameter, sizes, begin, begin + piece.box.shape[0]):
+        name = full_name(plan.shape.family, run.name)
+        rows = piece.data[run.at - begin : run.at - begin + run.rows]
+        if piece.box.shape[1:] == sizes[1:]:
+            yield name, run.begin * row_elements, rows
+        else:  # a box of some columns has a stretch in each row
+            for number, row in enumerate(rows):
+                yield name, (run.begin + number) * row_elements + column, row
+
+
+def _write_at(descriptor: int, place: int, rows: Tensor) -> None:
+    data = from_torch({"rows": rows.to(torch.float32)})["rows"].data
+    while data:
+        written = os.pwrite(descriptor, data[: disk.CHUNK_BYTES], place)
+        data, place = data[written:], place + written
+
+
+def _index(shards: list[ShardPlan]) -> dict[str, bytes]:
+    if len(shards) == 1:
+        return {}
+    total = sum(shard.size - len(shard.header) for shard in shards)
+    weight_map = {name: shard.name for shard in shards for name in shard.begins}
+    return {INDEX: json_bytes({"metadata": {"total_size": total}, "weight_map": weight_map})}
+
+
+def _bytes_of(sizes: Sizes) -> int:
+    total = _ITEM_BYTES
+    for side in sizes:
+        total *= side
+    return total

@@ -51,7 +51,8 @@ class BertForPreTraining(Encoder):
         """
         hidden = self.encode(words, segments, mask)
         masked = hidden.gather(1, positions.long()[..., None].expand(-1, -1, hidden.shape[-1]))
-        scores = self.words(masked, self.embeddings.words.weight)
+        # Rows that pad the vocabulary are no words: they take no part in the loss.
+        scores = self.words(masked, self.embeddings.words.weight)[..., : self.shape.vocabulary]
         pooled = torch.tanh(self.pooler(hidden[:, 0]))
         return Losses(
             masked_words=F.cross_entropy(
@@ -69,7 +70,7 @@ class WordHead(nn.Module):
         self.transform = nn.Linear(shape.hidden, shape.hidden)
         self.activation = ACTIVATIONS[shape.activation]
         self.norm = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
-        self.bias = nn.Parameter(torch.empty(shape.vocabulary))
+        self.bias = nn.Parameter(torch.empty(shape.word_rows))
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.bias)

@@ -1,23 +1,37 @@
-"""Hugging Face's names of our encoders' weights. Another family is one row of PARAMETER_NAMES."""
+"""Hugging Face's names of our weights, and which of their rows make which of ours.
+
+A family is one row of FAMILIES.
+
+Our queries, keys and values are one matrix. BERT's and GPT-J's are three: BERT's lie one below the other in
+ours, GPT-J's are cut into heads that take turns. GPT-NeoX publishes one matrix with heads that take turns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from torch import Tensor
+from slipway.containers.models.decoder import DecoderShape
+from slipway.containers.models.shapes import EncoderShape
 
-_OLD_NAMES: Mapping[str, str] = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+Shape = EncoderShape | DecoderShape
+Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterNames:
+class FamilyNames:
     """Map our modules to the names in one family's published checkpoints."""
 
+    base: str  # stands before each name but those in `beside`; checkpoints of the bare model go without
+    beside: tuple[str, ...]
     outside: Mapping[str, str]  # our modules to theirs
     layers: str
     in_layer: Mapping[str, str]
-    together: tuple[str, str, str]  # what our query_key_value is cut into
+    fused: str  # our queries, keys and values
+    together: tuple[str, ...]  # what it is cut into
+    takes_turns: bool = False  # head by head
+    of_words: frozenset[str] = frozenset({"embeddings.weight", "head.weight", "head.bias"})
+    old_names: Mapping[str, str] = field(default_factory=dict)
 
 
 _EMBEDDINGS: Mapping[str, str] = {
@@ -25,9 +39,16 @@ _EMBEDDINGS: Mapping[str, str] = {
     "embeddings.places": "embeddings.position_embeddings",
     "embeddings.norm": "embeddings.LayerNorm",
 }
+_OF_WORDS = frozenset({"embeddings.words.weight", "words.bias"})
+_OF_TENSORFLOW: Mapping[str, str] = {
+    "LayerNorm.gamma": "LayerNorm.weight",
+    "LayerNorm.beta": "LayerNorm.bias",
+}
 
-PARAMETER_NAMES: Mapping[str, ParameterNames] = {
-    "bert": ParameterNames(
+FAMILIES: Mapping[str, FamilyNames] = {
+    "bert": FamilyNames(
+        base="bert",
+        beside=("cls.", "classifier."),
         outside={
             **_EMBEDDINGS,
             "embeddings.segments": "embeddings.token_type_embeddings",
@@ -46,9 +67,14 @@ PARAMETER_NAMES: Mapping[str, ParameterNames] = {
             "down": "output.dense",
             "output_norm": "output.LayerNorm",
         },
+        fused="query_key_value",
         together=("attention.self.query", "attention.self.key", "attention.self.value"),
+        of_words=_OF_WORDS,
+        old_names=_OF_TENSORFLOW,
     ),
-    "distilbert": ParameterNames(
+    "distilbert": FamilyNames(
+        base="distilbert",
+        beside=("pre_classifier.", "classifier."),
         outside={**_EMBEDDINGS, "pooler": "pre_classifier", "classifier": "classifier"},
         layers="transformer.layer",
         in_layer={
@@ -58,35 +84,102 @@ PARAMETER_NAMES: Mapping[str, ParameterNames] = {
             "down": "ffn.lin2",
             "output_norm": "output_layer_norm",
         },
+        fused="query_key_value",
         together=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+        of_words=_OF_WORDS,
+        old_names=_OF_TENSORFLOW,
+    ),
+    "gptj": FamilyNames(
+        base="transformer",
+        beside=("lm_head.",),
+        outside={"embeddings": "wte", "norm": "ln_f", "head": "lm_head"},
+        layers="h",
+        in_layer={
+            "attention_norm": "ln_1",
+            "attention.output": "attn.out_proj",
+            "mlp.up": "mlp.fc_in",
+            "mlp.down": "mlp.fc_out",
+        },
+        fused="attention.query_key_value",
+        together=("attn.q_proj", "attn.k_proj", "attn.v_proj"),
+        takes_turns=True,
+    ),
+    "neox": FamilyNames(
+        base="gpt_neox",
+        beside=("embed_out.",),
+        outside={"embeddings": "embed_in", "norm": "final_layer_norm", "head": "embed_out"},
+        layers="layers",
+        in_layer={
+            "attention_norm": "input_layernorm",
+            "mlp_norm": "post_attention_layernorm",
+            "attention.output": "attention.dense",
+            "mlp.up": "mlp.dense_h_to_4h",
+            "mlp.down": "mlp.dense_4h_to_h",
+        },
+        fused="attention.query_key_value",
+        together=("attention.query_key_value",),
+        old_names={
+            "lm_head.": "embed_out."
+        },  # transformers 5 writes the new one, and reads both as 4 does not
     ),
 }
 
 
-def published_names(kind: str, name: str) -> tuple[str, ...]:
-    """Return what the family `kind` calls our parameter; several names are stacked in ours."""
-    family = PARAMETER_NAMES[kind]
-    module, _, leaf = name.rpartition(".")
+@dataclass(frozen=True, slots=True)
+class RowRun:
+    """Locate rows of one published tensor that are neighbours in ours too."""
+
+    name: str  # without the base's
+    begin: int  # its first row there
+    at: int  # the same row of ours
+    rows: int
+
+
+def published_names(family_name: str, parameter: str) -> tuple[str, ...]:
+    """Return what the family calls our parameter, without the base's name; several make ours together."""
+    family = FAMILIES[family_name]
+    module, _, leaf = parameter.rpartition(".")
     if not module.startswith("layers."):
         return (f"{family.outside[module]}.{leaf}",)
-    _, number, inner = module.split(".")
-    inside = family.together if inner == "query_key_value" else (family.in_layer[inner],)
+    _, number, inner = module.split(".", 2)
+    inside = family.together if inner == family.fused else (family.in_layer[inner],)
     return tuple(f"{family.layers}.{number}.{part}.{leaf}" for part in inside)
 
 
-def plain_name(kind: str, name: str) -> str:
-    """Strip the name of the model around the encoder, and translate old names."""
-    plain = name.removeprefix(f"{kind}.")
-    for old, new in _OLD_NAMES.items():
+def row_runs(shape: Shape, parameter: str, sizes: Sizes, begin: int, end: int) -> Iterator[RowRun]:
+    """Yield where rows `begin` to `end` of our parameter lie; padding of the vocabulary lies nowhere."""
+    names = published_names(shape.family, parameter)
+    rows = _rows(shape, parameter, sizes)
+    takes_turns = len(names) > 1 and FAMILIES[shape.family].takes_turns
+    width = rows // (len(names) * (shape.heads if takes_turns else 1))
+    at = begin
+    while at < min(end, rows):
+        turn, inside = divmod(at, width * len(names))
+        part, offset = divmod(inside, width)
+        count = min(min(end, rows) - at, width - offset)
+        yield RowRun(names[part], turn * width + offset, at, count)
+        at += count
+
+
+def published_sizes(shape: Shape, parameter: str, sizes: Sizes) -> Sizes:
+    """Return the sizes of each published tensor that makes our parameter, whose own are `sizes`."""
+    return (_rows(shape, parameter, sizes) // len(published_names(shape.family, parameter)), *sizes[1:])
+
+
+def plain_name(family: str, name: str) -> str:
+    """Strip the base's name, and translate those of old versions."""
+    known = FAMILIES[family]
+    plain = name.removeprefix(f"{known.base}.")
+    for old, new in known.old_names.items():
         plain = plain.replace(old, new)
     return plain
 
 
-def published_tensors(
-    kind: str, weights: Mapping[str, Tensor], beside: tuple[str, ...]
-) -> Iterator[tuple[str, Tensor]]:
-    """Yield our weights under their published names; those in `beside` stand next to the encoder."""
-    for name, tensor in weights.items():
-        published = published_names(kind, name)
-        for each, part in zip(published, tensor.chunk(len(published)), strict=True):
-            yield (each if each.startswith(beside) else f"{kind}.{each}"), part.contiguous()
+def full_name(family: str, plain: str) -> str:
+    """Return the name that a model with its heads has in a file."""
+    known = FAMILIES[family]
+    return plain if plain.startswith(known.beside) else f"{known.base}.{plain}"
+
+
+def _rows(shape: Shape, parameter: str, sizes: Sizes) -> int:
+    return min(sizes[0], shape.vocabulary) if parameter in FAMILIES[shape.family].of_words else sizes[0]

@@ -8,6 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+# Names of config.json to ours. What TinyBERT and others call gelu_new is the formula of gelu_pytorch_tanh.
+ENCODER_ACTIVATIONS: Mapping[str, str] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
 VOCABULARY = 30522  # bert-base-uncased; a vocabulary of another size gives its own number
 
 
@@ -21,6 +28,7 @@ class EncoderShape:
     heads: int
     intermediate: int
     vocabulary: int = VOCABULARY
+    vocabulary_rows: int | None = None  # of the embeddings, for kernels that like multiples; None: one each
     positions: int = 512
     segments: int = 2  # 0: the model does not tell the sentences of a pair apart
     activation: str = "gelu"  # a key of encoder.ACTIVATIONS
@@ -28,6 +36,10 @@ class EncoderShape:
     dropout: float = 0.1
     attention_dropout: float = 0.1
     head_dropout: float = 0.1  # before a classifier
+
+    @property
+    def word_rows(self) -> int:
+        return self.vocabulary_rows or self.vocabulary
 
 
 def bert(layers: int, hidden: int, heads: int) -> EncoderShape:

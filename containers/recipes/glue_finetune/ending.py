@@ -9,7 +9,7 @@ from slipway.containers.recipes.glue_finetune.batch import Batches
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
 from slipway.containers.recipes.glue_finetune.pretrained.read import Pretrained
-from slipway.containers.recipes.glue_finetune.pretrained.write import write_model
+from slipway.containers.recipes.glue_finetune.pretrained.write import write_classifier
 from slipway.containers.recipes.glue_finetune.report import write_scores
 from slipway.containers.training.report import Say
 from slipway.containers.training.start import Trained
@@ -40,5 +40,5 @@ class FinetuneEnd:
                 for piece in trained.engine.weights()
             }
             beside = trained.checkpoints.folder
-            folder = write_model(beside, model, weights, self.pretrained, self.scoring.task)
+            folder = write_classifier(beside, model, weights, self.pretrained, self.scoring.task)
             self.say(f"the model is in {folder}")

@@ -9,6 +9,7 @@ import torch
 
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.models.heads import Classifier
+from slipway.containers.models.published import load_weights
 from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.data import Data, locate, open_data
@@ -19,7 +20,6 @@ from slipway.containers.recipes.glue_finetune.pretrained.read import (
     read_pretrained,
     refuse_long_rows,
 )
-from slipway.containers.recipes.glue_finetune.pretrained.weights import load_weights
 from slipway.containers.recipes.glue_finetune.task import GlueBatches, GlueLoss
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -29,6 +29,7 @@ from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
+HEAD = ("pooler", "classifier")  # may be fresh: pre-training leaves no classifier, and some models no pooler
 
 
 def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
@@ -83,7 +84,7 @@ def build_model(config: GlueConfig, pretrained: Pretrained, task: Task, say: Say
         same = config.dropout
         shape = replace(shape, dropout=same, attention_dropout=same, head_dropout=same)
     model = Classifier(shape, task.outputs)
-    if fresh := load_weights(model, pretrained.tensors, pretrained.place):
+    if fresh := load_weights(model, pretrained.tensors, HEAD):
         say(f"{' and '.join(fresh)} of the model start(s) random: {pretrained.place} has none that fit")
     return model
 

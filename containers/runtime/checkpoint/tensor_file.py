@@ -77,12 +77,33 @@ def read_tensors(path: Path, expected: Digest) -> dict[str, TensorData]:
 def decode_tensors(path: Path, content: bytearray) -> dict[str, TensorData]:
     """Decode the content of a file that the caller has read. The tensors share `content`'s memory; `path`
     is for messages."""
-    header, start = _header(path, content)
-    body = memoryview(content)[start:]
-    entries = {name: _entry(path, name, entry) for name, entry in header.items() if name != _METADATA}
-    _refuse_gaps(path, entries, len(body))
+    body = memoryview(content)
+    entries = decode_entries(path, len(content), lambda start, length: body[start : start + length])
     return {
-        name: TensorData(dtype=dtype, shape=shape, data=body[begin:end])
+        name: TensorData(dtype=entry.dtype, shape=entry.shape, data=body[entry.begin : entry.end])
+        for name, entry in entries.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """Say where a tensor lies in its file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int  # its first byte
+    end: int
+
+
+def decode_entries(
+    path: Path, size: int, read: Callable[[int, int], bytes | memoryview]
+) -> dict[str, TensorEntry]:
+    """Decode the header of a file of `size` bytes, of which `read(start, length)` returns a stretch."""
+    header, start = _header(path, size, read)
+    entries = {name: _entry(path, name, entry) for name, entry in header.items() if name != _METADATA}
+    _refuse_gaps(path, entries, size - start)
+    return {
+        name: TensorEntry(dtype, shape, start + begin, start + end)
         for name, (dtype, shape, begin, end) in entries.items()
     }
 
@@ -122,16 +143,18 @@ def _read_whole(path: Path, expected: Digest) -> bytearray:
     return content
 
 
-def _header(path: Path, content: bytearray) -> tuple[dict[str, object], int]:
-    length = int.from_bytes(content[:_LENGTH_BYTES], "little")
+def _header(
+    path: Path, size: int, read: Callable[[int, int], bytes | memoryview]
+) -> tuple[dict[str, object], int]:
+    length = int.from_bytes(read(0, min(_LENGTH_BYTES, size)), "little")
     start = _LENGTH_BYTES + length
-    if len(content) < _LENGTH_BYTES or length > MOST_HEADER_BYTES or start > len(content):
+    if length > MOST_HEADER_BYTES or start > size:
         _refuse(
             path,
             f"announces a header of {length} bytes; at most {MOST_HEADER_BYTES}, inside the file, are read",
         )
     try:
-        header = json.loads(bytes(content[_LENGTH_BYTES:start]), object_pairs_hook=_unique)
+        header = json.loads(bytes(read(_LENGTH_BYTES, length)), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         _refuse(path, f"has a header that is not JSON: {shown(str(error))}")
     if not isinstance(header, dict):

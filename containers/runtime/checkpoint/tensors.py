@@ -45,6 +45,13 @@ def to_torch(tensors: Mapping[str, TensorData]) -> dict[str, Any]:
     return {name: _one_to_torch(torch, data) for name, data in tensors.items()}
 
 
+def torch_type(code: str) -> Any:
+    """Return PyTorch's type for a safetensors one; raise Refusal where it has none."""
+    if code not in _TORCH_TYPES:
+        raise Refusal(f"PyTorch has no {code} tensors to read into")
+    return getattr(importlib.import_module("torch"), _TORCH_TYPES[code])
+
+
 def torch_collective(group: Any = None) -> Collective:
     """Send JSON through a process group (torch's own gather of objects would unpickle what peers send).
 
@@ -69,9 +76,7 @@ def _one_from_torch(torch: Any, names: Mapping[Any, str], name: str, tensor: Any
 
 
 def _one_to_torch(torch: Any, data: TensorData) -> Any:
-    if data.dtype not in _TORCH_TYPES:
-        raise Refusal(f"PyTorch has no {data.dtype} tensors to read into")
-    dtype = getattr(torch, _TORCH_TYPES[data.dtype])
+    dtype = torch_type(data.dtype)
     if not data.data.nbytes:
         return torch.empty(data.shape, dtype=dtype)
     return torch.frombuffer(data.data, dtype=dtype).reshape(data.shape)

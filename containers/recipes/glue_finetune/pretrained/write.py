@@ -8,10 +8,10 @@ from pathlib import Path
 from torch import Tensor
 
 from slipway.containers.data.glue.tasks import Task
-from slipway.containers.models.folder import write_folder
+from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
 from slipway.containers.models.heads import Classifier
 from slipway.containers.recipes.glue_finetune.pretrained.read import Pretrained
-from slipway.containers.recipes.glue_finetune.pretrained.weights import their_tensors
+from slipway.containers.runtime.checkpoint.boxes import Box
 
 _CLASSES: Mapping[str, str] = {
     "bert": "BertForSequenceClassification",
@@ -19,23 +19,23 @@ _CLASSES: Mapping[str, str] = {
 }
 
 
-def write_model(
+def write_classifier(
     beside: Path, model: Classifier, weights: Mapping[str, Tensor], pretrained: Pretrained, task: Task
 ) -> Path:
     """Write the model atomically; replace one that was there."""
-    return write_folder(
-        beside,
-        config={**pretrained.config, **_head(task, pretrained.shape.family)},
-        tensors=their_tensors(model, weights),
-        vocabulary=pretrained.vocabulary,
-        is_cased=pretrained.cased,
+    plan = ModelPlan(shape=model.shape, sizes={name: tuple(tensor.shape) for name, tensor in weights.items()})
+    pieces = (
+        WeightPiece(parameter=name, box=Box.whole(tensor.shape), data=tensor)
+        for name, tensor in weights.items()
     )
+    config = {**pretrained.config, **_head(task, pretrained.shape.family)}
+    return write_model(beside, plan, pieces, described(config, pretrained.pieces.files()))
 
 
-def _head(task: Task, kind: str) -> dict[str, object]:
+def _head(task: Task, family: str) -> dict[str, object]:
     names = task.labels or ("score",)
     return {
-        "architectures": [_CLASSES[kind]],
+        "architectures": [_CLASSES[family]],
         "finetuning_task": task.name,
         "problem_type": "regression" if task.is_regression else "single_label_classification",
         "id2label": dict(enumerate(names)),

@@ -10,12 +10,13 @@ pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 
 from slipway.containers.models.heads import BertForPreTraining, Classifier  # noqa: E402
+from slipway.containers.models.published import load_weights  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.config import decode  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.start import model_shape  # noqa: E402
 from slipway.containers.recipes.glue_finetune.pretrained.read import read_pretrained  # noqa: E402
-from slipway.containers.recipes.glue_finetune.pretrained.weights import load_weights  # noqa: E402
 from tests.containers.training.ranks import Run  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -61,12 +62,12 @@ def test_transformers_loads_it_and_has_the_same_losses(exported: Path, data: Pat
 def test_fine_tuning_begins_with_everything_but_the_classifier(exported: Path) -> None:
     pretrained = read_pretrained(str(exported))
     model = Classifier(pretrained.shape, 2)
-    assert load_weights(model, pretrained.tensors, pretrained.place) == ["classifier"]
+    assert load_weights(model, pretrained.tensors, ("classifier",)) == ["classifier"]
     assert not pretrained.cased
 
 
 def test_ranks_that_shared_the_optimizer_leave_the_same_model(zero_pair: Run, pair: Run) -> None:
-    shared, plain = (read_pretrained(str(run.checkpoints / "model")).tensors for run in (zero_pair, pair))
+    shared, plain = (load_file(run.checkpoints / "model" / "model.safetensors") for run in (zero_pair, pair))
     assert shared.keys() == plain.keys()
     for name, tensor in plain.items():
         torch.testing.assert_close(shared[name], tensor, rtol=0, atol=1e-4, msg=name)

@@ -1,0 +1,136 @@
+"""A model folder as a hub has it: its shape, its weights by our names, and the files of its tokenizer.
+
+Here or in S3. Nothing is fetched from a hub, and nothing in a folder is run: neither pickles nor code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from slipway.containers.data.sources.ahead import read_whole
+from slipway.containers.data.sources.inputs import open_source
+from slipway.containers.data.sources.locations import is_remote, public
+from slipway.containers.data.sources.sources import Source
+from slipway.containers.models.config_reading import Config, shape_of_config
+from slipway.containers.models.names import Shape, plain_name, published_names, published_sizes, row_runs
+from slipway.containers.models.slices import TensorSlices
+from slipway.containers.runtime.checkpoint.boxes import Box
+from slipway.containers.runtime.errors import Refusal
+
+CONFIG, VOCABULARY, TOKENIZER = "config.json", "vocab.txt", "tokenizer_config.json"
+# Of a tokenizer and of generation: none of them is ours to change.
+CARRIED = (
+    VOCABULARY,
+    TOKENIZER,
+    "tokenizer.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "generation_config.json",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFolder:
+    place: str  # for messages
+    source: Source
+    config: Config
+    shape: Shape
+
+    def weights(self) -> PublishedWeights:
+        return PublishedWeights(self.place, self.shape, TensorSlices.open(self.place, self.source))
+
+    def carried(self) -> dict[str, bytes]:
+        """Return the files of the tokenizer that are there."""
+        names = {file.name for file in self.source.files}
+        return {name: read_whole(self.source, name) for name in CARRIED if name in names}
+
+
+def open_model(place: str, *, bucket_owner: str | None = None) -> ModelFolder:
+    """Open a folder and read its config.json."""
+    if not is_remote(place) and not Path(place).is_dir():
+        raise Refusal(
+            f"there is no model directory {place}",
+            hint=f"nothing is fetched from a hub: put {CONFIG} and the model's other files there, or give "
+            "s3://bucket/prefix",
+        )
+    source, told = open_source(place, bucket_owner=bucket_owner), public(place)
+    if CONFIG not in {file.name for file in source.files}:
+        raise Refusal(f"{told} has no {CONFIG}", hint="give a whole model directory, as a hub has it")
+    config = read_object(f"{told}/{CONFIG}", read_whole(source, CONFIG))
+    shape = shape_of_config(f"{told}/{CONFIG}", config)
+    return ModelFolder(place=told, source=source, config=config, shape=shape)
+
+
+def read_object(name: str, content: bytes) -> Config:
+    """Decode a JSON object; `name` is where it was read, for messages."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Refusal(f"{name} is not a JSON object", hint="give the model's own")
+    return found
+
+
+class PublishedWeights:
+    """Read parts of our parameters from published weights."""
+
+    def __init__(self, place: str, shape: Shape, slices: TensorSlices) -> None:
+        self.place, self.shape, self._slices = place, shape, slices
+        self._theirs = {plain_name(shape.family, name): name for name in slices.tensors}
+
+    def fingerprint(self) -> str:
+        return self._slices.fingerprint()
+
+    def read(self, parameter: str, box: Box, sizes: tuple[int, ...]) -> Tensor:
+        """Return a box of our parameter, whose whole sizes are `sizes`, in fp32."""
+        target = torch.zeros(box.shape)
+        self.read_into(target, parameter, box, sizes)
+        return target
+
+    def read_into(self, target: Tensor, parameter: str, box: Box, sizes: tuple[int, ...]) -> None:
+        """Fill `target` with a box of our parameter. Rows that pad the vocabulary are left alone."""
+        begin, column = box.offsets[0], sum(box.offsets[1:])
+        for run in row_runs(self.shape, parameter, sizes, begin, begin + box.shape[0]):
+            rows = target[run.at - begin : run.at - begin + run.rows]
+            self._slices.read_rows(self._theirs[run.name], run.begin, rows, column)
+
+    def problem(self, parameter: str, sizes: tuple[int, ...]) -> str | None:
+        """Return why our parameter of these sizes cannot be read, or None."""
+        wanted = published_sizes(self.shape, parameter, sizes)
+        for name in published_names(self.shape.family, parameter):
+            if name not in self._theirs:
+                return f"has no tensor {name}"
+            entry = self._slices.tensors[self._theirs[name]].entry
+            if entry.shape != wanted:
+                return f"has {name} of shape {entry.shape}, and config.json says {wanted}"
+            if not entry.dtype.startswith(("F", "BF")):
+                return f"has {name} as {entry.dtype}"
+        return None
+
+
+def load_weights(
+    model: nn.Module, weights: PublishedWeights, may_be_fresh: tuple[str, ...] = ()
+) -> list[str]:
+    """Read the weights into a model that lies in memory; return its modules that keep what they had, which
+    only those in `may_be_fresh` may."""
+    sizes: Mapping[str, tuple[int, ...]] = {
+        name: tuple(parameter.shape) for name, parameter in model.named_parameters()
+    }
+    problems = {name: weights.problem(name, each) for name, each in sizes.items()}
+    fresh = {name.partition(".")[0] for name, problem in problems.items() if problem}
+    for name, problem in problems.items():
+        if problem and name.partition(".")[0] not in may_be_fresh:
+            raise Refusal(f"{weights.place} {problem}", hint="give weights and config.json of one model")
+    for name, parameter in model.named_parameters():
+        if name.partition(".")[0] not in fresh:
+            weights.read_into(parameter.detach(), name, Box.whole(sizes[name]), sizes[name])
+    return sorted(fresh)
