@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import suppress
 
 from slipway.jobs import aws
 from slipway.jobs.platforms.mpi.node import job_credentials
@@ -14,7 +15,8 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
 def become_cluster_user() -> User:
     """Drop root and the node's role for good: nothing that a job brings runs with either."""
     user = cluster_user()
-    if os.geteuid() == 0:  # what systemd gives a service is too little for EFA; over ssh, PAM lifts it
+    # EFA locks memory. What systemd gives a service is too little, and over ssh PAM lifts it.
+    with suppress(ValueError):  # the root of a user namespace, as in a yard, may not
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     if os.geteuid() != user.uid:
         os.initgroups(user.name, user.gid)
