@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
+
+from slipway.containers.models.stages import cut_layers
 
 Rotation = tuple[Tensor, Tensor]  # cosines and sines: length × half of the rotary dimensions
 
@@ -83,12 +86,22 @@ class Decoder(nn.Module):
     that these have in the whole: words or hidden states in, hidden states or scores out.
     """
 
+    # How tensor parallelism cuts the matrices; the rest is whole on every rank.
+    tensor_plan: ClassVar[Mapping[str, str]] = {
+        "embeddings": "words",
+        "layers.*.attention.query_key_value": "columns",
+        "layers.*.attention.output": "rows",
+        "layers.*.mlp.up": "columns",
+        "layers.*.mlp.down": "rows",
+        "head": "scores",
+    }
+
     def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
         self.shape = shape
         self.embeddings: nn.Embedding | None = nn.Embedding(shape.vocabulary, shape.hidden)
         self.dropout = nn.Dropout(shape.dropout)
-        self.layers = nn.ModuleDict({str(number): DecoderLayer(shape) for number in range(shape.layers)})
+        self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.layers))
         self.norm: nn.LayerNorm | None = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
         self.head: nn.Linear | None = nn.Linear(shape.hidden, shape.vocabulary, bias=shape.has_head_bias)
         self.is_first = True
@@ -100,7 +113,7 @@ class Decoder(nn.Module):
             assert self.embeddings is not None, "a first stage begins with words"
             hidden = self.dropout(self.embeddings(inputs.long()))
         turned = rotation(self.shape, hidden.shape[1], hidden)
-        for layer in self.layers.values():
+        for layer in self.layers.children():
             hidden = layer(hidden, turned)
         if self.norm is None or self.head is None:
             return hidden
@@ -112,22 +125,26 @@ class Decoder(nn.Module):
         if self.shape.is_tied and self.head is not None and self.embeddings is not None:
             self.head.weight = self.embeddings.weight
 
-    def cut(self, stages: int) -> list[Decoder]:
-        """Return stages that share this decoder's modules; the first ones have a layer more if it must be."""
-        short, longer = divmod(self.shape.layers, stages)
-        sizes = [short + (number < longer) for number in range(stages)]
-        return [self._stage(number, sizes) for number in range(stages)]
+    def initial_weights(self, name: str, size: torch.Size, seed: int) -> Tensor:
+        """Draw one parameter's whole weights, which depend on nothing but the seed and its name.
 
-    def _stage(self, number: int, sizes: list[int]) -> Decoder:
-        begin, is_last = sum(sizes[:number]), number == len(sizes) - 1
-        with torch.device("meta"):
-            stage = Decoder(self.shape)
-        names = [str(layer) for layer in range(begin, begin + sizes[number])]
-        stage.layers = nn.ModuleDict({name: self.layers[name] for name in names})
-        stage.is_first = number == 0
-        stage.embeddings = self.embeddings if stage.is_first or (is_last and self.shape.is_tied) else None
-        stage.norm, stage.head = (self.norm, self.head) if is_last else (None, None)
-        return stage
+        Any rank that holds a part of it draws the same, one tensor at a time, and keeps its part.
+        """
+        if name.endswith("bias"):
+            return torch.zeros(size)
+        if "norm" in name:
+            return torch.ones(size)
+        digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+        draws = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
+        return torch.empty(size).normal_(std=self.shape.initial_spread, generator=draws)
+
+    def cut(self, stages: int) -> list[Decoder]:
+        """Return the stages of a pipeline, which share this decoder's modules."""
+        last = ["norm", "head", *(["embeddings"] if self.shape.is_tied else [])]
+        found = cut_layers(self, Decoder, stages, first=["embeddings"], last=last)
+        for number, stage in enumerate(found):
+            stage.is_first = number == 0
+        return found
 
 
 class DecoderLayer(nn.Module):
@@ -223,19 +240,5 @@ def build_decoder(shape: DecoderShape, *, seed: int, device: torch.device | str 
     decoder.tie()
     with torch.no_grad():
         for name, parameter in decoder.named_parameters():
-            parameter.copy_(initial_weights(shape, name, parameter.shape, seed))
+            parameter.copy_(decoder.initial_weights(name, parameter.shape, seed))
     return decoder
-
-
-def initial_weights(shape: DecoderShape, name: str, size: torch.Size, seed: int) -> Tensor:
-    """Draw one parameter's whole weights, which depend on nothing but the seed and its name.
-
-    Any rank that holds a part of it draws the same, one tensor at a time, and keeps its part.
-    """
-    if name.endswith("bias"):
-        return torch.zeros(size)
-    if "norm" in name:
-        return torch.ones(size)
-    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-    draws = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
-    return torch.empty(size).normal_(std=shape.initial_spread, generator=draws)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,15 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 class Encoder(nn.Module):
     """Turn words into hidden states; a model is an encoder with its heads beside it."""
 
+    # How tensor parallelism cuts the matrices, as in Decoder. This one has all queries first, then all keys,
+    # then all values: each third is cut by itself.
+    tensor_plan: ClassVar[Mapping[str, str]] = {
+        "layers.*.query_key_value": "columns of 3",
+        "layers.*.attention_output": "rows",
+        "layers.*.up": "columns",
+        "layers.*.down": "rows",
+    }
+
     def __init__(self, shape: EncoderShape, *, has_sparse_gradient: bool) -> None:
         super().__init__()
         self.shape = shape
@@ -36,9 +46,11 @@ class Encoder(nn.Module):
     def encode(self, words: Tensor, segments: Tensor, mask: Tensor | None) -> Tensor:
         """Return the hidden states of each row. `mask` is None if nothing is padded: the fused kernels are
         faster without one."""
-        hidden: Tensor = self.embeddings(words, segments)
+        return self.through_layers(self.embeddings(words, segments), mask)
+
+    def through_layers(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         visible = None if mask is None else mask.bool()[:, None, None, :]
-        for layer in self.layers:
+        for layer in self.layers.children():
             hidden = layer(hidden, visible)
         return hidden
 
@@ -51,7 +63,7 @@ class Embeddings(nn.Module):
         self.segments = nn.Embedding(shape.segments, shape.hidden) if shape.segments else None
         self.norm = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
         self.dropout = nn.Dropout(shape.dropout)
-        self._has_sparse_gradient = has_sparse_gradient
+        self.has_sparse_gradient = has_sparse_gradient
 
     def forward(self, words: Tensor, segments: Tensor) -> Tensor:
         hidden = self._look_up(words) + self.places.weight[: words.shape[1]]
@@ -64,7 +76,7 @@ class Embeddings(nn.Module):
         """Look up words, on CPU with sparse gradients where the matrix is the head's too: a dense one is a
         second matrix of all words, zeroed and added."""
         weight = self.words.weight
-        is_sparse = self._has_sparse_gradient and weight.device.type == "cpu"
+        is_sparse = self.has_sparse_gradient and weight.device.type == "cpu"
         return F.embedding(words.long(), weight, PADDING, sparse=is_sparse)
 
 
@@ -94,11 +106,12 @@ class EncoderLayer(nn.Module):
 
     def _attention(self, hidden: Tensor, visible: Tensor | None) -> Tensor:
         batch, length, width = hidden.shape
-        together = self.query_key_value(hidden).view(batch, length, 3, self.heads, width // self.heads)
+        # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
+        together = self.query_key_value(hidden).view(batch, length, 3, -1, width // self.heads)
         query, key, value = together.permute(2, 0, 3, 1, 4)
         dropout = self.attention_dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
-        output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, width))
+        output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, -1))
         return output
 
 

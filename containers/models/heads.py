@@ -6,7 +6,8 @@ largest matrix of a small model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +15,12 @@ from torch.nn import functional as F  # noqa: N812 - the name that everybody giv
 
 from slipway.containers.models.encoder import ACTIVATIONS, Encoder, initialise
 from slipway.containers.models.shapes import EncoderShape
+from slipway.containers.models.stages import cut_layers
 
 NO_LABEL = 0  # the reference's padding of masked_lm_ids: [PAD] is never predicted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
+class Losses(NamedTuple):
     masked_words: Tensor
     next_sentence: Tensor
 
@@ -49,7 +50,9 @@ class BertForPreTraining(Encoder):
 
         `positions` and `labels` are batch × predictions, padded with zeros; `follows` is batch.
         """
-        hidden = self.encode(words, segments, mask)
+        return self.losses(self.encode(words, segments, mask), positions, labels, follows)
+
+    def losses(self, hidden: Tensor, positions: Tensor, labels: Tensor, follows: Tensor) -> Losses:
         masked = hidden.gather(1, positions.long()[..., None].expand(-1, -1, hidden.shape[-1]))
         # Rows that pad the vocabulary are no words: they take no part in the loss.
         scores = self.words(masked, self.embeddings.words.weight)[..., : self.shape.vocabulary]
@@ -60,6 +63,28 @@ class BertForPreTraining(Encoder):
             ),
             next_sentence=F.cross_entropy(self.next_sentence(pooled).float(), follows.long()),
         )
+
+    def cut(self, stages: int) -> list[PreTrainingStage]:
+        """Return the stages of a pipeline; the last one has the word embeddings too, which its head uses."""
+        heads = ["pooler", "next_sentence", "words"]
+        found = cut_layers(self, PreTrainingStage, stages, first=["embeddings"], last=["embeddings", *heads])
+        if stages > 1:
+            found[-1].embeddings = nn.ModuleDict({"words": self.embeddings.words})
+        return found
+
+
+class PreTrainingStage(BertForPreTraining):
+    """Go from words or hidden states to hidden states, or to the losses."""
+
+    def forward(  # type: ignore[override]  # it is called by whoever cut it
+        self, hidden: Tensor | None, inputs: Mapping[str, Tensor]
+    ) -> Tensor | Losses:
+        if hidden is None:
+            hidden = self.embeddings(inputs["words"], inputs["segments"])
+        hidden = self.through_layers(hidden, inputs["mask"])
+        if self.pooler is None:
+            return hidden
+        return self.losses(hidden, *(inputs[name] for name in ("positions", "labels", "follows")))
 
 
 class WordHead(nn.Module):

@@ -13,5 +13,13 @@ class BertTask:
     metrics = ("loss", "masked_words", "next_sentence")
 
     def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        losses: Losses = model(**inputs)
-        return torch.stack((losses.total, losses.masked_words, losses.next_sentence))
+        return self.metrics_of(model(**inputs), inputs)
+
+    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor | Losses:
+        """Run a stage of a pipeline: `model.cut` made it."""
+        found: Tensor | Losses = stage(hidden, inputs)
+        return found
+
+    def metrics_of(self, outputs: Losses, inputs: Inputs) -> Tensor:
+        """Return the metrics from what a model, or its last stage, returns."""
+        return torch.stack((outputs.total, outputs.masked_words, outputs.next_sentence))
