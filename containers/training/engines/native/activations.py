@@ -1,0 +1,143 @@
+"""What a layer keeps for its backward: all, its input only, or what fits; on the device or in host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engines.native.draws import Draws
+
+SMALLEST_OFFLOADED = 1 << 14  # bytes: moving less costs more than it frees
+_GIB = 1 << 30
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """Say what layers keep between forward and backward."""
+
+    recomputes: bool = False  # keep a layer's input only, and go forward again
+    budget_bytes: int | None = None  # of this rank: keep what fits, and compute the rest again
+    offloads: bool = False
+
+    @classmethod
+    def of(cls, word: str, *, offloads: bool) -> Keeping:
+        """Decode `none`, `layer`, or `budget:` and how many GiB activations may take on each rank."""
+        kind, _, number = word.partition(":")
+        if word in ("none", "layer"):
+            return cls(recomputes=word == "layer", offloads=offloads)
+        try:
+            gib = float(number) if kind == "budget" else -1.0
+        except ValueError:
+            gib = -1.0
+        if not 0 <= gib < float("inf"):
+            raise Refusal(
+                f"checkpoint_activations={word!r} is none of none, layer and budget:GIB",
+                hint="set checkpoint_activations=layer, or a budget such as budget:8",
+            )
+        return cls(recomputes=True, budget_bytes=int(gib * _GIB), offloads=offloads)
+
+
+class LayerMemory:
+    """Run the layers of one rank and decide what each keeps."""
+
+    def __init__(self, keeping: Keeping, draws: Draws) -> None:
+        self._keeping = keeping
+        self._draws = draws
+        self.in_flight = 1  # micro-batches that are between forward and backward at once
+        self._layers = 0
+        self._kept_whole: int | None = None if keeping.budget_bytes is not None else 0
+
+    def take(self, layer: nn.Module, number: int) -> None:
+        """Let a layer run under this care; `number` is its place in the whole model."""
+        place, run = self._layers, layer.forward
+        self._layers += 1
+
+        def forward(*arguments: Tensor) -> Tensor:
+            micro_batch = self._draws.micro_batch
+
+            # A later recomputation must draw what this one drew, whichever micro-batch runs by then.
+            def seeded(*again: Tensor) -> Tensor:
+                self._draws.begin(micro_batch, number + 1)
+                found: Tensor = run(*again)
+                return found
+
+            output = self._run(layer, place, seeded, arguments)
+            self._draws.begin(micro_batch, number + 2)
+            return output
+
+        layer.forward = forward
+
+    def _run(
+        self,
+        layer: nn.Module,
+        place: int,
+        forward: Callable[..., Tensor],
+        arguments: tuple[Tensor, ...],
+    ) -> Tensor:
+        if not torch.is_grad_enabled():
+            return forward(*arguments)
+        if self._kept_whole is None and self._keeping.recomputes:
+            return self._measure(layer, forward, arguments)
+        with self._elsewhere(layer):
+            if self._keeping.recomputes and place >= (self._kept_whole or 0):
+                return checkpoint(forward, *arguments, use_reentrant=False, preserve_rng_state=False)
+            return forward(*arguments)
+
+    def _measure(
+        self, layer: nn.Module, forward: Callable[..., Tensor], arguments: tuple[Tensor, ...]
+    ) -> Tensor:
+        """Run the first layer of all and see what it keeps; the others are as large."""
+        found, own = {}, _storages(layer)
+
+        def note(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in own:
+                found[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        with saved_tensors_hooks(note, lambda tensor: tensor):
+            output = forward(*arguments)
+        self._kept_whole = self._fitting(sum(found.values()), arguments[0].nbytes)
+        return output
+
+    def _fitting(self, whole: int, least: int) -> int:
+        """Return how many layers may keep `whole` bytes if all others keep `least`."""
+        assert self._keeping.budget_bytes is not None, "only a budget is measured for"
+        free = self._keeping.budget_bytes / self.in_flight - self._layers * least
+        return max(0, min(self._layers, int(free // max(1, whole - least))))
+
+    def _elsewhere(self, layer: nn.Module) -> AbstractContextManager[object]:
+        if not self._keeping.offloads:
+            return nullcontext()
+        return saved_tensors_hooks(partial(_to_host, _storages(layer)), _from_host)
+
+
+def _storages(layer: nn.Module) -> set[int]:
+    """Return where the layer's weights lie now: these stay, whoever saves them."""
+    tensors = (getattr(parameter, "_local_tensor", parameter) for parameter in layer.parameters())
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors}
+
+
+def _to_host(own: set[int], tensor: Tensor) -> tuple[torch.device, Tensor]:
+    place = tensor.device
+    is_small = tensor.nbytes < SMALLEST_OFFLOADED
+    if place.type == "cpu" or is_small or tensor.untyped_storage().data_ptr() in own:
+        return place, tensor
+    there = torch.empty_like(tensor, device="cpu", pin_memory=True)
+    return place, there.copy_(tensor, non_blocking=True)
+
+
+def _from_host(packed: tuple[torch.device, Tensor]) -> Tensor:
+    place, tensor = packed
+    return tensor.to(place, non_blocking=True)

@@ -1,0 +1,232 @@
+"""The native engine: data parallel, sharded, tensor parallel and pipelined, in any combination, with torch's
+own means (FSDP2, DTensor and pipelining)."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor.parallel import loss_parallel
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engine import EngineParts, metric_sums
+from slipway.containers.training.engines.native.activations import LayerMemory
+from slipway.containers.training.engines.native.assembly import (
+    HeldParameter,
+    RankPlace,
+    Whole,
+    cut_stage,
+    fill,
+    hold,
+    keeping_ties,
+    local_of,
+    own_stages,
+    shard,
+)
+from slipway.containers.training.engines.native.boxed import BoxPiece, BoxState, WantedBox
+from slipway.containers.training.engines.native.draws import Draws
+from slipway.containers.training.engines.native.pipeline import Pipeline, StagedTask
+from slipway.containers.training.engines.native.settings import EngineChoices, NativeSettings
+from slipway.containers.training.engines.native.updates import LossScale, Updates, refuse_cut_tensors
+from slipway.containers.training.mesh import build_mesh
+from slipway.containers.training.state import MOMENTS, WEIGHTS
+from slipway.containers.training.task import Inputs, MicroBatch, Task
+
+
+class LayoutEngine:
+    def __init__(self, parts: EngineParts, place: RankPlace, settings: NativeSettings) -> None:
+        self._parts, self._place = parts, place
+        self._draws = Draws(parts.device.seed, place.at.tensor)
+        self._memory = LayerMemory(settings.keeping, self._draws)
+        self.scale = LossScale() if parts.device.precision is torch.float16 else None
+        self._pipeline: Pipeline | None = None
+        self._held: list[HeldParameter] = []
+        self._shared: set[str] = set()
+        self._roots: list[nn.Module] = []
+        self._build(parts.model, settings)
+        self._updates = Updates(parts, place, self._held)
+
+    @property
+    def loss_scale(self) -> float | None:
+        return None if self.scale is None else self.scale.value
+
+    def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
+        sums, scale = metric_sums(self._parts), self.loss_scale or 1.0
+        with self._cut_losses():
+            if self._pipeline is None:
+                for micro_batch in micro_batches:
+                    sums += self._one(micro_batch, scale, is_last=micro_batch is micro_batches[-1])
+            else:
+                self._memory.in_flight = self._pipeline.in_flight(len(micro_batches))
+                self._parts.watch.wait_begins()
+                for means in self._pipeline.accumulate(micro_batches, self._outline, scale):
+                    sums += means
+                self._add_shared()
+        return sums
+
+    def step(self, rate: float) -> float:
+        norm = self._updates.step(rate, self.loss_scale or 1.0)
+        if self.scale is not None:
+            self.scale.note(is_finite=math.isfinite(norm))
+        self._parts.device.submit()
+        return norm
+
+    def evaluate(self, inputs: Inputs) -> Tensor:
+        for root in self._roots:
+            root.eval()
+        with self._cut_losses(), torch.no_grad():
+            if self._pipeline is None:
+                means = local_of(self._parts.task.forward(self._parts.model, inputs))
+            else:
+                found = self._pipeline.evaluate(inputs, self._outline)
+                means = metric_sums(self._parts) if found is None else found
+        for root in self._roots:
+            root.train()
+        self._reshard()
+        return means
+
+    def pieces(self) -> Iterator[BoxPiece]:
+        """Yield this rank's part of what is saved: ranks that hold the same take turns by parameter."""
+        for number, one in enumerate(self._held):
+            if self._is_mine(number, one):
+                for kind, tensor in self._updates.kinds(one).items():
+                    yield from _boxes(one, kind, tensor)
+
+    def weights(self) -> Iterator[BoxPiece]:
+        for one, master in self._updates.masters.items():
+            yield from _boxes(one, WEIGHTS, master)
+
+    def restore(self, saved: BoxState, steps: int) -> None:
+        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
+
+    def start_from(self, saved: BoxState) -> None:
+        self._load(saved, {WEIGHTS}, 0)
+
+    def _reshard(self) -> None:
+        """Let go of gathered weights: the next pass then gathers what the shares hold by then."""
+        for root in self._roots:
+            for module in root.modules():
+                if isinstance(module, FSDPModule):
+                    module.reshard()
+
+    @torch.no_grad()
+    def _load(self, saved: BoxState, kinds: Collection[str], steps: int) -> None:
+        saved.copy_to(
+            (WantedBox(kind, piece.parameter, piece.box), piece.data)
+            for one in self._held
+            for kind, tensor in self._updates.kinds(one).items()
+            if kind in kinds
+            for piece in _boxes(one, kind, tensor)
+        )
+        self._updates.set_steps(steps)
+
+    def _is_mine(self, number: int, one: HeldParameter) -> bool:
+        at, layout = self._place.at, self._place.layout
+        turn, data = divmod(number, layout.data)
+        return not one.is_copy and data == at.data and (one.is_cut or turn % layout.tensor == at.tensor)
+
+    def _one(self, micro_batch: MicroBatch, scale: float, *, is_last: bool) -> Tensor:
+        """Go forward and backward through one micro-batch; only the last one's gradients are sent."""
+        root, layout = self._roots[0], self._place.layout
+        if isinstance(root, FSDPModule):
+            root.set_requires_gradient_sync(is_last)
+            root.set_is_last_backward(is_last)
+        self._draws.micro_batch = micro_batch.seed
+        self._draws.begin(micro_batch.seed, 0)
+        if is_last or layout.tensor * layout.sharded > 1:
+            self._parts.watch.wait_begins()
+        means = local_of(self._parts.task.forward(self._parts.model, micro_batch.inputs))
+        (means[0] * (micro_batch.weight * scale)).backward()
+        self._parts.device.submit()
+        return means.detach() * micro_batch.weight
+
+    def _add_shared(self) -> None:
+        """Give both stages that hold a parameter the sum of their gradients."""
+        assert self._pipeline is not None, "only stages share"
+        for one in self._held:
+            if one.name in self._shared:
+                if one.parameter.grad is None:
+                    one.parameter.grad = torch.zeros_like(one.parameter)
+                self._pipeline.exchange(local_of(one.parameter.grad))
+
+    def _cut_losses(self) -> AbstractContextManager[None]:
+        """Let losses be computed on scores that are cut between tensor ranks."""
+        return loss_parallel() if self._place.layout.tensor > 1 else nullcontext()
+
+    def _build(self, model: nn.Module, settings: NativeSettings) -> None:
+        place, count = self._place, self._place.layout.pipeline * settings.stages_per_rank
+        whole = _whole_weights(model, self._parts.config.seed)
+        shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+        with keeping_ties(model):
+            model.to("meta").train()
+        _make_gradients_dense(model)
+        own, self._shared = own_stages(model, place, count)
+        if place.layout.pipeline > 1:
+            self._outline = copy.deepcopy(model.cut(count)[0]).eval()
+            task = _staged(self._parts.task)
+            self._pipeline = Pipeline(task, self._draws, place, stages=count, schedule=settings.schedule)
+        for number, stage in own.items():
+            sides = cut_stage(stage, place)
+            self._draws.watch(stage)
+            for name, layer in stage.layers.named_children():
+                self._memory.take(layer, int(name))
+            root = stage if self._pipeline is None else self._pipeline.take(number, stage)
+            shard(root, list(stage.layers.children()), place)
+            self._roots.append(root)
+            copies = self._shared if number else set()
+            self._held += hold(stage, place, shapes, sides, copies)
+        fill(self._held, whole)
+
+
+def _boxes(one: HeldParameter, kind: str, tensor: Tensor) -> Iterator[BoxPiece]:
+    for box, view in one.share.boxes(tensor):
+        yield BoxPiece(kind=kind, parameter=one.name, box=box, data=view)
+
+
+def _whole_weights(model: nn.Module, seed: int) -> Whole:
+    """Return where the weights come from: the model's own memory, or what it would draw there."""
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    if any(tensor.is_meta for tensor in own.values()):
+        return lambda name, size: model.initial_weights(name, size, seed)
+    return lambda name, size: own[name]
+
+
+def _make_gradients_dense(model: nn.Module) -> None:
+    """Let no embedding have a sparse gradient: shares of it cannot be sent."""
+    for module in model.modules():
+        if hasattr(module, "has_sparse_gradient"):
+            module.has_sparse_gradient = False
+
+
+def _staged(task: Task) -> StagedTask:
+    if not isinstance(task, StagedTask):
+        raise Refusal(f"a pipeline cannot train {type(task).__name__}", hint="set pipeline=1")
+    return task
+
+
+def build(parts: EngineParts) -> LayoutEngine:
+    return build_native(parts, NativeSettings.of(cast(EngineChoices, parts.config)))
+
+
+def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
+    device, layout = parts.device, parts.layout
+    if layout.tensor * layout.pipeline > 1:
+        shape = parts.model.shape
+        layout.check(
+            heads=shape.heads,
+            layers=shape.layers,
+            micro_batches=parts.plan.accumulation_steps,
+            key_value_heads=getattr(shape, "key_value_heads", None),
+            stages_per_rank=settings.stages_per_rank,
+        )
+    refuse_cut_tensors(parts)
+    is_alone = layout.world == 1 and device.precision is torch.float32
+    mesh = None if is_alone else build_mesh(layout, device)
+    place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh)
+    return LayoutEngine(parts, place, settings)

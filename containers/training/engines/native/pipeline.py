@@ -1,0 +1,215 @@
+"""A pipeline: this rank's stages, and the schedule in which micro-batches go through them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+)
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engines.native.assembly import RankPlace, local_of
+from slipway.containers.training.engines.native.draws import Draws
+from slipway.containers.training.task import Inputs, MicroBatch, Task
+
+Schedule: TypeAlias = "ScheduleGPipe | Schedule1F1B | ScheduleInterleaved1F1B"
+SCHEDULES: Mapping[str, type] = {
+    "gpipe": ScheduleGPipe,
+    "1f1b": Schedule1F1B,
+    "interleaved": ScheduleInterleaved1F1B,
+}
+
+
+@runtime_checkable
+class StagedTask(Task, Protocol):
+    """Train a model that is cut in stages, too."""
+
+    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> object:
+        """Run one stage on the hidden state before it, or on words; the last one's result is its own."""
+
+    def metrics_of(self, outputs: object, inputs: Inputs) -> Tensor:
+        """Return what `forward` returns, from the last stage's result."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Step:
+    """Hold what stages need beside the hidden state: the micro-batches by number."""
+
+    task: StagedTask
+    draws: Draws
+    micro_batches: Sequence[MicroBatch] = ()
+    scale: float = 1.0
+    metrics: list[Tensor] = field(default_factory=list)
+
+    def loss(self, means: Tensor, number: Tensor) -> Tensor:
+        weight = self.micro_batches[int(number)].weight
+        self.metrics.append(means.detach() * weight)
+        return means[0] * (weight * self.scale)
+
+
+class StageRunner(nn.Module):
+    """Run a stage on the micro-batch of a number: the schedule passes nothing but numbers and hidden states.
+
+    The last one returns metrics: what they are computed from is larger than all else, and may go at once.
+    """
+
+    def __init__(self, stage: nn.Module, step: _Step, *, is_first: bool, is_last: bool) -> None:
+        super().__init__()
+        self.stage = stage
+        self._step = step
+        self._is_first, self._is_last = is_first, is_last
+
+    def forward(self, hidden: Tensor, number: Tensor) -> Tensor:
+        step, micro_batch = self._step, self._step.micro_batches[int(number)]
+        step.draws.micro_batch = micro_batch.seed
+        if self._is_first:
+            step.draws.begin(micro_batch.seed, 0)
+        outputs = step.task.run_stage(self.stage, None if self._is_first else hidden, micro_batch.inputs)
+        if self._is_last:
+            return local_of(step.task.metrics_of(outputs, micro_batch.inputs))
+        assert isinstance(outputs, Tensor), "all but the last stage return hidden states"
+        return outputs
+
+
+class Pipeline:
+    """Run micro-batches through all ranks' stages. All ranks of the pipeline call the same."""
+
+    def __init__(
+        self, task: StagedTask, draws: Draws, place: RankPlace, *, stages: int, schedule: str
+    ) -> None:
+        assert place.mesh is not None, "a pipeline has several ranks"
+        self._step = _Step(task=task, draws=draws)
+        self._place = place
+        self._group = place.mesh.get_group("pipeline")
+        self._stages = stages
+        self._schedule = schedule
+        self._runners: dict[int, StageRunner] = {}
+        self._schedules: dict[tuple[int, torch.Size], Schedule] = {}
+
+    def take(self, number: int, stage: nn.Module) -> StageRunner:
+        """Add one of this rank's stages; return the module that computes it."""
+        self._runners[number] = StageRunner(
+            stage, self._step, is_first=number == 0, is_last=number == self._stages - 1
+        )
+        return self._runners[number]
+
+    def in_flight(self, micro_batches: int) -> int:
+        """Return how many micro-batches a stage of this rank keeps at most between forward and backward."""
+        if self._schedule == "gpipe":
+            return micro_batches
+        ahead = self._place.layout.pipeline - self._place.at.pipeline
+        return min(micro_batches, ahead if self._schedule == "1f1b" else 2 * ahead)
+
+    def accumulate(
+        self, micro_batches: Sequence[MicroBatch], outline: nn.Module, scale: float
+    ) -> list[Tensor]:
+        """Go forward and backward; return each micro-batch's weighted metrics on the last stage's rank.
+
+        `outline` is the first stage on the meta device: it tells the shape of hidden states.
+        """
+        step = self._step
+        step.micro_batches, step.scale, step.metrics = micro_batches, scale, []
+        shapes = {self._hidden_shape(outline, each.inputs) for each in micro_batches}
+        if len(shapes) > 1:
+            raise Refusal(
+                f"micro-batches of one step have hidden states of several shapes: {sorted(shapes)}",
+                hint="pad rows to one length, or set pipeline=1",
+            )
+        numbers = torch.arange(len(micro_batches))
+        first = (numbers,) if 0 in self._runners else ()
+        self._schedule_of(len(micro_batches), shapes.pop()).step(
+            *first, number=numbers, target=numbers, return_outputs=False
+        )
+        return step.metrics
+
+    @torch.no_grad()
+    def evaluate(self, inputs: Inputs, outline: nn.Module) -> Tensor | None:
+        """Go forward through all stages; return the metrics on the last one's rank."""
+        self._step.micro_batches = [MicroBatch(inputs=inputs, seed=0, weight=1.0)]
+        shape, number = self._hidden_shape(outline, inputs), torch.zeros(1, dtype=torch.int64)
+        for stage, runner in sorted(self._runners.items()):
+            hidden = number
+            if stage:
+                hidden = torch.empty(
+                    shape, dtype=self._place.device.precision, device=self._place.device.place
+                )
+                distributed.recv(
+                    hidden, group=self._group, group_src=(stage - 1) % self._place.layout.pipeline
+                )
+            outputs: Tensor = runner(hidden, number)
+            if stage + 1 == self._stages:
+                return outputs
+            there = (stage + 1) % self._place.layout.pipeline
+            distributed.send(outputs.contiguous(), group=self._group, group_dst=there)
+        return None
+
+    def exchange(self, gradient: Tensor) -> None:
+        """Add up a gradient of the first and last stage's ranks, which both hold the parameter."""
+        ends = (0, (self._stages - 1) % self._place.layout.pipeline)
+        other = ends[1] if self._place.at.pipeline == ends[0] else ends[0]
+        theirs = torch.empty_like(gradient)
+        operations = [
+            distributed.P2POp(distributed.isend, gradient, group=self._group, group_peer=other),
+            distributed.P2POp(distributed.irecv, theirs, group=self._group, group_peer=other),
+        ]
+        for work in distributed.batch_isend_irecv(operations):
+            work.wait()
+        gradient.add_(theirs)
+
+    def _hidden_shape(self, outline: nn.Module, inputs: Inputs) -> torch.Size:
+        there = {name: None if value is None else value.to("meta") for name, value in inputs.items()}
+        with torch.no_grad():
+            found = self._step.task.run_stage(outline, None, there)
+        assert isinstance(found, Tensor), "a first stage returns hidden states"
+        return found.shape
+
+    def _schedule_of(self, micro_batches: int, shape: torch.Size) -> Schedule:
+        """Return the schedule of so many micro-batches, kept from the last time."""
+        found = self._schedules.get((micro_batches, shape))
+        if found is None:
+            check_schedule(self._schedule, micro_batches, self._stages, self._place.layout.pipeline)
+            hidden = torch.empty(shape, dtype=self._place.device.precision, device="meta", requires_grad=True)
+            stages = [self._stage(number, runner, hidden) for number, runner in self._runners.items()]
+            found = SCHEDULES[self._schedule](
+                stages if self._schedule == "interleaved" else stages[0],
+                micro_batches,
+                loss_fn=self._step.loss,
+                scale_grads=False,
+            )
+            self._schedules[micro_batches, shape] = found
+        return found
+
+    def _stage(self, number: int, runner: StageRunner, hidden: Tensor) -> PipelineStage:
+        first = torch.empty(1, dtype=torch.int64, device="meta")
+        return PipelineStage(
+            runner,
+            number,
+            self._stages,
+            self._place.device.place,
+            input_args=hidden if number else first,
+            output_args=hidden,
+            group=self._group,
+        )
+
+
+def check_schedule(schedule: str, micro_batches: int, stages: int, ranks: int) -> None:
+    """Raise Refusal if a schedule cannot run so many micro-batches."""
+    if micro_batches < stages:
+        raise Refusal(
+            f"a step has {micro_batches} micro-batches and the pipeline {stages} stages: some stand idle",
+            hint=f"set a smaller micro_batch, or a batch of at least {stages} micro-batches a reader",
+        )
+    rounds = max(1, micro_batches // ranks)
+    if schedule == "interleaved" and micro_batches % rounds:
+        raise Refusal(
+            f"pipeline_schedule=interleaved deals {micro_batches} micro-batches unevenly over {ranks} ranks",
+            hint=f"set a batch of a multiple of {ranks} micro-batches a reader, or pipeline_schedule=1f1b",
+        )

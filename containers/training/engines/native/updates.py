@@ -1,0 +1,120 @@
+"""Move the weights: the gradients' norm over all shares, clipping, fp16's loss scale, and the optimizer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engine import EngineParts
+from slipway.containers.training.engines.native.assembly import HeldParameter, RankPlace
+from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
+from slipway.containers.training.state import MOMENTS, WEIGHTS
+
+_CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
+_BY_TENSOR = ("lamb", "lans")  # divide by the norm of a whole tensor
+
+
+@dataclass(slots=True)
+class LossScale:
+    """Multiply losses so that fp16's small gradients survive: doubled now and then, halved when one is
+    infinite."""
+
+    value: float = 2.0**16
+    largest: float = 2.0**24
+    steps_to_double: int = 2000
+    good_steps: int = 0
+
+    def note(self, *, is_finite: bool) -> None:
+        self.good_steps = self.good_steps + 1 if is_finite else 0
+        if not is_finite:
+            self.value = max(1.0, self.value / 2)
+        elif self.good_steps == self.steps_to_double:
+            self.value, self.good_steps = min(self.largest, self.value * 2), 0
+
+
+class Updates:
+    """Update this rank's shares, in fp32 whatever the layers compute in."""
+
+    def __init__(self, parts: EngineParts, place: RankPlace, held: list[HeldParameter]) -> None:
+        self._parts, self._place = parts, place
+        self.masters = {one: one.local for one in held}
+        full = [master for master in self.masters.values() if master.numel()]
+        groups = [{**group, "eps": parts.epsilon} for group in decay_groups(full, parts.config.weight_decay)]
+        self._optimizer = build_optimizer(
+            parts.config.optimizer, groups, is_fused=parts.device.has_fused_adam
+        )
+
+    def step(self, rate: float, scale: float) -> float:
+        """Update all weights by gradients that are `scale` times too large; return their norm before
+        clipping, and change nothing if it is not finite."""
+        self._take_gradients()
+        norm = self._norm() / scale
+        if math.isfinite(norm):
+            factor = min(1.0, self._parts.config.clip_norm / (norm + _CLIP_EPSILON)) / scale
+            if factor != 1:
+                torch._foreach_mul_([master.grad for master in self._with_gradients()], factor)
+            set_rate(self._optimizer, rate)
+            self._optimizer.step()
+        self._optimizer.zero_grad()
+        for one in self.masters:
+            one.parameter.grad = None
+        return norm
+
+    def kinds(self, one: HeldParameter) -> dict[str, Tensor]:
+        """Return what is saved of a parameter: its weights, and the optimizer's moments of them."""
+        state = self._state(self.masters[one])
+        return {WEIGHTS: self.masters[one], **{kind: state[kind] for kind in MOMENTS}}
+
+    def set_steps(self, steps: int) -> None:
+        """Tell the optimizer after how many steps the moments were saved."""
+        for master in self.masters.values():
+            self._state(master)["step"].fill_(steps)
+
+    def _state(self, master: Tensor) -> dict[str, Tensor]:
+        """Return the optimizer's state, and make it if no step has: torch makes it at the first one."""
+        state: dict[str, Tensor] = self._optimizer.state[master]
+        if not state:
+            place = master.device if self._parts.device.has_fused_adam else torch.device("cpu")
+            state["step"] = torch.zeros((), dtype=torch.float32, device=place)
+            state |= {kind: torch.zeros_like(master) for kind in MOMENTS}
+        return state
+
+    def _take_gradients(self) -> None:
+        for one, master in self.masters.items():
+            gradient = one.gradient
+            # All masters move: a parameter that no row reached still decays, as it does in one process.
+            master.grad = torch.zeros_like(master) if gradient is None else gradient
+
+    def _with_gradients(self) -> list[Tensor]:
+        return [master for master in self.masters.values() if master.numel()]
+
+    def _norm(self) -> float:
+        """Return the norm over all shares: each element counts once, whoever else has a copy."""
+        layout, total = self._place.layout, torch.zeros((), device=self._place.device.place)
+        for copies in (False, True):
+            own = [
+                master.grad
+                for one, master in self.masters.items()
+                if master.numel() and not one.is_copy and one.is_cut is not copies
+            ]
+            if own:
+                squares = torch.stack(torch._foreach_norm(own)).square().sum()
+                total += squares / (layout.tensor if copies else 1)
+        if layout.world > 1:
+            distributed.all_reduce(total)
+        return math.sqrt(float(total) / layout.data)
+
+
+def refuse_cut_tensors(parts: EngineParts) -> None:
+    """Raise Refusal for an optimizer that needs whole tensors where the layout cuts them."""
+    cut = {name: getattr(parts.layout, name) for name in ("tensor", "sharded")}
+    asked = " and ".join(f"{name}={degree}" for name, degree in cut.items() if degree > 1)
+    if asked and parts.config.optimizer in _BY_TENSOR:
+        raise Refusal(
+            f"optimizer={parts.config.optimizer} divides by the norm of a whole tensor, and {asked} cut them",
+            hint="set optimizer=adamw, or tensor=1 and sharded=1",
+        )

@@ -1,0 +1,78 @@
+"""Layers keep for their backward what was asked for, and compute the same."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch import Tensor, nn
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engines.native.activations import Keeping, LayerMemory
+from slipway.containers.training.engines.native.draws import Draws
+from slipway.containers.training.engines.native.settings import NativeSettings
+from slipway.containers.training.layout import Layout
+from tests.containers.training.engines.native.trainings import Training
+
+LAYERS, ROWS, WIDTH = 5, 4, 8
+INPUT = ROWS * WIDTH * 4  # bytes
+WHOLE = 2 * INPUT  # a layer keeps its input for the matrix, and the matrix's output for the tangent
+
+
+class Layer(nn.Module):  # type: ignore[misc]  # torch counts as untyped
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Linear(WIDTH, WIDTH)
+        self.times = 0
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        self.times += 1
+        return torch.tanh(self.matrix(hidden))
+
+
+def times_run(keeping: Keeping) -> tuple[list[int], Tensor]:
+    torch.manual_seed(0)
+    layers = [Layer() for _ in range(LAYERS)]
+    memory = LayerMemory(keeping, Draws(lambda number: None, 0))
+    for number, layer in enumerate(layers):
+        memory.take(layer, number)
+    for _ in range(2):  # the first micro-batch is measured
+        for layer in layers:
+            layer.times = 0
+        hidden = torch.ones(ROWS, WIDTH, requires_grad=True)
+        found: Tensor = nn.Sequential(*layers)(hidden)
+        found.sum().backward()
+    assert hidden.grad is not None, "it was asked for"
+    return [layer.times for layer in layers], hidden.grad
+
+
+def test_layers_go_forward_again_where_only_inputs_are_kept() -> None:
+    once, gradient = times_run(Keeping())
+    again, same = times_run(Keeping(recomputes=True))
+    assert (once, again) == ([1] * LAYERS, [2] * LAYERS)
+    assert torch.equal(gradient, same)
+
+
+@pytest.mark.parametrize("kept", range(LAYERS + 1))
+def test_a_budget_keeps_as_many_layers_whole_as_fit(kept: int) -> None:
+    fits = kept * WHOLE + (LAYERS - kept) * INPUT
+    for budget, expected in ((fits, kept), (fits - 1, max(0, kept - 1))):
+        times, _ = times_run(Keeping(recomputes=True, budget_bytes=budget))
+        assert times == [1] * expected + [2] * (LAYERS - expected)
+
+
+def test_a_recomputation_draws_the_dropout_of_the_first_time() -> None:
+    def losses(keeping: Keeping) -> list[float]:
+        return Training.of("decoder", Layout(), 0, NativeSettings(keeping=keeping)).steps(range(2))
+
+    assert losses(Keeping(recomputes=True)) == losses(Keeping())
+
+
+@pytest.mark.parametrize("word", ["layers", "budget", "budget:", "budget:-1", "budget:much", "budget:inf"])
+def test_an_unknown_way_to_keep_activations_is_refused(word: str) -> None:
+    with pytest.raises(Refusal, match=re.escape(f"checkpoint_activations='{word}' is none of none, layer")):
+        Keeping.of(word, offloads=False)
