@@ -35,6 +35,7 @@ class Recipe:
     module: str  # what every process runs; it takes --set key=value
     accelerators: tuple[str, ...]
     uses_accelerators: bool  # False: the processors do all of the work, on any machine
+    job_settings: tuple[str, ...]  # those that name other jobs
     config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
 
 
@@ -50,6 +51,7 @@ def find_recipe(name: str) -> Recipe:
         module=module.MODULE,
         accelerators=tuple(module.ACCELERATORS),
         uses_accelerators=getattr(module, "USES_ACCELERATORS", True),
+        job_settings=tuple(getattr(module, "JOB_SETTINGS", ())),
         config=module,
     )
 

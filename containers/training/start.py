@@ -85,15 +85,20 @@ def begin(trained: Trained, sizes: Mapping[str, int], mode: str, start_from: str
 def _newest(contract: LaunchContract, job: str) -> Resumed:
     """Return the newest checkpoint of another job, whose weights this one starts from. Its digests are
     checked as it is read."""
-    if contract.checkpoints is None:
-        raise Refusal("start_from needs a checkpoint folder", hint="set SLIPWAY_CHECKPOINTS")
-    beside = local_folder("the checkpoints", contract.checkpoints).parent
-    folder = disk.folder_within(str(beside), *job.split("/"))
+    folder = folder_of_job(contract, job)
     for path in published(folder).values():
         return Resumed(folder=path, manifest=read_manifest(path), rejected=frozenset())
     raise Refusal(
         f"{folder} holds no checkpoint to start from", hint="set start_from to a job that saved one"
     )
+
+
+def folder_of_job(contract: LaunchContract, job: str) -> Path:
+    """Return where another job of this cluster saves."""
+    if contract.checkpoints is None:
+        raise Refusal("start_from needs a checkpoint folder", hint="set SLIPWAY_CHECKPOINTS")
+    beside = local_folder("the checkpoints", contract.checkpoints).parent
+    return disk.folder_within(str(beside), *job.split("/"))
 
 
 def element_counts(model: torch.nn.Module) -> Mapping[str, int]:

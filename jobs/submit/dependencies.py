@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slipway.jobs.clusters.deployed import find_targets
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import DoesNotFit
+from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.run import Found
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import Target
 from slipway.jobs.platforms.registry import waiting_of
 from slipway.jobs.runs.find import UnknownJob, find_run
+
+_WHOLE_NAME = re.compile(r".+-[0-9a-f]{12}(-[0-9]+)?", re.ASCII)
 
 
 def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
@@ -27,6 +31,22 @@ def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
                 hint=f"slipway explain {run.name}; then submit it again",
             )
     return tuple(dict.fromkeys(run.id for run in found))
+
+
+def with_whole_names(job: Job, settings: Sequence[str], target: Target) -> Job:
+    """Return the job with these settings naming other jobs as their folders do."""
+    given = {setting: job.settings[setting] for setting in settings if setting in job.settings}
+    named = {setting: _whole_name(setting, text, target) for setting, text in given.items()}
+    return replace(job, settings={**job.settings, **named}) if named else job
+
+
+def _whole_name(setting: str, text: str, target: Target) -> str:
+    try:
+        return find_run(text, [target]).run.name
+    except UnknownJob as error:
+        if _WHOLE_NAME.fullmatch(text):
+            return text  # it ended long ago: its folder may be there yet
+        raise DoesNotFit(f"{setting}: {error.message}", hint=error.hint) from None
 
 
 def _find(name: str, target: Target) -> Found[Target]:

@@ -25,7 +25,7 @@ from slipway.jobs.platforms.registry import platform_of, twins_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
 from slipway.jobs.recipes import find_recipe, refuse_hardware, refuse_settings
 from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
-from slipway.jobs.submit.dependencies import find_dependencies
+from slipway.jobs.submit.dependencies import find_dependencies, with_whole_names
 from slipway.jobs.submit.journal import Entry, Journal, NoJournal, journal_folder
 
 # A job that the platform took this long ago and does not know any more ended days ago, or was another yard's.
@@ -46,6 +46,7 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     target = find_target_by_name(on, region)
     refuse_hardware(recipe, instance_type(target.instance_type))
     refuse_unreachable_inputs(job, target)
+    job = with_whole_names(job, recipe.job_settings, target)
     waits_for = find_dependencies(job.depends_on, target) if job.depends_on else ()
     return platform_of(target).prepare(job, recipe, target, waits_for)
 

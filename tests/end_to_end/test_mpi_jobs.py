@@ -100,6 +100,19 @@ def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path
     assert 1 < compared[1]["estimated"] < NODES
 
 
+def test_pre_training_ends_in_a_model_that_fine_tuning_starts_from(cluster: Shell, tmp_path: Path) -> None:
+    cluster.must(
+        "slipway", "submit", "bert_pretrain", *ON, *settings(steps="20"), "--name", "chain", "--follow"
+    )
+    cluster.must(
+        sys.executable, "-m", "slipway.containers.data.samples", "--task", "mrpc", "--output", str(tmp_path)
+    )
+    data = cluster.data("slipway", "upload", str(tmp_path), "--on", "c6i", "--json")["address"]
+    told = ("--set", f"data={data}", "--set", "start_from=chain", "--set", "epochs=1")
+    log = cluster.must("slipway", "submit", "glue_finetune", *ON, *told, "--name", "tuned", "--follow")
+    assert "accuracy 0." in log
+
+
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
     wait_for(cluster, "dies", "saved step 10")

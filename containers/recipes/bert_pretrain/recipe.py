@@ -9,5 +9,15 @@ MODULE = "slipway.containers.recipes.bert_pretrain.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
 PARALLELISMS = ("data", "zero1")
 SIZES = ("base", "large", "1.5b", "tiny")
+JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster
 
-__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "SIZES", "BertConfig", "decode_arguments"]
+__all__ = [
+    "ACCELERATORS",
+    "JOB_SETTINGS",
+    "MODULE",
+    "NAME",
+    "PARALLELISMS",
+    "SIZES",
+    "BertConfig",
+    "decode_arguments",
+]

@@ -28,6 +28,7 @@ class GlueConfig(TrainingConfig):
     task: str
     data: str | None  # below the data folder, or in S3; None: the folder of the task's name
     model: str  # a directory, likewise
+    start_from: str | None  # instead: the job whose model it is
     epochs: int
     steps: int | None  # fewer than the epochs have
     batch_per_node: int
@@ -47,7 +48,7 @@ class GlueConfig(TrainingConfig):
 
 # start.py adds the batch, the rows and the model as they turn out.
 _OWN_FREE_TO_CHANGE = frozenset(
-    {"data", "model", "batch_per_node", "global_batch", "micro_batch", "evaluate"}
+    {"data", "model", "start_from", "batch_per_node", "global_batch", "micro_batch", "evaluate"}
 )
 
 
@@ -106,6 +107,7 @@ SETTINGS: Mapping[str, ValueKind] = {
     "task": TaskName(),
     "data": LocationSetting(),
     "model": LocationSetting(),
+    "start_from": RelativePath(),
     "epochs": Whole(1, 1000),
     "steps": Whole(1, 100_000_000),
     "batch_per_node": _BATCH,
@@ -127,6 +129,8 @@ def decode_arguments(arguments: Sequence[str]) -> GlueConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     given, mistakes = split_arguments(arguments, SETTINGS)
     values, more = read_values({**DEFAULTS, **given}, SETTINGS)
+    if {"model", "start_from"} <= given.keys():
+        more.append("model and start_from are both set, and each says which model; set one")
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return GlueConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type

@@ -8,5 +8,6 @@ NAME = "glue_finetune"
 MODULE = "slipway.containers.recipes.glue_finetune.train"
 ACCELERATORS = ("cpu",)
 PARALLELISMS = ("data",)
+JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster
 
-__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "GlueConfig", "decode_arguments"]
+__all__ = ["ACCELERATORS", "JOB_SETTINGS", "MODULE", "NAME", "PARALLELISMS", "GlueConfig", "decode_arguments"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from slipway.containers.data.glue.tasks import Task
+from slipway.containers.models.folder import FOLDER
 from slipway.containers.models.heads import Classifier
 from slipway.containers.models.published import load_weights
 from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
@@ -27,6 +28,7 @@ from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
+from slipway.containers.training.start import folder_of_job
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
 HEAD = ("pooler", "classifier")  # may be fresh: pre-training leaves no classifier, and some models no pooler
@@ -71,9 +73,15 @@ def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
 
 
 def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:
-    pretrained = read_pretrained(locate(contract, config.model), bucket_owner=contract.account)
+    pretrained = read_pretrained(_place_of_model(config, contract), bucket_owner=contract.account)
     refuse_long_rows(pretrained, config.max_length)
     return pretrained
+
+
+def _place_of_model(config: GlueConfig, contract: LaunchContract) -> str:
+    if config.start_from is None:
+        return locate(contract, config.model)
+    return str(folder_of_job(contract, config.start_from) / FOLDER)
 
 
 def build_model(config: GlueConfig, pretrained: Pretrained, task: Task, say: Say) -> Classifier:

@@ -112,3 +112,19 @@ def test_a_job_of_another_cluster_is_refused_with_where_it_is(yard_shell: Runnin
     train = Job(name="bert", recipe="bert_pretrain", nodes=2, depends_on=(data.prepared.name,))
     with pytest.raises(DoesNotFit, match="is a job of 'other', but one on 'dl1' cannot wait for it"):
         prepare(train, "dl1")
+
+
+def test_a_setting_that_names_a_job_gives_its_whole_name() -> None:
+    data = submit(DATA, "dl1")
+    (whole, settings) = (data.prepared.name, {"size": "tiny", "phase": "2"})
+    for named in ("data", data.job_id, whole):
+        job = Job(name="second", recipe="bert_pretrain", nodes=2, settings={**settings, "start_from": named})
+        assert prepare(job, "dl1").job.settings["start_from"] == whole
+    ended = Job(
+        name="second", recipe="bert_pretrain", nodes=2, settings={**settings, "start_from": "a-0123456789ab"}
+    )
+    assert prepare(ended, "dl1").job.settings["start_from"] == "a-0123456789ab"
+    with pytest.raises(DoesNotFit, match="start_from: no job's name or id is 'dta'"):
+        prepare(
+            Job(name="t", recipe="bert_pretrain", nodes=2, settings={**settings, "start_from": "dta"}), "dl1"
+        )

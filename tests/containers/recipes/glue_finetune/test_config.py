@@ -26,6 +26,12 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert "did you mean epochs?" in caught.value.mistakes[0]
 
 
+def test_a_model_comes_from_one_place() -> None:
+    with pytest.raises(InvalidSettings, match="model and start_from are both set"):
+        decode_arguments(["model=bert", "start_from=bert_pretrain"])
+    assert decode_arguments(["start_from=bert_pretrain"]).start_from == "bert_pretrain"
+
+
 @pytest.mark.parametrize(
     "task", ["../mrpc", "/etc/passwd", "mrpc;reboot", "$(id)", "mrpc\n", "glue", "ax", ""]
 )
