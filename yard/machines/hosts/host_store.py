@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.console import Console
 from slipway.yard.machines.hosts.instances import HostInstance
 
@@ -67,6 +68,15 @@ def set_state(host: Host, state: str, why: str = "") -> None:
     with changed:
         host.state, host.why = state, why or host.why
         changed.notify_all()
+
+
+def is_down(host: Host) -> bool:
+    """Return True where a host that is called failed has no system that AWS could reach.
+
+    A unit or user data that failed leaves a system that answers; an imitated boot has no system of its own.
+    """
+    has_system = bool(host.process) and host.boots == boot_ways.SYSTEMD
+    return host.state == "failed" and (host.is_impaired or not has_system)
 
 
 def find(text: str) -> Host:

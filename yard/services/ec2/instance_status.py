@@ -13,7 +13,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.machines.hosts import boot_ways, host_store, reconciler
+from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.machines.hosts.host_store import Host
 
 Parameters = Mapping[str, Any]
@@ -55,12 +55,8 @@ def _status(instance: Any) -> dict[str, Any]:
 
 
 def _checks(host: Host) -> tuple[str, str]:
-    return _PASSED if host.state == "failed" and not _is_failure(host) else _CHECKS.get(host.state, _PASSED)
-
-
-def _is_failure(host: Host) -> bool:
-    """Return True where a host that is called failed is one for EC2, too."""
-    return host.is_impaired or not host.process or host.boots != boot_ways.SYSTEMD
+    has_only_complaints = host.state == "failed" and not host_store.is_down(host)
+    return _PASSED if has_only_complaints else _CHECKS.get(host.state, _PASSED)
 
 
 def _checked(summary: str, detail: str) -> dict[str, Any]:
@@ -80,8 +76,7 @@ def _console(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _printed(host: Host) -> str:
     """Give the console as it is; the reason comes last where only the yard knows it."""
-    is_told = host.state == "failed" and _is_failure(host)
-    return host.console.text + (host.why if is_told else "")
+    return host.console.text + (host.why if host_store.is_down(host) else "")
 
 
 def _reboot(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -10,16 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.instance_role import session_of
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 
+_HAS_SYSTEM = ("booting", "running", "failed")  # of a host's states; the last one unless it is down
 _CHANNELS = ("CreateControlChannel", "OpenControlChannel", "CreateDataChannel", "OpenDataChannel")
 
 
 def is_managed(host: Host) -> bool:
-    """Return True if the host's agent could register and wait for commands."""
+    """Return True if the host's agent could register and wait for commands.
+
+    It is one of a system's services: another one that failed does not keep it from answering.
+    """
+    if host.state not in _HAS_SYSTEM or host_store.is_down(host):
+        return False
     instance = host.instance
     own = arn("ec2", instance.region, f"instance/{instance.id}")
     register = ActionNeed(action="ssm:UpdateInstanceInformation", resource=own)

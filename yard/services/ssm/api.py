@@ -21,7 +21,6 @@ Parameters = Mapping[str, Any]
 Answer = dict[str, Any]
 
 MOST_LISTED = 50
-CAN_ANSWER = ("booting", "running")
 LOG_GROUP = "/aws/ssm/{}"  # where output goes when CloudWatch is asked for and no group is named
 _FILTERS = {"Status": "Status", "DocumentName": "DocumentName"}
 
@@ -107,8 +106,7 @@ def _managed(region: str) -> list[Host]:
     """Hosts on which an agent would answer."""
     with host_store.changed:
         hosts = list(host_store.hosts.values())
-    up = [host for host in hosts if host.instance.region == region and host.state in CAN_ANSWER]
-    return [host for host in up if agent.is_managed(host)]
+    return [host for host in hosts if host.instance.region == region and agent.is_managed(host)]
 
 
 def _cancel(parameters: Parameters, region: str) -> Answer:

@@ -33,10 +33,12 @@ ExecStart=touch /circle-ran
 WantedBy=multi-user.target
 """
 FAILS = "[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n"
-FIRST_BOOT = """\
+HOST_KEY = "/dev/shm/slipway/host/ssh_host_ed25519_key"  # of a node that has joined; gone with each boot
+FIRST_BOOT = f"""\
 #!/bin/bash
 set -e
 echo once >>/boots
+echo 'HostKey {HOST_KEY}' >/etc/ssh/sshd_config.d/slipway.conf
 systemctl mask --runtime --now slipway-node.service
 systemd-run --unit=soon --on-active=1s touch /soon-ran
 systemctl enable circle.service fails.service
@@ -117,7 +119,8 @@ def test_systemd_is_the_first_process_and_cloud_init_reads_ec2s_metadata(
 
 def test_nothing_that_this_machine_starts_is_started_on_a_host(site: Site, vpc: Vpc, host: str) -> None:
     """A machine's databases, timers and mail are its own."""
-    listed = site.on(host, "find", own_units.UNITS, "-type", "l", "-name", "*.*", "-printf", "%f\n").out
+    looks = (own_units.UNITS, "-type", "l", "-name", "*.*", "!", "-lname", "/dev/null", "-printf", "%f\n")
+    listed = site.on(host, "find", *looks).out
     ours = {path.rpartition("/")[2] for path in own_units.plan()["links"]}
     assert set(listed.split()) <= ours | {"circle.service", "fails.service"}
     assert site.on(host, "ls", "/etc/init.d").code != 0
@@ -151,6 +154,11 @@ def test_the_console_tells_of_the_boot_and_of_user_data(site: Site, vpc: Vpc, ho
     text = console_of(site, row(vpc)["instance"])
     assert "Reached target" in text
     assert "Created symlink /etc/systemd/system/multi-user.target.wants/circle.service" in text
+
+
+def test_a_mount_of_this_machine_s_kernel_is_none_of_a_host_s(site: Site, vpc: Vpc, host: str) -> None:
+    """nfs-common generates one, whose failure would be told of every host with shared files."""
+    assert site.on(host, "systemctl", "is-enabled", "run-rpc_pipefs.mount").out == "masked\n"
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +208,33 @@ def test_the_command_line_reboots_a_host(site: Site, own_vpc: Vpc, monkeypatch: 
     told = CliRunner().invoke(cli, ["yard", "reboot", host])
     assert f"host {host} reboots" in told.stderr
     wait_for_reboot(site, host, before)
+
+
+def test_sshd_of_a_node_that_was_rebooted_waits_for_its_key_and_does_not_fail(
+    site: Site, vpc: Vpc, rebooted: str
+) -> None:
+    state = ("systemctl", "is-active", "ssh.service")
+    assert site.on(rebooted, *state).out == "inactive\n"
+    assert "ssh.service" not in row(vpc)["why"]
+    join = f"mkdir -p {Path(HOST_KEY).parent} && ssh-keygen -q -N '' -t ed25519 -f {HOST_KEY}"
+    site.on(rebooted, "sh", "-c", f"{join} && systemctl reload-or-restart ssh.service")
+    assert site.on(rebooted, *state).out == "active\n"
+
+
+def test_systems_manager_reaches_a_host_of_which_a_unit_failed(site: Site, vpc: Vpc, rebooted: str) -> None:
+    """Its agent is another service of the system, and asks nobody whether all others are well."""
+    ssm, found = site.client("ssm"), row(vpc)
+    assert found["state"] == "failed"
+    (known,) = ssm.describe_instance_information()["InstanceInformationList"]
+    assert (known["InstanceId"], known["PingStatus"]) == (found["instance"], "Online")
+    sent = ssm.send_command(
+        DocumentName="AWS-RunShellScript",
+        InstanceIds=[found["instance"]],
+        Parameters={"commands": ["systemctl is-failed fails.service"]},
+    )
+    asked = {"CommandId": sent["Command"]["CommandId"], "InstanceId": found["instance"]}
+    site.until(lambda: ssm.get_command_invocation(**asked)["Status"] == "Success")
+    assert ssm.get_command_invocation(**asked)["StandardOutputContent"] == "failed\n"
 
 
 @pytest.mark.parametrize(

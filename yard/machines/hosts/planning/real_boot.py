@@ -47,6 +47,9 @@ if [ ! -d "$folder" ]; then
 fi
 exec mount --bind "$folder" "$2"
 """
+# nfs-common's, for NFS in the kernel. On AWS mount.efs needs it; the helper above does not, and this machine's
+# kernel may not have it.
+_MASKED = ("run-rpc_pipefs.mount",)
 # No disk of this machine is one of the host's: user data makes file systems on what it finds here.
 _DISKS = ("/sys/block", "/sys/class/block", "/sys/dev/block")
 _OWN_AT_EACH_BOOT = tuple(map(Path, ("/tmp", "/run", "/dev")))  # noqa: S108 - nspawn mounts its own there
@@ -80,7 +83,7 @@ def of_tree(tree: Mapping[str, Any], *, is_own: bool) -> dict[str, Any]:
         "mounts": kept,
         "read_only": [(path, path) for path in shown],
         "removed": [*tree["removed"], *changed["removed"]],
-        "links": {**tree["links"], **changed["links"]},
+        "links": {**tree["links"], **changed["links"], **_masks()},
         "written": {**tree["written"], **changed["written"]},
     }
 
@@ -96,6 +99,10 @@ def files(environment: Mapping[str, str], resolver: str, domain: str) -> dict[st
         "/usr/sbin/mount.efs": _file(MOUNT_HELPER, 0o755),
         "/usr/sbin/mount.lustre": _file(MOUNT_HELPER, 0o755),
     }
+
+
+def _masks() -> dict[str, str]:
+    return {f"{own_units.UNITS}/{unit}": "/dev/null" for unit in _MASKED}
 
 
 _PLAIN = ("PATH", "HOME", "LANG")  # systemd has its own
