@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 
@@ -143,6 +144,29 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
     run = cluster.data("slipway", "status", "cancelled", "--json")
     assert (run["state"], run["status"]) == ("failed", "Cancelled")
     assert running(cluster) == [""] * NODES
+
+
+def readiness(shell: Shell, node: str) -> list[bool]:
+    """Return what each version of the record says of the node, the oldest first."""
+    s3, bucket = shell.client("s3"), shell.data("slipway", "targets", "--json")[0]["bucket"]
+    found = s3.list_object_versions(Bucket=bucket, Prefix=READY_KEY)["Versions"]
+    said = [
+        json.loads(s3.get_object(Bucket=bucket, Key=READY_KEY, VersionId=each["VersionId"])["Body"].read())
+        for each in sorted(found, key=lambda version: version["LastModified"])
+    ]
+    return [answer["answered"] for record in said for answer in record["nodes"] if answer["name"] == node]
+
+
+def test_a_node_that_reboots_is_not_ready_until_it_has_answered_again(cluster: Shell) -> None:
+    node = hosts(cluster)[-1]
+    before = readiness(cluster, node)
+    rebooted = cluster.run("slipway", "yard", "reboot", node)
+    if "imitated" in rebooted.text:
+        pytest.skip("hosts imitate their boot here, and have no system to reboot")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True not in (since := readiness(cluster, node)[len(before) :]):
+        assert time.monotonic() < deadline, f"it was {before} and then {since}"
+    assert since[0] is False
 
 
 AS_A_JOB = """

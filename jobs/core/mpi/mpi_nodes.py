@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slipway.jobs.core.records import refuse_newer, wrong_fields
 
-READY_KEY = "cluster/ready.json"  # of the cluster's bucket; the main node writes it
+READY_KEY = (
+    "cluster/ready.json"  # of the cluster's bucket; the main node writes it, others take back an answer
+)
 SCHEMA_VERSION = 1
 
 
@@ -84,6 +86,19 @@ def decode_readiness(text: str) -> Readiness | None:
         return None
     answers = tuple(Answer(**{name: each[name] for name in Answer.__dataclass_fields__}) for each in complete)
     return Readiness(nodes=answers, ready=ready, at=at)
+
+
+def has_answered(readiness: Readiness, instance_id: str) -> bool:
+    return any(node.answered for node in readiness.nodes if node.instance_id == instance_id)
+
+
+def take_back(readiness: Readiness, instance_id: str, why: str) -> Readiness:
+    """Return the record without the answer of this node, which does not hold any more."""
+    nodes = tuple(
+        replace(node, answered=False, why=why) if node.instance_id == instance_id else node
+        for node in readiness.nodes
+    )
+    return replace(readiness, nodes=nodes, ready=False)
 
 
 def answers_of(members: Sequence[Member], readiness: Readiness | None) -> list[Answer]:

@@ -18,6 +18,7 @@ from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decod
 from slipway.jobs.core.names import cap_alarm_name, idle_alarm_name
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.core.text import Say
+from slipway.jobs.platforms.mpi.agent import with_agent
 from slipway.jobs.platforms.mpi.failures import launch_failure, with_failures
 from slipway.jobs.platforms.mpi.members import find_members
 
@@ -46,7 +47,7 @@ def find_answers(target: MpiTarget) -> list[Answer]:
     )
     readiness = decode_readiness(answer["Body"].read().decode()) if answer else None
     answers = answers_of(find_members(target.name, target.region), readiness)
-    return with_failures(answers, target.region)
+    return with_agent(with_failures(answers, target.region), target.region)
 
 
 def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = None) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from slipway.jobs import aws
 from slipway.jobs.catalogue.instances import instance_type
@@ -41,7 +39,6 @@ __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
 SERVICE = "Systems Manager"
-_AGENT_SECONDS, _AGENT_PAUSE_SECONDS = 30.0, 2.0
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 _DIGEST_SHOWN = 16
 # As node/mpirun.py begins a job's log, and containers/runtime/observe/log_pump.py marks ranks and launchers.
@@ -105,19 +102,7 @@ def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
 def send(prepared: MpiPrepared) -> str:
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    return _send_when_known(request, aws.sender("ssm", target.region))
-
-
-def _send_when_known(request: MpiRequest, ssm: Any) -> str:
-    """Send the command; Systems Manager may not know the agent yet of a machine that has just joined."""
-    ends = time.monotonic() + _AGENT_SECONDS
-    while True:
-        try:
-            return send_request(request, ssm)
-        except ssm.exceptions.InvalidInstanceId:  # refused, so nothing was sent
-            if time.monotonic() > ends:
-                raise
-            time.sleep(_AGENT_PAUSE_SECONDS)
+    return send_request(request, aws.sender("ssm", target.region))
 
 
 def find_job_id(name: str, target: MpiTarget) -> str | None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
+from typing import NoReturn
 
-from slipway.jobs.aws import client
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Member, Readiness, decode_readiness, encode_readiness
+from slipway.jobs.core.mpi.mpi_nodes import Member, Readiness, decode_readiness
 from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.platforms.mpi.node.hosts import unreachable
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.join import join
 from slipway.jobs.platforms.mpi.node.lock import CHECK, last_holder
+from slipway.jobs.platforms.mpi.node.ready_record import (
+    STARTED,
+    STOPS,
+    read_record,
+    take_back_answer,
+    write_record,
+)
 from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, read_setup
 
@@ -55,8 +65,11 @@ class Server:
         now = self._clock()
         self.pace.slow_down()
         if self._setup is None or now >= self._joins_at:
-            self._setup = read_setup(self._where)
-            join(self._where, self._setup)
+            setup = read_setup(self._where)
+            if self._setup is None:  # whatever was said of this machine, it was said before
+                take_back_answer(setup, read_instance().id, STARTED)
+            join(self._where, setup)
+            self._setup = setup
             self._joins_at = now + _JOIN_AGAIN_SECONDS
         members = find_members(self._setup.cluster, self._setup.region)
         write_roster(self._where, members)
@@ -69,15 +82,20 @@ class Server:
         ids = tuple(member.instance_id for member in members)
         if ids == self._checked and now < self._checks_at:
             return
-        found = ask_check()
-        if found is None:
-            return  # a job runs, which says the same
-        client("s3", setup.region).put_object(
-            Bucket=setup.bucket, Key=READY_KEY, Body=encode_readiness(found), ContentType="application/json"
-        )
-        all_answered = all(node.answered for node in found.nodes)
-        self._checked = ids
-        self._checks_at = float("inf") if all_answered else now + 2 * self.pace.rest_s
+        self._checks_at = now + 2 * self.pace.rest_s
+        if ids == self._checked and self._still_holds(setup, members):
+            return
+        if found := ask_check():  # none: a job runs, which says the same
+            write_record(setup, found)
+            self._checked = ids
+
+    def _still_holds(self, setup: Setup, members: Sequence[Member]) -> bool:
+        """Return True if every node has answered, took nothing back since, and is there."""
+        record = read_record(setup)
+        if record is None or not all(node.answered for node in record.nodes):
+            return False
+        names, addresses = [each.name for each in members], [each.address for each in members]
+        return not unreachable(self._where, names, addresses)
 
     def release_left(self) -> None:
         """Unprotect the nodes of a job that could not do so itself.
@@ -110,15 +128,28 @@ def _ask(word: str) -> subprocess.CompletedProcess[str]:
 
 
 def serve(where: NodePaths) -> None:
+    """Serve until systemd ends it, before each shutdown and reboot among others."""
     server = Server(where)
-    while True:
-        try:
-            server.turn()
-        except SlipwayError as error:
-            _complain(f"{error.message}; {error.hint}")
-        except Exception as error:  # noqa: BLE001 - AWS may be out of reach for a while, and a node goes on
-            _complain(f"{type(error).__name__}: {error}")
-        time.sleep(server.pace.rest_s)
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        while True:
+            _try(server.turn)
+            time.sleep(server.pace.rest_s)
+    finally:
+        _try(lambda: take_back_answer(read_setup(where), read_instance().id, STOPS))
+
+
+def _try(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except SlipwayError as error:
+        _complain(f"{error.message}; {error.hint}")
+    except Exception as error:  # noqa: BLE001 - AWS may be out of reach for a while, and a node goes on
+        _complain(f"{type(error).__name__}: {error}")
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit
 
 
 def _complain(line: str) -> None:

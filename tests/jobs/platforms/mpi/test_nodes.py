@@ -76,6 +76,26 @@ def test_a_host_that_failed_is_told_of_at_once_with_what_mends_it(site: Site, ta
     vpc.delete()
 
 
+def test_a_job_waits_until_systems_manager_reaches_the_main_node(site: Site, target: MpiTarget) -> None:
+    """Its agent registers by itself, and a node may answer the others before; SendCommand would refuse it."""
+    unknown: dict[str, list[object]] = {"InstanceInformationList": []}
+    lost = {"InstanceInformationList": [{"InstanceId": "i-1", "PingStatus": "ConnectionLost"}]}
+    respond = Fault(
+        service="ssm",
+        operation="DescribeInstanceInformation",
+        kind=FaultKind.RESPOND,
+        body=[unknown, lost],
+        times=2,
+    )
+    script(site.yard, respond)
+    said, time = list[str](), Clock()
+    main = await_nodes(target, 2, said.append, NodeClock(pause=time.pause, now=lambda: time.seconds))
+    first = find_members(target.name, target.region)[0]
+    assert main == first.instance_id
+    why = f"{first.name}: Systems Manager does not reach its agent yet"
+    assert said == [f"1 of 2 nodes of {target.name} are ready ({why})"]
+
+
 def test_more_nodes_than_the_group_may_have_are_refused(target: MpiTarget) -> None:
     with pytest.raises(DoesNotFit, match="has at most 4"):
         await_nodes(target, 5, lambda _: None)

@@ -47,8 +47,8 @@ if [ ! -d "$folder" ]; then
 fi
 exec mount --bind "$folder" "$2"
 """
-# nfs-common's, for NFS in the kernel. On AWS mount.efs needs it; the helper above does not, and this machine's
-# kernel may not have it.
+# nfs-common has one for NFS in the kernel: mount.efs of AWS needs it, the one above does not, and the kernel
+# of this machine may lack it.
 _MASKED = ("run-rpc_pipefs.mount",)
 # No disk of this machine is one of the host's: user data makes file systems on what it finds here.
 _DISKS = ("/sys/block", "/sys/class/block", "/sys/dev/block")
