@@ -169,37 +169,72 @@ def test_a_node_that_reboots_is_not_ready_until_it_has_answered_again(cluster: S
     assert since[0] is False
 
 
+# Root of a node is what a job must not become: first it says whom and what there is to reach.
 AS_A_JOB = """
-import json, urllib.request
-from botocore.exceptions import BotoCoreError, ClientError
-from slipway.jobs.aws import reader
+import json, os, subprocess, urllib.request
+from botocore.exceptions import ClientError
+from slipway.jobs.aws import client, reader
 from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
 from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 
-setup = read_setup(node_paths())
+where = node_paths()
+setup = read_setup(where)
+own = reader("sts", setup.region).get_caller_identity()["Arn"]
+node_role = own.replace(":sts:", ":iam:").replace("assumed-role", "role").rpartition("/")[0]
+assert "SecretString" in reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
+server = subprocess.check_output(["pgrep", "-f", "slipway-node serve"], text=True).split()[0]
 become_cluster_user()
+
+def fetch(address, method="GET"):
+    return urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=5).read()
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read(1)
+
+IMDS = "http://169.254.169.254"
+ROLES = "latest/meta-data/iam/security-credentials/"
+tries = {
+    "a token of the metadata service": lambda: fetch(f"{IMDS}/latest/api/token", "PUT"),
+    "the node's credentials without a token": lambda: fetch(f"{IMDS}/{ROLES}"),
+    "the metadata that only cloud-init reads": lambda: fetch(f"{IMDS}:8773/{ROLES}"),
+    "the cluster's secret": lambda: reader("secretsmanager", setup.region).get_secret_value(
+        SecretId=setup.secret_arn),
+    "the node's role": lambda: client("sts", setup.region).assume_role(
+        RoleArn=node_role, RoleSessionName="job"),
+    "the host's key": lambda: read(where.keys / "host/ssh_host_ed25519_key"),
+    "the authority's key": lambda: read(where.keys / "authority"),
+    "what slipway-node was told": lambda: read(f"/proc/{server}/environ"),
+    "what slipway-node has in memory": lambda: read(f"/proc/{server}/mem"),
+    "root": lambda: os.setuid(0),
+}
 said = {"role": reader("sts", setup.region).get_caller_identity()["Arn"]}
-try:
-    asked = urllib.request.Request("http://169.254.169.254/latest/api/token", method="PUT")
-    said["metadata"] = urllib.request.urlopen(asked, timeout=5).status
-except OSError as error:
-    said["metadata"] = "closed"
-try:
-    open("/dev/shm/slipway/host/ssh_host_ed25519_key").read()
-    said["host key"] = "read"
-except OSError as error:
-    said["host key"] = "closed"
+for name, attempt in tries.items():
+    try:
+        attempt()
+        said[name] = "open"
+    except ClientError as error:
+        said[name] = error.response["Error"]["Code"]
+    except OSError as error:
+        said[name] = "closed"
 reader("s3", setup.region).list_objects_v2(Bucket=setup.bucket, Prefix="jobs/")
 print(json.dumps(said))
 """
+DENIED = ("secretsmanager:GetSecretValue", "sts:AssumeRole")
 
 
-def test_a_job_has_a_role_of_its_own_and_reaches_neither_the_metadata_nor_the_host_s_key(
-    cluster: Shell,
-) -> None:
+def test_a_job_reaches_neither_the_cluster_s_secret_nor_the_node_s_role(cluster: Shell) -> None:
     if best_tier().name != "root":
         pytest.skip("without root a host has one user, so nothing can be kept from its jobs")
+    cluster.refused.update(DENIED)
     host = hosts(cluster)[0]
     said = json.loads(cluster.must("slipway", "yard", "ssh", host, "--", sys.executable, "-c", AS_A_JOB))
-    assert "jobs-c6i" in said["role"]
-    assert (said["metadata"], said["host key"]) == ("closed", "closed")
+    assert "jobs-c6i" in said.pop("role")
+    by_aws = ("the cluster's secret", "the node's role")
+    assert {name: said.pop(name) for name in by_aws} == {
+        by_aws[0]: "AccessDeniedException",
+        by_aws[1]: "AccessDenied",
+    }
+    assert set(said.values()) == {"closed"}, said
+    denied = cluster.data("slipway", "yard", "denied", "--json")
+    assert {row["action"] for row in denied} == set(DENIED)
