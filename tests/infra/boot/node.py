@@ -55,8 +55,9 @@ class Node:
         (self.folder / "proc").mkdir(exist_ok=True)
         (self.folder / "proc" / "uptime").write_text(f"{minutes * 60 + 7}.21 9.05\n", encoding="utf-8")
 
-    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+    def run(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
         environment = {
+            **more,
             "PATH": f"{self.folder}:{os.environ['PATH']}",
             "SLIPWAY_PARAMETERS": str(self.folder / "node.json"),
             "SLIPWAY_STATE": str(self.folder / "state"),

@@ -11,11 +11,10 @@ LEFT_OUT = (
     "EFA and RDMA: hosts talk TCP over one bridge, at the speed of this machine's memory",
     "the processor: each host gets one of this machine's in turn, with its instruction sets",
     "the kernel, its modules and settings: they are this machine's, read-only",
-    "the AMI: unless it was baked here, / is this machine's and /opt/slipway/venv is this checkout's",
+    "the AMI: unless it was baked here, / is this machine's, the venv is this checkout's, and aws the yard's",
     "disks: what a host writes stays in memory until it ends, also when it is stopped; it has no other disk",
     "file systems: mount -t efs and -t lustre mount a folder of this machine, without their servers",
     "limits: all hosts share memory, which is not counted",
-    "roles: every host has a key of its own, and no policy is checked",
     "IPv6, and security groups of all interfaces but the first",
     "the way to AWS: only VPCs with endpoints are held to them, and a missing one hangs up at once",
     "nft: a host's root changes firewall tables of its own by `nft -f -`, and sees none",
@@ -43,6 +42,9 @@ NOT_ENFORCED = (
     "user data: its files are written to the host's own folder, but its scripts do not run",
 )
 
+# Where the yard does not run as root.
+ONE_USER = "jobs: a host has one user, so its jobs can read the cluster's secret and have the node's role"
+
 NO_FIREWALL = (
     "security groups: this machine has no nft; install it with `python3 scripts/set_up.py machine` (as root)"
 )
@@ -51,11 +53,12 @@ NO_FIREWALL = (
 def described() -> list[str]:
     tier = best_tier()
     alone = NOT_ENFORCED if not tier.isolated else () if firewall.is_enforced() else (NO_FIREWALL,)
+    of_users = () if tier.name == "root" else (ONE_USER,)
     return [
         f"isolation: {tier.words}",
         boot_ways.described(),
         f"homes: {home.WORDS[tier.isolated]}",
-        *(f"not enforced: {each}" for each in alone),
+        *(f"not enforced: {each}" for each in (*alone, *of_users)),
         f"shared file systems (one folder each): {storage.file_systems()}",
         *(f"left out: {each}" for each in (*(IMITATED if boot_ways.obstacle("") else BOOTED), *LEFT_OUT)),
     ]

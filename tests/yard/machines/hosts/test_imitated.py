@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
 from tests.yard.machines.hosts.conftest import Site, Vpc, new_site
@@ -75,6 +77,19 @@ def test_a_host_without_a_system_of_its_own_is_not_rebooted_and_says_why(site: S
     with pytest.raises(ClientError, match="its boot is imitated: SLIPWAY_YARD_BOOT asks for it") as refused:
         site.client("ec2").reboot_instances(InstanceIds=[host["instance"]])
     assert refused.value.response["Error"]["Code"] == "UnsupportedOperation"
+
+
+def test_metadata_is_closed_to_jobs_where_boot_is_imitated_too(site: Site, own_vpc: Vpc, tier: str) -> None:
+    if tier != "root":
+        pytest.skip("there a host has one user, so nothing can be kept from its jobs; `yard status` says so")
+    host = start(own_vpc)["name"]
+    as_job = ("runuser", "-u", "slipway", "--")
+    ask = ("curl", "-s", "-X", "PUT", "http://169.254.169.254/latest/api/token", "-o", "/dev/null")
+    assert site.on(host, *as_job, *ask).code == 0
+    closed = site.on(host, "sh", "-c", f"printf %s {shlex.quote(job_credentials.rules())} | nft -f -")
+    assert closed.code == 0, closed.errors
+    assert site.on(host, *as_job, *ask).code != 0
+    assert site.on(host, *ask).code == 0
 
 
 def test_status_says_that_boots_are_imitated_and_why(site: Site) -> None:

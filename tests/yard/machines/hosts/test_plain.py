@@ -41,6 +41,7 @@ def test_hosts_without_namespaces_run_commands_from_folders_of_their_own(plain_s
     status = control(plain_site.yard, "GET", "/status")["hosts"]
     assert any(line.startswith("not enforced: security groups") for line in status)
     assert any(line.startswith("homes: not enforced") for line in status)
+    assert any(line.startswith("not enforced: jobs: a host has one user") for line in status)
 
 
 def test_nothing_is_left_of_plain_hosts(plain_site: Site) -> None:

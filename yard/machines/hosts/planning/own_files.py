@@ -33,13 +33,16 @@ X11Forwarding no
 PrintMotd no
 Subsystem sftp internal-sftp
 """
-NODE_SCRIPT = """\
+# A program of a machine image that is a module of ours here.
+PROGRAM = """\
 #!{venv}/bin/python
 import sys
 sys.path.insert(0, {checkout!r})
-from slipway.jobs.platforms.mpi.node.main import main
+from {module} import main
 sys.exit(main())
 """
+NODE_MODULE = "slipway.jobs.platforms.mpi.node.main"
+AWS_MODULE = "slipway.yard.machines.hosts.planning.aws_command"
 # What mends a host that lacks a program, where its programs are this machine's and where they are an image's.
 INSTALL = (
     "install it with `python3 scripts/set_up.py machine` (as root), then restart the yard: "
@@ -73,13 +76,16 @@ def plan(tier: Tier) -> dict[str, Any]:
         },
         "written": {
             "/etc/ssh/sshd_config": {"text": SSHD_CONFIG, "mode": 0o644},
-            f"{VENV}/bin/slipway-node": {
-                "text": NODE_SCRIPT.format(venv=VENV, checkout=str(CHECKOUT)),
-                "mode": 0o755,
-            },
+            f"{VENV}/bin/slipway-node": program(VENV, NODE_MODULE),
+            f"{VENV}/bin/aws": program(VENV, AWS_MODULE),
         },
         "owned": {f"/home/{USER}": USER_ID} if is_overlay else {f"/home/{USER}": 0},
     }
+
+
+def program(venv: str, module: str) -> dict[str, Any]:
+    text = PROGRAM.format(venv=venv, checkout=str(CHECKOUT), module=module)
+    return {"text": text, "mode": 0o755}
 
 
 def _is_in_overlay(path: Path) -> bool:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from slipway.yard.machines.hosts.planning import boot, own_files
-from slipway.yard.machines.settings import CHECKOUT
 
 SSH_PORT = 2222  # below 1024 are root's
 VENV = boot.VENV
@@ -117,5 +116,5 @@ def replaced(text: str, root: Path, mounts: Mapping[str, str]) -> str:
 
 
 def _node_program(root: Path) -> dict[str, dict[str, Any]]:
-    text = own_files.NODE_SCRIPT.format(venv=f"{root}{VENV}", checkout=str(CHECKOUT))
-    return {f"{VENV}/bin/slipway-node": {"text": text, "mode": 0o755}}
+    made = own_files.program(f"{root}{VENV}", own_files.NODE_MODULE)
+    return {f"{VENV}/bin/slipway-node": made}
