@@ -104,6 +104,15 @@ def reader(service: str, region: str | None = None) -> Any:
     return asking
 
 
+def forget_credentials() -> None:
+    """Ask for credentials anew from here on: clients, and boto3's own session, keep those that they had."""
+    import boto3
+
+    for made in (client, sender, reader):
+        made.cache_clear()
+    boto3.setup_default_session()
+
+
 def ask(client: Any, operation: str, **arguments: Any) -> Any:
     """Return the answer to one call (`operation` as AWS writes it), or an Unanswered."""
     return _answered(client, operation, lambda method: getattr(client, method)(**arguments))

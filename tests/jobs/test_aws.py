@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs import throttling
-from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader, sender
+from slipway.jobs.aws import Unanswered, ask, ask_all, client, forget_credentials, reader, sender
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
 
@@ -92,6 +92,20 @@ def test_what_may_not_be_done_twice_is_not_sent_again_where_its_answer_is_lost(
     answer = ask(client("ecs", REGION), "CreateCluster", clusterName="made")
     assert isinstance(answer, Unanswered)
     assert answer.code == "ConnectionClosedError"
+
+
+def test_a_process_that_forgets_its_credentials_signs_with_none_of_them_again(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node does so when it becomes the user that jobs run as."""
+    assert "Arn" in ask(reader("sts", REGION), "GetCallerIdentity")
+    with monkeypatch.context() as another:
+        another.setenv("AWS_SECRET_ACCESS_KEY", "of somebody else")
+        forget_credentials()
+        refused = ask(reader("sts", REGION), "GetCallerIdentity")
+    forget_credentials()
+    assert isinstance(refused, Unanswered)
+    assert refused.code == "SignatureDoesNotMatch"
 
 
 def test_a_reader_refuses_to_change_anything_before_it_is_sent(yard_shell: RunningYard) -> None:

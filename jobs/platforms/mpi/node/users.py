@@ -23,8 +23,7 @@ def become_cluster_user() -> User:
         os.setgid(user.gid)
         os.setuid(user.uid)
         os.environ.update(job_credentials.variables(node_paths()))
-        aws.client.cache_clear()  # these hold credentials of the node's own role
-        aws.reader.cache_clear()
+        aws.forget_credentials()  # those of the node's own role
     os.environ["HOME"] = user.home
     os.environ["USER"] = user.name
     return user
