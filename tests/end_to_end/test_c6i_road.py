@@ -141,8 +141,6 @@ def test_machines_of_c6i_boot_from_it_and_are_ready(road: PlayedRoad, baked: dic
     assert {host["root"] for host in hosts} == {"machine image"}
 
 
-# Known and not mended: Systems Manager of the yard does not come to know a host that boots a baked root here.
-@pytest.mark.xfail(reason="the yard's Systems Manager does not know the baked host", strict=False)
 def test_the_commands_of_the_page_work_in_their_order(road: PlayedRoad) -> None:
     if not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so four machines have no networks of their own")
