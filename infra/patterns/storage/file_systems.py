@@ -60,7 +60,10 @@ class ElasticFiles(Construct):
             kms_key_id=props.key.key_arn,
             performance_mode="generalPurpose",
             throughput_mode="elastic",
-            backup_policy=efs.CfnFileSystem.BackupPolicyProperty(status="ENABLED"),
+            # Backups outlive the files by 35 days and cost: data that goes with its cluster has none.
+            backup_policy=efs.CfnFileSystem.BackupPolicyProperty(
+                status="ENABLED" if props.cluster.keep_data else "DISABLED"
+            ),
             file_system_policy=_only_encrypted_mounts(),
             file_system_tags=[efs.CfnFileSystem.ElasticFileSystemTagProperty(key="Name", value=props.name)],
             lifecycle_policies=[

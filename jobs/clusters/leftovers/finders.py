@@ -14,6 +14,8 @@ from slipway.jobs.clusters.leftovers.leftover import GIB, Leftover, LeftoverKind
 from slipway.jobs.core.names import CLUSTER_TAG
 from slipway.jobs.images.baked import describe, find_images
 
+# EFS user guide, "Automatic backups": one vault of an account and region, which keeps each for 35 days.
+_VAULT = "aws/efs/automatic-backup-vault"
 _MOST_PAGES = 20  # of a bucket's versions, 1000 a page: what is more is not counted
 
 Finder = Callable[[str], Iterator[Leftover]]
@@ -48,8 +50,30 @@ def find_file_systems(region: str) -> Iterator[Leftover]:
                 LeftoverKind.FILE_SYSTEM,
                 each["FileSystemId"],
                 region=region,
-                holds="checkpoints and data that jobs shared; its automatic backups stay 35 days",
+                holds="checkpoints and data that jobs shared; its automatic backups stay",
                 stored_bytes=size,
+            )
+
+
+def find_backups(region: str) -> Iterator[Leftover]:
+    """A backup has the tags of its files, and outlives them. Who asks of a vault not there, is refused."""
+    backup = reader("backup", region)
+    vaults = _told(ask_all(backup, "ListBackupVaults", "BackupVaultList"))
+    if _VAULT not in (vault["BackupVaultName"] for vault in vaults):
+        return
+    asked = ask_all(backup, "ListRecoveryPointsByBackupVault", "RecoveryPoints", BackupVaultName=_VAULT)
+    for each in _told(asked):
+        tags = _told(ask(backup, "ListTags", ResourceArn=each["RecoveryPointArn"]))["Tags"]
+        if owner := tags.get(CLUSTER_TAG):
+            ends = each.get("CalculatedLifecycle", {}).get("DeleteAt")
+            source = each["ResourceArn"].rpartition("/")[2]
+            yield leftover(
+                owner,
+                LeftoverKind.BACKUP,
+                each["RecoveryPointArn"],
+                region=region,
+                holds=f"a copy of {source}; AWS deletes it {f'on {ends:%Y-%m-%d}' if ends else 'by itself'}",
+                stored_bytes=each.get("BackupSizeInBytes"),
             )
 
 
@@ -166,6 +190,7 @@ FINDERS: Mapping[LeftoverKind, Finder] = {
     LeftoverKind.AMI: find_amis,
     LeftoverKind.BUCKET: find_buckets,
     LeftoverKind.FILE_SYSTEM: find_file_systems,
+    LeftoverKind.BACKUP: find_backups,
     LeftoverKind.LUSTRE: find_lustre,
     LeftoverKind.REPOSITORY: find_repositories,
     LeftoverKind.LOG_GROUP: find_log_groups,

@@ -16,6 +16,7 @@ class LeftoverKind(StrEnum):
     AMI = "AMI"
     BUCKET = "bucket"
     FILE_SYSTEM = "EFS"
+    BACKUP = "AWS Backup"
     LUSTRE = "FSx for Lustre"
     REPOSITORY = "ECR repository"
     LOG_GROUP = "log group"
@@ -26,10 +27,15 @@ _FEES = {
     LeftoverKind.AMI: "ebs-snapshot",
     LeftoverKind.BUCKET: "s3",
     LeftoverKind.FILE_SYSTEM: "efs",
+    LeftoverKind.BACKUP: "efs-backup",
     LeftoverKind.REPOSITORY: "ecr",
     LeftoverKind.LOG_GROUP: "logs",
     LeftoverKind.KEY: "kms-key",
 }
+
+
+# What AWS deletes by itself, and nobody before: its vault refuses it.
+LASTING = frozenset({LeftoverKind.BACKUP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,13 @@ def _file_system(leftover: Leftover, region: str) -> None:
     efs.delete_file_system(FileSystemId=name)
 
 
+def _backup(leftover: Leftover, _region: str) -> None:
+    raise SlipwayError(
+        f"backup {leftover.id} cannot be deleted: {leftover.holds}",
+        hint="its vault refuses it to everybody, until somebody changes the vault's policy in AWS Backup",
+    )
+
+
 def _lustre(leftover: Leftover, region: str) -> None:
     client("fsx", region).delete_file_system(FileSystemId=leftover.id)
 
@@ -112,6 +119,7 @@ REMOVERS: Mapping[LeftoverKind, Remover] = {
     LeftoverKind.AMI: _ami,
     LeftoverKind.BUCKET: _bucket,
     LeftoverKind.FILE_SYSTEM: _file_system,
+    LeftoverKind.BACKUP: _backup,
     LeftoverKind.LUSTRE: _lustre,
     LeftoverKind.REPOSITORY: _repository,
     LeftoverKind.LOG_GROUP: _log_group,

@@ -84,11 +84,14 @@ def _without_keys(leftovers: Sequence[Leftover]) -> list[Leftover]:
 
 
 def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]) -> None:
-    from slipway.jobs.clusters.leftovers.leftover import LeftoverKind
+    from slipway.jobs.clusters.leftovers.leftover import LASTING, LeftoverKind
     from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, remove
 
-    for owner in dict.fromkeys(leftover.owner for leftover in leftovers):
-        own = [leftover for leftover in leftovers if leftover.owner == owner]
+    removable = [leftover for leftover in leftovers if leftover.kind not in LASTING]
+    if lasting := len(leftovers) - len(removable):
+        say(f"{lasting} backups stay until AWS Backup deletes them: their vault refuses it to everybody else")
+    for owner in dict.fromkeys(leftover.owner for leftover in removable):
+        own = [leftover for leftover in removable if leftover.owner == owner]
         if owner not in confirmed and not _typed(owner, own):
             say(f"the leftovers of {owner} stay")
             continue

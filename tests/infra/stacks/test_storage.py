@@ -114,6 +114,13 @@ def test_efs_is_mounted_in_one_zone_with_tls_by_this_account_only() -> None:
     assert len(of_type(template, "AWS::EFS::MountTarget")) == 1
 
 
+@pytest.mark.parametrize(("keep", "status"), [(True, "ENABLED"), (False, "DISABLED")])
+def test_files_that_are_kept_have_backups_and_others_leave_none(keep: bool, status: str) -> None:
+    """AWS keeps a backup for 35 days, and deletes it for nobody before."""
+    files = only(templates_of(keep_data=keep).storage, "AWS::EFS::FileSystem")
+    assert files["BackupPolicy"] == {"Status": status}
+
+
 def test_nodes_reach_efs_on_its_port_only() -> None:
     assert mount_rules() == {("Egress", 2049, 2049), ("Ingress", 2049, 2049)}
 

@@ -13,7 +13,7 @@ LEFT_OUT = (
     "the kernel, its modules and settings: they are this machine's, read-only",
     "the AMI: unless it was baked here, / is this machine's, the venv is this checkout's, and aws the yard's",
     "disks: what a host writes stays in memory until it ends, also when it is stopped; it has no other disk",
-    "file systems: mount -t efs and -t lustre mount a folder of this machine, without their servers",
+    "file systems: mount -t efs and -t lustre mount a folder of this machine, without servers and backups",
     "limits: all hosts share memory, which is not counted",
     "IPv6, and security groups of all interfaces but the first",
     "the way to AWS: only VPCs with endpoints are held to them, and a missing one hangs up at once",

@@ -84,6 +84,37 @@ def test_what_a_destroyed_cluster_kept_is_listed_with_its_cost(stack: RunningYar
     assert found[0]["holds"] == "2 versions of objects"
 
 
+VAULT = "aws/efs/automatic-backup-vault"
+ARN = "arn:aws:backup:us-east-1:123456789012:recovery-point:1eb3b5e7-9eb0-435a-a80b-108b488b0d45"
+POINT = {
+    "RecoveryPointArn": ARN,
+    "ResourceArn": "arn:aws:elasticfilesystem:us-east-1:123456789012:file-system/fs-0123456789abcdef0",
+    "BackupSizeInBytes": 10 * 1024**3,
+    "CalculatedLifecycle": {"DeleteAt": 1798761600},
+}
+
+
+def test_backups_that_outlive_their_files_are_listed_with_their_end_and_left_alone(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    """The yard makes none, so AWS Backup's answers are told to it."""
+    bodies: dict[str, dict[str, Any]] = {
+        "ListBackupVaults": {"BackupVaultList": [{"BackupVaultName": "Default"}, {"BackupVaultName": VAULT}]},
+        "ListRecoveryPointsByBackupVault": {"RecoveryPoints": [POINT]},
+        "ListTags": {"Tags": {"slipway:cluster": "dl1"}},
+    }
+    for operation, body in bodies.items():
+        told = Fault(service="backup", operation=operation, kind=FaultKind.RESPOND, body=[body], times=2)
+        script(yard_shell, told)
+    (found,) = listed(slipway)
+    assert (found["kind"], found["id"], found["gib"], found["usd_per_month"]) == ("AWS Backup", ARN, 10, 0.5)
+    assert found["holds"] == "a copy of fs-0123456789abcdef0; AWS deletes it on 2027-01-01"
+    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    assert code == 0, err
+    assert "1 backups stay until AWS Backup deletes them" in err
+    unscript(yard_shell)
+
+
 def test_nobody_is_taken_to_have_typed_a_name(stack: RunningYard, slipway: Slipway) -> None:
     destroy(stack)
     code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "c6i")
