@@ -11,6 +11,10 @@ readonly JOINED="$STATE/joined"
 # A unit's PATH has not the virtual environment, where the AWS CLI of an MPI node is: Ubuntu 24.04 packages none.
 PATH="$PATH:${SLIPWAY_VENV:-/opt/slipway/venv}/bin"
 
+# The AWS CLI asks the metadata service once, for a second (its user guide, "Environment variables"): on a node whose
+# ranks have every processor that is too short, and a report would be lost for want of credentials.
+export AWS_METADATA_SERVICE_TIMEOUT=10 AWS_METADATA_SERVICE_NUM_ATTEMPTS=3
+
 # parameter files.id: the value at that path, or nothing where there is none.
 parameter() {
   python3 - "$PARAMETERS" "$1" <<'PYTHON'

@@ -49,6 +49,18 @@ def test_a_node_whose_only_aws_command_is_in_its_virtual_environment_reports_all
     assert node.calls("aws")[0].endswith("--value 1")
 
 
+def test_a_node_whose_ranks_have_every_processor_waits_for_its_credentials(tmp_path: Path) -> None:
+    """The AWS CLI by itself gives the metadata service one second, once."""
+    node = Node(tmp_path, parameters())
+    told = tmp_path / "told"
+    (tmp_path / "aws").write_text(f"#!/bin/sh\nenv | grep ^AWS_METADATA | sort >{told}\n", encoding="utf-8")
+    assert node.run("report_idle.sh").returncode == 0
+    assert told.read_text().split() == [
+        "AWS_METADATA_SERVICE_NUM_ATTEMPTS=3",
+        "AWS_METADATA_SERVICE_TIMEOUT=10",
+    ]
+
+
 def test_a_node_whose_agent_does_not_answer_is_idle(tmp_path: Path) -> None:
     node = Node(tmp_path, parameters())
     node.program("curl", code=7)
