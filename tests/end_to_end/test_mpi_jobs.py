@@ -66,6 +66,13 @@ def running(shell: Shell) -> list[str]:
     return [json.loads(each)["running"] for each in told]
 
 
+def awake(shell: Shell) -> list[str]:
+    """Return the hosts, which the first job starts."""
+    if not hosts(shell):
+        shell.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--follow")
+    return hosts(shell)
+
+
 def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell) -> None:
     told = cluster.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--follow")
     for rank, host in enumerate(hosts(cluster)):
@@ -158,7 +165,7 @@ def readiness(shell: Shell, node: str) -> list[bool]:
 
 
 def test_a_node_that_reboots_is_not_ready_until_it_has_answered_again(cluster: Shell) -> None:
-    node = hosts(cluster)[-1]
+    node = awake(cluster)[-1]
     before = readiness(cluster, node)
     rebooted = cluster.run("slipway", "yard", "reboot", node)
     if "imitated" in rebooted.text:
@@ -227,7 +234,7 @@ def test_a_job_reaches_neither_the_cluster_s_secret_nor_the_node_s_role(cluster:
     if best_tier().name != "root":
         pytest.skip("without root a host has one user, so nothing can be kept from its jobs")
     cluster.refused.update(DENIED)
-    host = hosts(cluster)[0]
+    host = awake(cluster)[0]
     said = json.loads(cluster.must("slipway", "yard", "ssh", host, "--", sys.executable, "-c", AS_A_JOB))
     assert "jobs-c6i" in said.pop("role")
     by_aws = ("the cluster's secret", "the node's role")

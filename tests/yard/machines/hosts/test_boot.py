@@ -20,6 +20,7 @@ from slipway.yard.machines.hosts.planning import own_units
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.state import remove_tree
 from tests.yard.machines.hosts.conftest import Site, Vpc
+from tests.yard.machines.hosts.test_run_command import Commands
 
 TERMINATES = {"InstanceInitiatedShutdownBehavior": "terminate"}
 # Ordered after what comes after its own target, as a unit that wants to run after user data may be.
@@ -119,11 +120,12 @@ def test_systemd_is_the_first_process_and_cloud_init_reads_ec2s_metadata(
 
 def test_nothing_that_this_machine_starts_is_started_on_a_host(site: Site, vpc: Vpc, host: str) -> None:
     """A machine's databases, timers and mail are its own."""
-    looks = (own_units.UNITS, "-type", "l", "-name", "*.*", "!", "-lname", "/dev/null", "-printf", "%f\n")
-    listed = site.on(host, "find", *looks).out
+    links = ("-type", "l", "-name", "*.*", "!", "-lname", "/dev/null")
+    listed = site.on(host, "find", own_units.UNITS, *links, "-printf", "%f\n").out
     ours = {path.rpartition("/")[2] for path in own_units.plan()["links"]}
     assert set(listed.split()) <= ours | {"circle.service", "fails.service"}
     assert site.on(host, "ls", "/etc/init.d").code != 0
+    assert site.on(host, "systemctl", "is-enabled", "run-rpc_pipefs.mount").out == "masked\n"  # the kernel's
 
 
 def test_a_timer_of_user_data_runs(site: Site, vpc: Vpc, host: str) -> None:
@@ -154,11 +156,6 @@ def test_the_console_tells_of_the_boot_and_of_user_data(site: Site, vpc: Vpc, ho
     text = console_of(site, row(vpc)["instance"])
     assert "Reached target" in text
     assert "Created symlink /etc/systemd/system/multi-user.target.wants/circle.service" in text
-
-
-def test_a_mount_of_this_machine_s_kernel_is_none_of_a_host_s(site: Site, vpc: Vpc, host: str) -> None:
-    """nfs-common generates one, whose failure would be told of every host with shared files."""
-    assert site.on(host, "systemctl", "is-enabled", "run-rpc_pipefs.mount").out == "masked\n"
 
 
 @pytest.fixture(scope="module")
@@ -223,18 +220,11 @@ def test_sshd_of_a_node_that_was_rebooted_waits_for_its_key_and_does_not_fail(
 
 def test_systems_manager_reaches_a_host_of_which_a_unit_failed(site: Site, vpc: Vpc, rebooted: str) -> None:
     """Its agent is another service of the system, and asks nobody whether all others are well."""
-    ssm, found = site.client("ssm"), row(vpc)
-    assert found["state"] == "failed"
-    (known,) = ssm.describe_instance_information()["InstanceInformationList"]
-    assert (known["InstanceId"], known["PingStatus"]) == (found["instance"], "Online")
-    sent = ssm.send_command(
-        DocumentName="AWS-RunShellScript",
-        InstanceIds=[found["instance"]],
-        Parameters={"commands": ["systemctl is-failed fails.service"]},
-    )
-    asked = {"CommandId": sent["Command"]["CommandId"], "InstanceId": found["instance"]}
-    site.until(lambda: ssm.get_command_invocation(**asked)["Status"] == "Success")
-    assert ssm.get_command_invocation(**asked)["StandardOutputContent"] == "failed\n"
+    commands = Commands(site, row(vpc)["instance"])
+    (known,) = commands.ssm.describe_instance_information()["InstanceInformationList"]
+    assert (known["InstanceId"], known["PingStatus"]) == (commands.instance, "Online")
+    ran = commands.ended(commands.shell("systemctl is-failed fails.service"))
+    assert ran["StandardOutputContent"] == "failed\n"
 
 
 @pytest.mark.parametrize(
