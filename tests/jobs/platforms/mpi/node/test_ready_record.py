@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -129,14 +130,17 @@ def test_a_node_that_systemd_ends_takes_its_answer_back(
     def end(_seconds: float) -> None:
         serve._leave(15, None)
 
-    monkeypatch.setattr(serve.time, "sleep", end)
-    monkeypatch.setattr(serve, "Server", lambda _: Idle(lambda: None))
+    monkeypatch.setattr(time, "sleep", end)
+    monkeypatch.setattr(serve, "Server", lambda _: Idle())
     with pytest.raises(SystemExit):
         serve.serve(cluster.where)
     assert cluster.ready() == [False, True]
     assert reader("s3", REGION).head_object(Bucket=SETUP.bucket, Key=READY_KEY)
 
 
-@dataclass(frozen=True, slots=True)
 class Idle:
-    turn: Callable[[], None]
+    """A server with nothing to do."""
+
+    pace = serve.RoundPace()
+
+    def turn(self) -> None: ...
