@@ -134,6 +134,7 @@ def _loop(config: GlueConfig, model: Classifier, plan: BatchPlan, schedule: Sche
             checkpoints=None,
             ending=ending,
             every=schedule.steps,
+            minutes=10.0,
             steps=schedule.steps,
             place=parts.device.place,
             say=_silent,

@@ -42,6 +42,7 @@ class DeviceKind:
     is_present: Callable[[], bool]
     has_bf16: Callable[[], bool]
     has_fused_adam: bool
+    traces: bool = False  # compiles a graph for each form of a step, which then must not depend on the data
     lost_peer: tuple[str, ...] = ()  # what its plain RuntimeErrors say when another rank is gone
 
 
@@ -52,6 +53,7 @@ class Device:
     precision: torch.dtype
     backend: str
     has_fused_adam: bool
+    traces: bool = False
 
     @property
     def name(self) -> str:
@@ -112,9 +114,10 @@ def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Dev
     return Device(
         kind=name,
         place=place,
-        precision={"bf16": torch.bfloat16, "fp32": torch.float32}[precision],
+        precision={"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision],
         backend=kind.backend,
         has_fused_adam=kind.has_fused_adam,
+        traces=kind.traces,
     )
 
 
@@ -166,6 +169,7 @@ KINDS: Mapping[str, DeviceKind] = {
         is_present=_has_hpu,
         has_bf16=lambda: True,
         has_fused_adam=False,
+        traces=True,
         lost_peer=("Collective call returned error",),  # hccl_kernels.cpp of Habana's bridge; not tried
     ),
     "cuda": DeviceKind(

@@ -112,6 +112,7 @@ def refuse_cut_models(parts: EngineParts, name: str) -> None:
 ENGINES: Mapping[str, str] = {
     "plain": "slipway.containers.training.engines.plain",
     "deepspeed": "slipway.containers.training.engines.deepspeed",
+    "native": "slipway.containers.training.engines.native.engine",
 }
 
 
@@ -122,7 +123,7 @@ def build_engine(parts: EngineParts) -> Engine:
     except ImportError as error:
         raise Refusal(
             f"engine {name} needs the package {error.name!r}, which is not installed here",
-            hint="install the extra 'deepspeed', or set zero=0 and engine=plain",
+            hint=f"install the extra {name!r}, or set zero=0 and engine=plain",
         ) from error
     built: Engine = module.build(parts)
     return built

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch import Tensor
 from slipway.containers.training.agreement import summed
 from slipway.containers.training.engine import Engine, EngineParts
 from slipway.containers.training.numbers import NotFinite
+from slipway.containers.training.profile import StepProfiler
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
 from slipway.containers.training.schedules import Schedule
@@ -19,6 +22,14 @@ from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.task import StepBatch
 
 MOST_SKIPPED = 10  # in a row: by then it is the training that is broken, not a batch
+MOST_SCALED = 24  # in a row: halved so often, a loss scale of 2**16 is below 1
+
+
+class Asked(NamedTuple):
+    """Say what a rank was asked to do after a step, and so all of them do."""
+
+    to_end: bool
+    to_save: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,20 +42,30 @@ class Loop:
     tell: Callable[[StepReport], None]
     say: Callable[[str], None]
     after: Callable[[int], None]  # so many steps are done and saved
+    profiler: StepProfiler | None = None
     skipped: int = 0
 
     def run(self, batches: Iterator[StepBatch], first: int) -> None:
         self.saving.newest = first
         for step in range(first, self.schedule.steps):
-            self.parts.watch.begin()
-            batch = next(batches)
-            must_end = self.step(step, batch)
-            self.saving.after(step + 1, must_end=must_end, cursor=batch.cursor)
+            with self._profiled(step + 1):
+                self.parts.watch.begin()
+                batch = next(batches)
+                asked = self.step(step, batch)
+            self.saving.after(step + 1, must_end=asked.to_end, is_due=asked.to_save, cursor=batch.cursor)
             self.after(step + 1)
 
-    def step(self, step: int, batch: StepBatch) -> bool:
-        """Train one step; return True if a rank was told to end."""
-        means, must_end = self._share(self.engine.accumulate(batch.micro_batches))
+    @contextmanager
+    def _profiled(self, step: int) -> Iterator[None]:
+        if self.profiler is not None:
+            self.profiler.before(step)
+        yield
+        if self.profiler is not None:
+            self.profiler.after(step)
+
+    def step(self, step: int, batch: StepBatch) -> Asked:
+        """Train one step; return what ranks were asked to do after it."""
+        means, asked = self._share(self.engine.accumulate(batch.micro_batches))
         norm = self._move(means[0], step)
         seconds = self.parts.watch.seconds()
         self.ending.longest_step_seconds = max(self.ending.longest_step_seconds, seconds)
@@ -58,19 +79,22 @@ class Loop:
                 learning_rate=self.schedule.rate(step),
                 seconds=seconds,
                 own_seconds=self.parts.watch.own_seconds,
+                loss_scale=self.engine.loss_scale,
             )
         )
-        return must_end
+        return asked
 
-    def _share(self, sums: Tensor) -> tuple[list[float], bool]:
-        """Return each metric's mean over readers, and True if a rank was told to end."""
-        layout = self.parts.layout
-        counted = sums if layout.speaks(self.parts.rank) else torch.zeros_like(sums)
-        ends = counted.new_tensor([float(self.ending.is_near)])
-        *found, told = summed(torch.cat((counted, ends)))
-        return [each / layout.readers for each in found], told > 0
+    def _share(self, sums: Tensor) -> tuple[list[float], Asked]:
+        """Return each metric's mean over readers, and what any rank was asked to do: one message for both."""
+        layout, rank = self.parts.layout, self.parts.rank
+        counted = sums if layout.speaks(rank) else torch.zeros_like(sums)
+        is_due = rank == 0 and self.saving.is_due()  # its clock is that of all ranks
+        flags = counted.new_tensor([float(self.ending.is_near), float(is_due)])
+        *found, ends, due = summed(torch.cat((counted, flags)))
+        return [each / layout.readers for each in found], Asked(ends > 0, due > 0)
 
     def _move(self, loss: float, step: int) -> float:
+        """Update the weights and return the gradient norm; end or skip where a number is none any more."""
         on_nan = self.parts.config.on_nan
         if not math.isfinite(loss) and on_nan == "stop":
             raise NotFinite(self._explain(step, f"the loss is {loss}"))
@@ -79,13 +103,25 @@ class Loop:
             self.skipped = 0
             return norm
         self.skipped += 1
-        if on_nan == "stop" or self.skipped > MOST_SKIPPED:
-            raise NotFinite(self._explain(step, f"the gradient norm is {norm}"))
-        self.say(f"skipped step {step + 1}: the gradient norm is {norm}")
+        scale = self.engine.loss_scale
+        what = f"the gradient norm is {norm}"
+        if scale is not None:
+            what += f" with a loss scale that is now {scale:g}"
+        elif on_nan == "stop":
+            raise NotFinite(self._explain(step, what))
+        if self.skipped > (MOST_SKIPPED if scale is None else MOST_SCALED):
+            raise NotFinite(self._explain(step, f"{what}, {self.skipped} times in a row,"))
+        self.say(f"skipped step {step + 1}: {what}")
         return norm
 
     def _explain(self, step: int, what: str) -> str:
+        advice = ["lower learning_rate", "raise warmup_share"]
+        if self.parts.device.precision is torch.float16:
+            advice.append("set precision=bf16 or fp32, which have the range that fp16 lacks")
+        elif self.parts.config.on_nan == "stop":
+            advice.append("set on_nan=skip with an engine other than deepspeed")
+        rate = self.schedule.rate(step)
         return (
-            f"{what} at step {step + 1}, learning rate {self.schedule.rate(step):.3g}, and was not saved: "
-            "lower learning_rate, raise warmup_share, or set on_nan=skip with zero=0"
+            f"{what} at step {step + 1}, learning rate {rate:.3g}, and was not saved: "
+            f"{', '.join(advice[:-1])}, or {advice[-1]}"
         )

@@ -40,6 +40,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     seconds: float
+    loss_scale: float | None  # fp16's
     own_seconds: float | None  # before the first wait for another rank
 
 
@@ -81,6 +82,7 @@ class Reporter:
                 seconds=report.seconds,
                 own_seconds=report.own_seconds,
                 gradient_norm=report.gradient_norm,
+                loss_scale=report.loss_scale,
                 sequences_per_second=report.rows / report.seconds,
                 tokens_per_second=report.tokens / report.seconds,
                 mfu=self.utilisation.share(report.tokens / report.seconds),

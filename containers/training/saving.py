@@ -30,19 +30,29 @@ class Saving:
     engine: Saved
     checkpoints: Checkpoints | None
     ending: ShutdownWatch
-    every: int
+    every: int  # steps
+    minutes: float  # since the last save: whichever comes first
     steps: int  # of the whole training
     place: torch.device
     say: Callable[[str], None]
     newest: int = 0  # the step that was saved last, or begun with
     failed: int = 0  # saves in a row
+    clock: Callable[[], float] = time.monotonic
+    _tried_at: float | None = None
 
-    def after(self, step: int, *, must_end: bool, cursor: Json = None) -> None:
+    def is_due(self) -> bool:
+        """Return True if the last try to save, or the first question, is long ago: one rank asks for all."""
+        if self._tried_at is None:
+            self._tried_at = self.clock()
+        return self.clock() - self._tried_at >= self.minutes * 60
+
+    def after(self, step: int, *, must_end: bool, is_due: bool = False, cursor: Json = None) -> None:
         """Save if it is time; raise Interruption if a rank was told to end and steps are left."""
         if must_end and step < self.steps:
             self._leave(step, cursor)
-        if step % self.every == 0 or step == self.steps:
+        if is_due or step % self.every == 0 or step == self.steps:
             self._save(step, cursor)
+            self._tried_at = self.clock()
 
     def _save(self, step: int, cursor: Json) -> None:
         """Save one checkpoint. A failure costs this checkpoint and not the training, unless they go on."""

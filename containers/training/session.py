@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from torch import nn
@@ -21,10 +22,12 @@ from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device, open_device
 from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
+from slipway.containers.training.held_out import Evaluation, HeldOut
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.loop import Loop
 from slipway.containers.training.mesh import process_group, with_backend
 from slipway.containers.training.optimizers import EPSILON
+from slipway.containers.training.profile import StepProfiler
 from slipway.containers.training.report import Reporter, Utilisation, Words
 from slipway.containers.training.saving import Saving
 from slipway.containers.training.schedules import Schedule
@@ -70,6 +73,7 @@ class RecipeParts:
     epsilon: float = EPSILON  # of the optimizer
     start_from: str | None = None  # a job whose newest weights it begins with
     flops_per_token: float | None = None  # of forward and backward; None: nobody counted
+    held_out: HeldOut | None = None
     after: Callable[[Trained, int], None] = field(default=lambda trained, steps: None)
     finish: Callable[[Trained], None] = field(default=lambda trained: None)
 
@@ -99,7 +103,10 @@ def train(
     beginning = begin(trained, sizes, config.resume, brought.start_from)
     place.words.say(_opening(place, brought.title))
     batches = stack.enter_context(brought.open_batches(beginning))
-    _loop(parts, place, brought, trained, ending).run(batches, beginning.step)
+    loop = _loop(parts, place, brought, trained, ending)
+    if loop.profiler is not None:
+        stack.callback(loop.profiler.close)
+    loop.run(batches, beginning.step)
     brought.finish(trained)
 
 
@@ -145,6 +152,7 @@ def _loop(
         checkpoints=trained.checkpoints,
         ending=ending,
         every=config.checkpoint_every,
+        minutes=config.checkpoint_minutes,
         steps=trained.steps,
         place=device.place,
         say=words.say,
@@ -165,5 +173,46 @@ def _loop(
         saving=saving,
         tell=reporter.tell,
         say=words.say,
-        after=lambda steps: brought.after(trained, steps),
+        after=_after_steps(parts, place, brought, trained),
+        profiler=_profiler(config, place),
+    )
+
+
+def _after_steps(
+    parts: EngineParts, place: Workplace, brought: RecipeParts, trained: Trained
+) -> Callable[[int], None]:
+    """Return what follows a step once it is trained and saved: held-out losses, then what the recipe does."""
+    if brought.held_out is None:
+        return lambda steps: brought.after(trained, steps)
+    evaluation = Evaluation(
+        held_out=brought.held_out,
+        engine=trained.engine,
+        parts=parts,
+        telemetry=place.telemetry,
+        say=place.words.show,
+        steps=trained.steps,
+    )
+
+    def after(steps: int) -> None:
+        evaluation.after(steps)
+        brought.after(trained, steps)
+
+    return after
+
+
+def _profiler(config: TrainingConfig, place: Workplace) -> StepProfiler | None:
+    """Return what traces the steps that were asked for, on the first rank."""
+    if config.profile is None or place.contract.rank:
+        return None
+    if place.contract.logs is None:
+        place.words.say("SLIPWAY_LOGS is not set: no profile is written")
+        return None
+    first, _, last = config.profile.partition(":")
+    return StepProfiler(
+        first=int(first),
+        last=int(last),
+        folder=Path(place.contract.logs),
+        rank=place.contract.rank,
+        device=place.device,
+        say=place.words.say,
     )

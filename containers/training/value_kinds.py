@@ -67,6 +67,19 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class StepRange:
+    """Read the first and the last of some steps, counted from 1."""
+
+    wanted: str = "a first and a last step, such as 10:15"
+
+    def read(self, text: str) -> str | None:
+        first, _, last = text.partition(":")
+        if not (_WHOLE.fullmatch(first) and _WHOLE.fullmatch(last)):
+            return None
+        return text if 1 <= int(first) <= int(last) else None
+
+
+@dataclass(frozen=True, slots=True)
 class RelativePath:
     wanted: str = "a name or path below its root, of letters, digits and . _ - /"
 

@@ -49,14 +49,26 @@ def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
             micro_batch=config.micro_batch,
             accumulation_steps=config.accumulation_steps,
             global_batch=config.global_batch,
-            sharding="zero1" if config.zero else "none",
-            gradient_bytes=4,  # both engines add gradients up in 32 bit, in a copy if the model has 16
+            tensor=config.tensor,
+            pipeline=config.pipeline,
+            schedule=config.pipeline_schedule,
+            chunks=config.stages_per_rank,
+            sharding=_sharding(config),
+            hybrid_group=config.sharded if config.sharded > 1 else None,
+            checkpointing="none" if config.checkpoint_activations == "none" else "full",
+            gradient_bytes=4,  # all engines add gradients up in 32 bit, in a copy if the model has 16
             gradient_sum_bytes=0 if config.precision == "fp32" else 4,
         ),
         sequences=config.sequences,
         steps=config.steps,
         until=f"{length} of phase {config.phase}",
     )
+
+
+def _sharding(config: Any) -> str:
+    if config.sharded > 1:
+        return "hybrid"
+    return f"zero{config.zero}" if config.zero else "none"
 
 
 def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:

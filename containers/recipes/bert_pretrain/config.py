@@ -17,6 +17,12 @@ from slipway.containers.recipes.bert_pretrain.defaults import (
     SECOND_PHASE,
 )
 from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
+from slipway.containers.training.engine_settings import (
+    ENGINE_DEFAULTS,
+    ENGINE_SETTINGS,
+    engine_mistakes,
+    keeps_no_zero,
+)
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 from slipway.containers.training.value_kinds import (
@@ -34,6 +40,9 @@ class BertConfig(TrainingConfig):
     size: str
     phase: int
     dataset: str | None  # below the data folder; None: that folder, or phase1 or phase2 in it
+    held_out: str | None  # a dataset to measure on, likewise
+    held_out_share: float | None  # or a share of this one's shards, which are then not trained on
+    held_out_rows: int  # at most, of a measurement
     start_from: str | None  # the job whose newest weights phase 2 begins with
     micro_batch: int
     accumulation_steps: int | None  # one of these two: the other follows from the number of ranks
@@ -61,21 +70,12 @@ class BertConfig(TrainingConfig):
         return math.ceil(self.sequences / global_batch)
 
 
-# start.py adds steps and batch as they turn out; the cursor knows the dataset.
+# start.py adds steps, batch and what is held out as they turn out; the cursor knows the dataset.
 _OWN_FREE_TO_CHANGE = frozenset(
-    {"steps", "sequences", "dataset", "start_from", "accumulation_steps", "global_batch"}
-)
-
-_NO_LAMB_WITH_ZERO = (
-    "optimizer=lamb and zero=1: LAMB has a trust ratio per tensor, and ZeRO cuts tensors into flat shares; "
-    "set zero=0, or optimizer=lans, whose reference does without"
-)
-_NO_BF16_SUMS = (
-    "engine=deepspeed and zero=0: DeepSpeed would sum bf16 gradients in bf16 there; "
-    "set engine=plain, zero=1 or precision=fp32"
-)
-_NO_SKIP_WITH_DEEPSPEED = (
-    "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=plain"
+    {
+        *("steps", "sequences", "dataset", "start_from", "accumulation_steps", "global_batch"),
+        *("held_out", "held_out_share", "held_out_rows"),
+    }
 )
 
 _NO_LEVEL_WITH_NVIDIA = (
@@ -90,6 +90,9 @@ SETTINGS: Mapping[str, ValueKind] = {
     "size": _SIZE,
     "phase": Whole(1, 2),
     "dataset": RelativePath(),
+    "held_out": RelativePath(),
+    "held_out_share": Number(1e-6, 0.5),
+    "held_out_rows": Whole(1, 100_000_000),
     "start_from": RelativePath(),
     "micro_batch": Whole(1, 65_536),
     "accumulation_steps": Whole(1, 65_536),
@@ -97,6 +100,7 @@ SETTINGS: Mapping[str, ValueKind] = {
     "steps": Whole(1, 100_000_000),
     "sequences": Whole(1, 1_000_000_000_000),
     **TRAINING_SETTINGS,
+    **ENGINE_SETTINGS,
     "optimizer": Choice(("lamb", "lans", "adamw")),
     "learning_rate": LEARNING_RATE,
     "schedule": Choice(tuple(DECAYS)),
@@ -105,8 +109,6 @@ SETTINGS: Mapping[str, ValueKind] = {
     "decay_power": Number(0.0, 4.0),
     "dropout": Number(0.0, 0.9),
     "device": Choice(("auto", "hpu", "cuda", "cpu")),
-    "zero": Whole(0, 1),
-    "engine": Choice(("auto", "plain", "deepspeed")),
 }
 
 
@@ -114,7 +116,8 @@ def decode_arguments(arguments: Sequence[str]) -> BertConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
     given, mistakes = split_arguments(arguments, SETTINGS)
     values, more = read_values({**_defaults(given), **given}, SETTINGS)
-    mistakes += [*more, *(reason for is_so, reason in _contradictions(values) if is_so), *_no_rate(values)]
+    mistakes += [*more, *(reason for is_so, reason in _contradictions(values) if is_so)]
+    mistakes += [*engine_mistakes(values), *_no_rate(values)]
     if mistakes:
         raise InvalidSettings(mistakes)
     return BertConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
@@ -127,7 +130,9 @@ def decode(given: Mapping[str, str]) -> BertConfig:
 def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     """Return the defaults for the size and phase that were asked for, or for tiny if those are mistaken."""
     size = given.get("size", "tiny") if given.get("size", "tiny") in BY_SIZE else "tiny"
-    defaults = {**EVERY_SIZE, "size": size, **BY_SIZE[size]}
+    defaults = {**ENGINE_DEFAULTS, **EVERY_SIZE, "size": size, **BY_SIZE[size]}
+    if keeps_no_zero(given):
+        defaults["zero"] = "0"
     if given.get("phase") == "2":
         defaults |= SECOND_PHASE[size]
     if "global_batch" not in defaults:
@@ -151,20 +156,31 @@ def _no_rate(values: Mapping[str, object]) -> list[str]:
 
 
 def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
-    zero, engine = values["zero"], values["engine"]
-    sums_in_bf16 = engine == "deepspeed" and zero == 0 and values["precision"] != "fp32"
     both_batches = values["global_batch"] is not None and values["accumulation_steps"] is not None
     both_lengths = values["steps"] is not None and values["sequences"] is not None
     shares = [
         value for name in ("warmup_share", "constant_share") if isinstance(value := values[name], float)
     ]
     return [
-        (values["optimizer"] == "lamb" and zero == 1, _NO_LAMB_WITH_ZERO),
-        (engine == "plain" and zero == 1, "engine=plain and zero=1: ZeRO is DeepSpeed's; set zero=0"),
-        (sums_in_bf16, _NO_BF16_SUMS),
-        (values["on_nan"] == "skip" and (zero == 1 or engine == "deepspeed"), _NO_SKIP_WITH_DEEPSPEED),
+        *_held_out_contradictions(values),
         (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),
         (both_lengths, "steps and sequences: one follows from the other; set one of them"),
         (sum(shares) > 1, "warmup_share and constant_share make more than 1: nothing is left; set less"),
         (values["schedule"] == "nvidia" and values["constant_share"] != 0, _NO_LEVEL_WITH_NVIDIA),
+    ]
+
+
+def _held_out_contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
+    places = [name for name in ("held_out", "held_out_share") if values[name] is not None]
+    is_asked = values["evaluate_every"] is not None
+    return [
+        (
+            is_asked and not places,
+            "evaluate_every and no rows to measure on; set held_out=DATASET or held_out_share=0.01",
+        ),
+        (
+            bool(places) and not is_asked,
+            f"{' and '.join(places)} and no evaluate_every: nothing would be measured; set evaluate_every",
+        ),
+        (len(places) == 2, "held_out and held_out_share: rows come from one of them; set one of them"),
     ]

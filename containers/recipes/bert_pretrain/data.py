@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 
 import torch
 
@@ -17,6 +18,7 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
+from slipway.containers.training.held_out import HeldOut
 from slipway.containers.training.numbers import mixed
 from slipway.containers.training.start import Beginning, local_folder
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
@@ -74,7 +76,9 @@ def inputs_of(rows: Rows, device: Device) -> Inputs:
     """Return the model's arguments for these rows, on the device."""
     columns = {name: rows[column] for name, column in _COLUMNS.items()}
     inputs = {name: torch.from_numpy(found).to(device.place) for name, found in columns.items()}
-    return {**inputs, "mask": None} if columns["mask"].all() else inputs
+    # Without a mask the fused kernels are faster; a device that traces would compile both ways of it.
+    needs_none = not device.traces and columns["mask"].all()
+    return {**inputs, "mask": None} if needs_none else inputs
 
 
 def _cursor(beginning: Beginning) -> Cursor | None:
@@ -88,13 +92,79 @@ def _cursor(beginning: Beginning) -> Cursor | None:
         ) from None
 
 
-def open_dataset(contract: LaunchContract, config: BertConfig) -> Dataset:
+@dataclass(frozen=True, slots=True)
+class BertData:
+    """Hold what is trained on, and what is only measured on."""
+
+    training: Dataset
+    held_out: Dataset | None
+
+    def held_out_batches(self, batches: BertBatches, config: BertConfig) -> HeldOut | None:
+        """Return the held-out rows as all readers take them, a micro-batch each at a time."""
+        dataset, plan = self.held_out, batches.plan
+        if dataset is None or config.evaluate_every is None:
+            return None
+        together = plan.micro_batch * plan.readers
+        count = max(1, min(config.held_out_rows, dataset.rows) // together)
+        reading = Reading(rank=batches.reader, world=plan.readers, global_batch=together, seed=config.seed)
+
+        @contextmanager
+        def open_batches() -> Iterator[Iterator[Inputs]]:
+            with Loader(dataset, reading) as loader:
+                yield (inputs_of(batch.arrays, batches.device) for batch in islice(loader, count))
+
+        return HeldOut(
+            every=config.evaluate_every,
+            rows=count * together,
+            open=open_batches,
+            perplexity_of="masked_words",
+        )
+
+
+def open_data(contract: LaunchContract, config: BertConfig) -> BertData:
+    dataset = open_dataset(contract, config, config.dataset)
+    if config.held_out_share is not None:
+        return BertData(*without_last_shards(dataset, config.held_out_share))
+    if config.held_out is None:
+        return BertData(dataset, None)
+    held_out = open_dataset(contract, config, config.held_out)
+    if held_out.manifest.plan.vocabulary_sha256 != dataset.manifest.plan.vocabulary_sha256:
+        raise Refusal(
+            f"{held_out.folder} has another vocabulary than {dataset.folder}",
+            hint="prepare it with the same one, or set held_out to another dataset",
+        )
+    return BertData(dataset, held_out)
+
+
+def without_last_shards(dataset: Dataset, share: float) -> tuple[Dataset, Dataset]:
+    """Cut a dataset into the shards to train on and the last ones, with at least this share of the rows.
+
+    Whole shards, since all rows of one text lie in one: another masking of it is no unseen text.
+    """
+    shards = dataset.manifest.shards
+    wanted, held = share * dataset.rows, 0
+    first = len(shards)
+    while first > 1 and held < wanted:
+        first -= 1
+        held += shards[first].rows
+    if held < wanted or not held:
+        raise Refusal(
+            f"{dataset.folder} has {len(shards)} shard(s), too few to hold out {share:g} of its rows",
+            hint="prepare a second dataset and set held_out to it, or set a smaller held_out_share",
+        )
+    parts = (replace(dataset.manifest, shards=part) for part in (shards[:first], shards[first:]))
+    training, held_out = (Dataset(dataset.folder, part, dataset.digest) for part in parts)
+    return training, held_out
+
+
+def open_dataset(contract: LaunchContract, config: BertConfig, below: str | None) -> Dataset:
+    """Open a dataset below the data folder, by default that folder, or the phase's in it."""
     if contract.data is None:
         raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
     root = local_folder("the data", contract.data)
-    itself = config.dataset is None and (root / "manifest.json").exists()
-    below = (config.dataset or f"phase{config.phase}").split("/")
-    dataset = Dataset.open(root if itself else disk.folder_within(str(root), *below))
+    itself = below is None and (root / "manifest.json").exists()
+    parts = (below or f"phase{config.phase}").split("/")
+    dataset = Dataset.open(root if itself else disk.folder_within(str(root), *parts))
     wanted, found = PHASES[config.phase].row_tokens, dataset.manifest.plan.row_tokens
     if found != wanted:
         raise Refusal(

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from slipway.containers.training.config import CHECKPOINT_MINUTES
+
 EVERY_SIZE: Mapping[str, str] = {
     "phase": "1",
     "micro_batch": "16",  # the article's
@@ -17,13 +19,14 @@ EVERY_SIZE: Mapping[str, str] = {
     "dropout": "0.1",
     "device": "auto",
     "precision": "auto",
-    "engine": "auto",
     "seed": "12345",
     "on_nan": "stop",
     "resume": "auto",
     "checkpoint_every": "200",
+    "checkpoint_minutes": CHECKPOINT_MINUTES,
     "keep": "3",
     "log_every": "10",
+    "held_out_rows": "4096",
 }
 
 # base: Devlin et al. 2018, A.2: Adam, 256 sequences a step, a million steps, the last tenth of 512 tokens.

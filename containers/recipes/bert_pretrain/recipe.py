@@ -7,7 +7,7 @@ from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode_a
 NAME = "bert_pretrain"
 MODULE = "slipway.containers.recipes.bert_pretrain.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
-PARALLELISMS = ("data", "zero1")
+PARALLELISMS = ("data", "zero1", "zero2", "zero3", "sharded", "tensor", "pipeline")
 SIZES = ("base", "large", "1.5b", "tiny")
 JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster
 

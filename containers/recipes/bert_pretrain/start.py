@@ -11,7 +11,7 @@ from slipway.containers.models.heads import BertForPreTraining
 from slipway.containers.models.shapes import BERT_SIZES, EncoderShape
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
-from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_dataset
+from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_data
 from slipway.containers.recipes.bert_pretrain.defaults import PEAKS
 from slipway.containers.recipes.bert_pretrain.export import export
 from slipway.containers.recipes.bert_pretrain.flops import training_flops_per_token
@@ -24,8 +24,16 @@ from slipway.containers.training.start import Trained
 
 def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
     plan = plan_batch(config, place.layout.readers)
-    dataset = open_dataset(place.contract, config)
-    schedule, model = build_schedule(config, plan), build_model(config, dataset)
+    data = open_data(place.contract, config)
+    dataset = data.training
+    shape = model_shape(config, dataset)
+    place.layout.check(
+        heads=shape.heads,
+        layers=shape.layers,
+        micro_batches=plan.accumulation_steps,
+        stages_per_rank=config.stages_per_rank,
+    )
+    schedule, model = build_schedule(config, plan), build_model(config, shape)
     batches = BertBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
 
     def finish(trained: Trained) -> None:
@@ -43,18 +51,20 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
             "steps": schedule.steps,
             "global_batch": plan.global_batch,
             "vocabulary": model.shape.vocabulary,
+            **({"held_out_share": config.held_out_share} if config.held_out_share else {}),
         },
         open_batches=lambda beginning: batches.open(dataset, beginning),
         start_from=config.start_from,
         flops_per_token=training_flops_per_token(model.shape, dataset.manifest.plan.row_tokens),
+        held_out=data.held_out_batches(batches, config),
         finish=finish,
     )
 
 
-def build_model(config: BertConfig, dataset: Dataset) -> BertForPreTraining:
+def build_model(config: BertConfig, shape: EncoderShape) -> BertForPreTraining:
     """Build the same weights on every rank, drawn from the seed alone."""
     torch.manual_seed(config.seed)
-    return BertForPreTraining(model_shape(config, dataset))
+    return BertForPreTraining(shape)
 
 
 def model_shape(config: BertConfig, dataset: Dataset) -> EncoderShape:

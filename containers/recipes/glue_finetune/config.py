@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS, find_task
 from slipway.containers.data.sources.locations import check_address, is_remote
-from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
+from slipway.containers.training.config import (
+    CHECKPOINT_MINUTES,
+    FREE_TO_CHANGE,
+    TRAINING_SETTINGS,
+    TrainingConfig,
+)
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
 from slipway.containers.training.value_kinds import (
     LEARNING_RATE,
@@ -97,6 +102,7 @@ DEFAULTS: Mapping[str, str] = {
     "evaluate": "epoch",
     "resume": "auto",
     "checkpoint_every": "500",
+    "checkpoint_minutes": CHECKPOINT_MINUTES,
     "keep": "2",
     "log_every": "10",
 }

@@ -22,6 +22,7 @@ from slipway.containers.runtime.observe import tensorboard_file
 from slipway.containers.runtime.observe.heartbeat import STARTING, Heartbeat
 
 STEPS_NAME = "steps.jsonl"
+HELD_OUT_NAME = "held_out.jsonl"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _MOST_LINE_BYTES = 64 << 10
 
@@ -36,6 +37,7 @@ class StepRecord:
     seconds: float
     own_seconds: float | None = None  # of them, before it waits for another rank: tells who is slow
     gradient_norm: float | None = None
+    loss_scale: float | None = None  # of a training in fp16
     sequences_per_second: float | None = None
     tokens_per_second: float | None = None
     mfu: float | None = None  # model FLOPs over the device's published peak
@@ -59,13 +61,17 @@ class Telemetry:
         self._beat = Heartbeat(progress)
         self._clock = clock
         self._sinks: list[tuple[_Sink, Callable[[StepRecord, float], bytes]]] = []
+        self._held_out: list[tuple[_Sink, Callable[[int, Mapping[str, float], float], bytes]]] = []
         if folder is not None:
             self._sinks.append((_Sink(folder / STEPS_NAME, ends_lines=True), self._line))
+            self._held_out.append((_Sink(folder / HELD_OUT_NAME, ends_lines=True), self._held_out_line))
         if folder is not None and tensorboard:
             now = clock()
             # The name that TensorBoard looks for; attempt and process keep two writers apart.
             name = f"events.out.tfevents.{int(now)}.attempt-{attempt}.{os.getpid()}"
-            self._sinks.append((_Sink(folder / name, first=tensorboard_file.first_record(now)), _event))
+            events = _Sink(folder / name, first=tensorboard_file.first_record(now))
+            self._sinks.append((events, _event))
+            self._held_out.append((events, _held_out_event))
         self.beat(STARTING)
 
     @classmethod
@@ -83,7 +89,7 @@ class Telemetry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for sink, _ in self._sinks:
+        for sink, _ in (*self._sinks, *self._held_out):
             sink.close()
 
     def record(self, step: StepRecord) -> None:
@@ -92,14 +98,25 @@ class Telemetry:
         for sink, encode in self._sinks:
             sink.append(encode(step, now))
 
+    def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
+        """Record what the model loses on rows that it is not trained on, after so many steps."""
+        now = self._clock()
+        for sink, encode in self._held_out:
+            sink.append(encode(step, measures, now))
+
     def beat(self, where: str) -> None:
         """Send a heartbeat. The launcher ends a rank that sends none for too long: call it in long work
         between steps."""
         self._beat.at(where)
 
     def _line(self, step: StepRecord, now: float) -> bytes:
+        return self._encoded(_known(step), now)
+
+    def _held_out_line(self, step: int, measures: Mapping[str, float], now: float) -> bytes:
+        return self._encoded({"step": step, **measures}, now)
+
+    def _encoded(self, known: Mapping[str, float], now: float) -> bytes:
         record: dict[str, object] = {"time": round(now, 3), "attempt": self._attempt}
-        known = _known(step)
         odd = {name: str(value) for name, value in known.items() if not math.isfinite(value)}
         record |= {name: None if name in odd else value for name, value in known.items()}
         if odd:  # JSON has no NaN: null, and what it was
@@ -170,6 +187,11 @@ def _drop_torn_line(path: Path) -> None:
 def _event(step: StepRecord, now: float) -> bytes:
     scalars = {f"train/{name}": float(value) for name, value in _known(step).items() if name != "step"}
     return tensorboard_file.scalars_record(now, max(0, step.step), scalars)
+
+
+def _held_out_event(step: int, measures: Mapping[str, float], now: float) -> bytes:
+    scalars = {f"held_out/{name}": value for name, value in measures.items()}
+    return tensorboard_file.scalars_record(now, step, scalars)
 
 
 def _known(step: StepRecord) -> dict[str, float]:

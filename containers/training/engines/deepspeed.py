@@ -1,7 +1,7 @@
-"""DeepSpeed, ZeRO 0 and 1. It trains; saving is ours: its own checkpoints are pickles behind a pointer.
+"""DeepSpeed, ZeRO 0 to 3. It trains; saving is ours: its own checkpoints are pickles behind a pointer.
 
-DeepSpeed keeps for each parameter where in the rank's flat fp32 share it lies (`_hp_mapping`, from which
-its own universal checkpoints are made): those stretches are our pieces.
+DeepSpeed keeps for each parameter where in the rank's flat fp32 share it lies (`_hp_mapping`, and with ZeRO 3
+`grad_position`, from which its own universal checkpoints are made): those stretches are our pieces.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from torch import Tensor
 
 from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
 from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
-from slipway.containers.training.state import MOMENTS, WEIGHTS, TensorPiece, load_weights
+from slipway.containers.training.state import KINDS, MOMENTS, WEIGHTS, TensorPiece, load_weights
 from slipway.containers.training.task import Inputs, MicroBatch
 
+PARTITIONED = 3  # the ZeRO stage that cuts the weights themselves
 _SHARED_MEMORY_OPERATION = "deepspeed_shm_comm"
 
 
@@ -114,22 +115,35 @@ class DeepSpeedEngine:
         ]
 
     def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
-        owned = {stretch.parameter: stretch for stretch in self._all_owned()}
-        for piece in pieces:
-            if piece.kind == WEIGHTS:
-                load_weights(self._model, piece)
-            if (mine := owned.get(piece.parameter)) is not None:
-                piece.copy_to(mine.of(self._tensor(mine, piece.kind)), mine.start)
-        for stretch in owned.values():
+        for stretch in self._load(pieces, KINDS):
             self._state(stretch.flat)["step"].fill_(steps)
 
     def start_from(self, pieces: Iterable[TensorPiece]) -> None:
+        self._load(pieces, (WEIGHTS,))
+
+    def _load(self, pieces: Iterable[TensorPiece], kinds: Sequence[str]) -> list[Owned]:
+        """Copy what this rank holds of pieces of these kinds; return the stretches that it holds."""
         owned = {stretch.parameter: stretch for stretch in self._all_owned()}
         for piece in pieces:
-            if piece.kind == WEIGHTS:
+            if piece.kind == WEIGHTS and self._parts.config.zero < PARTITIONED:
                 load_weights(self._model, piece)
-                if (mine := owned.get(piece.parameter)) is not None:
-                    piece.copy_to(mine.of(mine.flat), mine.start)
+            if piece.kind in kinds and (mine := owned.get(piece.parameter)) is not None:
+                piece.copy_to(mine.of(self._tensor(mine, piece.kind)), mine.start)
+        if self._parts.config.zero == PARTITIONED:
+            self._publish_shares()
+        return list(owned.values())
+
+    def _publish_shares(self) -> None:
+        """Let ZeRO 3 compute with the fp32 shares that were loaded, and gather again what it keeps whole."""
+        optimizer = self._engine.optimizer
+        optimizer.checkpoint_event_prologue()
+        flats = zip(
+            optimizer.fp16_partitioned_groups_flat, optimizer.fp32_partitioned_groups_flat, strict=True
+        )
+        for number, (low, high) in enumerate(flats):
+            low.data.copy_(high.data)
+            optimizer._unflatten_partitioned_parameters(number)
+        optimizer.checkpoint_event_epilogue()
 
     def _owned(self) -> Iterator[Owned]:
         """Yield the stretches that this rank saves."""
@@ -141,7 +155,9 @@ class DeepSpeedEngine:
 
     def _all_owned(self) -> Iterator[Owned]:
         for name, parameter in self._model.named_parameters():
-            if not self._parts.config.zero:
+            if self._parts.config.zero == PARTITIONED:
+                yield from self._share_of(name, parameter)
+            elif not self._parts.config.zero:
                 yield Owned(parameter=name, start=0, flat=parameter, at=0, elements=parameter.numel())
             elif (mapping := parameter._hp_mapping) is not None:
                 yield self._owned_by(name, mapping)
@@ -155,6 +171,15 @@ class DeepSpeedEngine:
             at=mapping.hp_fragment_address.start,
             elements=mapping.hp_fragment_address.numel,
         )
+
+    def _share_of(self, name: str, parameter: Any) -> Iterator[Owned]:
+        """Yield this rank's share of a parameter that ZeRO 3 cut into equal ones, padded at the end."""
+        optimizer = self._engine.optimizer
+        group, at, elements = optimizer.grad_position[optimizer.get_param_id(parameter)]
+        start = self._parts.rank * elements
+        if (held := min(elements, parameter.ds_numel - start)) > 0:
+            flat = optimizer.fp32_partitioned_groups_flat[group]
+            yield Owned(parameter=name, start=start, flat=flat, at=at, elements=held)
 
     def _tensor(self, owned: Owned, kind: str) -> Tensor:
         return owned.flat if kind == WEIGHTS else self._state(owned.flat)[kind]

@@ -22,7 +22,8 @@ class Run:
     checkpoints: Path
     logs: Path
     codes: tuple[int, ...]
-    errors: str  # standard error of rank 0
+    output: str  # of rank 0
+    errors: str  # likewise
 
     def losses(self) -> dict[int, float]:
         """By step; what a later attempt did again replaces what was done before."""
@@ -91,9 +92,14 @@ class Ranks:
         return processes
 
     def wait(self, name: str, processes: Sequence[subprocess.Popen[str]]) -> Run:
-        errors = [process.communicate(timeout=MOST_SECONDS)[1] for process in processes]
-        codes = tuple(process.returncode for process in processes)
-        return Run(checkpoints=self.checkpoints(name), logs=self.logs(name), codes=codes, errors=errors[0])
+        (output, errors), *_ = [process.communicate(timeout=MOST_SECONDS) for process in processes]
+        return Run(
+            checkpoints=self.checkpoints(name),
+            logs=self.logs(name),
+            codes=tuple(process.returncode for process in processes),
+            output=output,
+            errors=errors,
+        )
 
     def environment(self, name: str, rank: int, world: int, port: int, attempt: int) -> dict[str, str]:
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}

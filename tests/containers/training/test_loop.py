@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,13 +20,13 @@ from slipway.containers.models.heads import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
-from slipway.containers.recipes.bert_pretrain.data import BertBatches
+from slipway.containers.recipes.bert_pretrain.data import BertBatches, inputs_of
 from slipway.containers.recipes.bert_pretrain.task import BertTask
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
+from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.loop import MOST_SKIPPED, Loop
+from slipway.containers.training.loop import MOST_SCALED, MOST_SKIPPED, Loop
 from slipway.containers.training.numbers import NotFinite
 from slipway.containers.training.report import StepReport
 from slipway.containers.training.saving import Saving
@@ -73,6 +74,48 @@ def test_a_training_that_leaves_out_every_step_ends() -> None:
     assert sum("skipped step" in line for line in said) == MOST_SKIPPED
 
 
+class OverflowingEngine:
+    """Stand for an engine in fp16 whose gradients overflow until the scale is small enough."""
+
+    def __init__(self, engine: Engine, fits_at: float) -> None:
+        self._engine, self._fits_at = engine, fits_at
+        self.loss_scale = 2.0**16
+
+    def step(self, rate: float) -> float:
+        if self.loss_scale <= self._fits_at:
+            return self._engine.step(rate)
+        self.loss_scale /= 2
+        return math.inf
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._engine, name)
+
+
+def test_an_overflow_in_fp16_leaves_the_step_out_and_goes_on_with_a_lower_scale() -> None:
+    loop, _, said = _loop({"on_nan": "stop", "steps": "6"})
+    loop.engine = OverflowingEngine(loop.engine, 2.0**14)  # type: ignore[assignment]  # hands on all but these
+    loop.run(iter([_batch() for _ in range(6)]), 0)
+    assert said == [
+        f"skipped step {step}: the gradient norm is inf with a loss scale that is now {scale}"
+        for step, scale in ((1, 32768), (2, 16384))
+    ]
+
+
+def test_a_loss_scale_that_falls_for_ever_ends_the_training() -> None:
+    loop, _, said = _loop({"on_nan": "stop", "steps": "50"})
+    loop.engine = OverflowingEngine(loop.engine, 0.0)  # type: ignore[assignment]  # hands on all but these
+    with pytest.raises(NotFinite, match=f"{MOST_SCALED + 1} times in a row, at step {MOST_SCALED + 1}"):
+        loop.run(iter([_batch() for _ in range(50)]), 0)
+    assert len(said) == MOST_SCALED
+
+
+def test_what_fits_no_mask_still_gets_one_where_the_device_traces_its_graph() -> None:
+    """Two graphs would be compiled, by what the rows happen to be."""
+    device = open_device(ALONE, "cpu", "fp32")
+    assert inputs_of(_rows(), device)["mask"] is None
+    assert inputs_of(_rows(), replace(device, traces=True))["mask"] is not None
+
+
 def _loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]]:
     parts, model = _parts(settings)
     said: list[str] = []
@@ -89,6 +132,7 @@ def _loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]
             checkpoints=None,
             ending=ending,
             every=1,
+            minutes=10.0,
             steps=steps,
             place=parts.device.place,
             say=said.append,
@@ -128,8 +172,14 @@ def _poison(model: BertForPreTraining) -> Callable[[], None]:
 
 
 def _batch() -> StepBatch:
+    plan = plan_batch(_config({}), 1)
+    batches = BertBatches(plan=plan, reader=0, seed=1, device=open_device(ALONE, "cpu", "fp32"))
+    return batches.step_batch(0, Batch(_rows(), Cursor(dataset="test", seed=1)))
+
+
+def _rows() -> Rows:
     draw = np.random.default_rng(1).integers
-    rows: Rows = {
+    return {
         "input_ids": draw(1, 50, (2, 8), dtype=np.int32),
         "segment_ids": np.zeros((2, 8), np.int8),
         "input_mask": np.ones((2, 8), np.int8),
@@ -137,6 +187,3 @@ def _batch() -> StepBatch:
         "masked_lm_ids": np.array([[5, 6], [7, 0]], np.int32),
         "next_sentence_labels": np.array([0, 1], np.int8),
     }
-    plan = plan_batch(_config({}), 1)
-    batches = BertBatches(plan=plan, reader=0, seed=1, device=open_device(ALONE, "cpu", "fp32"))
-    return batches.step_batch(0, Batch(rows, Cursor(dataset="test", seed=1)))

@@ -45,6 +45,7 @@ def saving(checkpoints: Checkpoints, said: list[str], steps: int = 100) -> Savin
         checkpoints=checkpoints,
         ending=ShutdownWatch(CONTRACT),
         every=1,
+        minutes=10.0,
         steps=steps,
         place=torch.device("cpu"),
         say=said.append,
@@ -102,3 +103,16 @@ def test_finished_weights_that_cannot_be_saved_are_not_given_up(
         broken_disk(monkeypatch)
         with pytest.raises(Interruption, match="the next attempt continues from it"):
             save.after(2, must_end=False)
+
+
+def test_a_save_is_due_when_the_last_is_long_ago_however_few_steps_there_were(tmp_path: Path) -> None:
+    now = 0.0
+    with opened(tmp_path) as checkpoints:
+        save = saving(checkpoints, [])
+        save.every, save.minutes, save.clock = 1000, 2.0, lambda: now
+        due = []
+        for step, now in enumerate((5, 100, 124, 126, 200, 243, 247), start=1):  # noqa: B007 - the clock reads it
+            due.append(save.is_due())
+            save.after(step, must_end=False, is_due=due[-1])
+        assert due == [False, False, False, True, False, False, True]
+        assert save.newest == 7

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from slipway.yard import state
 from slipway.yard.endpoint import ENDPOINT_VARIABLE
-from slipway.yard.errors import ApiError
 from slipway.yard.gateway import keys
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
@@ -26,7 +25,6 @@ from slipway.yard.services.functions.deployed import DeployedFunction
 TASK, RUNTIME = "/var/task", "/var/runtime"
 ADDRESS = "10.0.0.10/16"
 SHARED_MEMORY_MIB = 64
-LARGEST_CODE_BYTES = 262_144_000  # developer guide, "Lambda quotas"
 HANDLER = Path(str(files("slipway"))) / "yard/services/functions/inside/handler.py"
 
 
@@ -51,7 +49,8 @@ def write(invocation: Invocation, tier: Tier, folder: Path) -> Path:
         (folder / name).mkdir(parents=True)
     (folder / "tmp").chmod(0o1777)
     (folder / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n", encoding="utf-8")
-    _unpack(invocation.function.code, folder / "task")
+    with zipfile.ZipFile(io.BytesIO(invocation.function.code)) as archive:
+        archive.extractall(folder / "task")
     task = TASK if tier.isolated else str(folder / "task")
     runtime = RUNTIME if tier.isolated else str(folder / "runtime")
     (folder / "runtime" / "event.json").write_bytes(invocation.event)
@@ -77,22 +76,10 @@ def write(invocation: Invocation, tier: Tier, folder: Path) -> Path:
 def result(folder: Path) -> Mapping[str, str] | None:
     """Read what the handler came to; None where its process ended without a word."""
     try:
-        said = json.loads((folder / "runtime" / "result.json").read_text("utf-8"))
-        return {"error": str(said["error"]), "payload": str(said["payload"])}
-    except (OSError, ValueError, KeyError, TypeError):
+        said: Mapping[str, str] = json.loads((folder / "runtime" / "result.json").read_text("utf-8"))
+    except (OSError, ValueError):
         return None
-
-
-def _unpack(code: bytes, folder: Path) -> None:
-    """Raise ApiError for what AWS would not have taken when the function was made."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(code)) as archive:
-            if sum(item.file_size for item in archive.infolist()) > LARGEST_CODE_BYTES:
-                message = f"Unzipped size must be smaller than {LARGEST_CODE_BYTES} bytes"
-                raise ApiError("InvalidParameterValueException", message)
-            archive.extractall(folder)
-    except zipfile.BadZipFile as error:
-        raise ApiError("InvalidZipFileException", f"Could not unzip uploaded file: {error}") from error
+    return said
 
 
 def _written(folder: Path, tier: Tier, node: Mapping[str, Any]) -> Path:

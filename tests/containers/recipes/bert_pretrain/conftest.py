@@ -44,8 +44,9 @@ def ranks(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rank
 
 @pytest.fixture(scope="session")
 def alone(ranks: Ranks) -> Run:
-    """One rank, plain."""
-    return ranks.finish("alone", world=1, settings={**BASE, "zero": "0"})
+    """One rank, plain, which also measures itself on rows it does not train on, and traces two steps."""
+    watched = {"evaluate_every": "4", "held_out": "phase1", "held_out_rows": "64", "profile": "2:3"}
+    return ranks.finish("alone", world=1, settings={**BASE, "zero": "0", **watched})
 
 
 @pytest.fixture(scope="session")

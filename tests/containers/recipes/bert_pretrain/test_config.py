@@ -60,7 +60,7 @@ def test_lans_under_zero_does_not_resume_without() -> None:
 
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(InvalidSettings) as caught:
-        decode_arguments(["mirco_batch=8", "steps=many", "zero=2", "seed=1", "seed=2", "just words"])
+        decode_arguments(["mirco_batch=8", "steps=many", "zero=4", "seed=1", "seed=2", "just words"])
     told = caught.value.mistakes
     assert len(told) == 5
     assert any("did you mean micro_batch?" in mistake for mistake in told)

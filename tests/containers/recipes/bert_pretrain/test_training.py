@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import math
 import signal
 
 import pytest
@@ -32,6 +35,68 @@ def test_one_two_and_four_ranks_train_alike(ranks: Ranks, alone: Run, pair: Run)
 def test_zero_1_and_plain_data_parallel_have_the_same_losses(zero_pair: Run, pair: Run) -> None:
     assert zero_pair.codes == (0, 0), zero_pair.errors
     assert zero_pair.losses() == pytest.approx(pair.losses(), abs=1e-5)
+
+
+@pytest.mark.parametrize("stage", ["2", "3"])
+def test_zero_2_and_3_have_them_too_and_resume_bit_for_bit(ranks: Ranks, pair: Run, stage: str) -> None:
+    settings, name = {**BASE, "zero": stage}, f"zero-{stage}"
+    whole = ranks.finish(name, world=2, settings=settings)
+    assert whole.codes == (0, 0), whole.errors
+    assert whole.losses() == pytest.approx(pair.losses(), abs=1e-5)
+    ranks.continue_from(whole, f"{name}-again", without=[4, 6])
+    again = ranks.finish(f"{name}-again", world=2, settings=settings, attempt=2)
+    assert again.codes == (0, 0), again.errors
+    assert "resuming from step 2" in again.errors
+    assert again.losses() == whole.losses()
+    assert again.saved(6) == whole.saved(6)
+
+
+def test_what_zero_3_saved_and_what_it_resumes_fits_any_other_engine(ranks: Ranks, zero_pair: Run) -> None:
+    ranks.continue_from(zero_pair, "to-zero-3", without=[4, 6])
+    third = ranks.finish("to-zero-3", world=2, settings={**BASE, "zero": "3", "steps": "6"}, attempt=2)
+    assert third.codes == (0, 0), third.errors
+    assert third.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
+    ranks.continue_from(third, "from-zero-3", without=[6])
+    alone = ranks.finish("from-zero-3", world=1, settings=PLAIN, attempt=3)
+    assert "resuming from step 4" in alone.errors
+    assert alone.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
+
+
+def test_the_loss_on_rows_held_out_is_told_and_recorded(alone: Run) -> None:
+    records = [json.loads(line) for line in (alone.logs / "held_out.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == [4, 6]
+    for record in records:
+        parts = record["masked_words"] + record["next_sentence"]
+        assert record["loss"] == pytest.approx(parts, abs=1e-4)
+        assert record["perplexity"] == pytest.approx(math.exp(record["masked_words"]))
+    assert "held out after step 4: loss " in alone.output
+    assert "perplexity" in alone.output
+
+
+def test_the_steps_that_were_asked_for_are_traced_into_a_file_that_a_browser_opens(alone: Run) -> None:
+    (path,) = alone.logs.glob("*.trace.json.gz")
+    assert f"the profile is in {path}" in alone.errors
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    assert any("scaled_dot_product" in event.get("name", "") for event in events)
+
+
+def test_every_step_says_how_much_memory_was_held(alone: Run) -> None:
+    records = [json.loads(line) for line in (alone.logs / "steps.jsonl").read_text().splitlines()]
+    assert all(record["memory_bytes"] > 1 << 20 for record in records)
+
+
+def test_degrees_that_do_not_fit_the_ranks_or_the_model_are_one_line(ranks: Ranks) -> None:
+    for degrees, told in (
+        (
+            {"tensor": "3"},
+            "error: sharded=1 × tensor=3 × pipeline=1 need a multiple of 3 ranks, and there are 2",
+        ),
+        ({"pipeline": "2", "global_batch": "4"}, "makes 2 stages, and a step has 1 micro-batches"),
+    ):
+        run = ranks.finish("misfit", world=2, settings={**PLAIN, "engine": "native", **degrees})
+        assert run.codes == (MISTAKE_EXIT_CODE, MISTAKE_EXIT_CODE)
+        (line,) = run.errors.splitlines()
+        assert told in line
 
 
 def test_deepspeed_without_zero_has_them_too(ranks: Ranks, alone: Run) -> None:
