@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,10 +11,13 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
 
 _AWS_FAILED = 1
+# botocore asks for the node's role once and waits one second; a job would fail of metadata that come late.
+_PATIENCE = {"AWS_METADATA_SERVICE_TIMEOUT": "5", "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "5"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
+    os.environ.update({name: os.environ.get(name, value) for name, value in _PATIENCE.items()})
     try:
         return WORDS[parsed.word](parsed)
     except SlipwayError as error:
