@@ -61,6 +61,16 @@ def test_the_main_node_is_told_all_that_is_known_here_and_counts_the_ranks_itsel
     assert job_of(request_for(replace(JOB, processes_per_node=2))).processes_per_node == 2
 
 
+def test_a_node_with_accelerators_gets_a_rank_for_each_and_what_these_want_to_be_told() -> None:
+    job = job_of(request_for(instance_type="dl1.24xlarge", efa_interfaces=4))
+    assert job.processes_per_node == 8
+    told = {"SLIPWAY_ACCELERATOR": "habana", "SLIPWAY_ACCELERATORS": "8", "SLIPWAY_EFA_INTERFACES": "4"}
+    direct = {"RDMAV_FORK_SAFE": "1", "FI_EFA_USE_DEVICE_RDMA": "1"}
+    assert {**told, **direct, "SLIPWAY_HUGE_PAGES": "15000"}.items() <= job.environment.items()
+    without = job_of(request_for(instance_type="dl1.24xlarge", efa_interfaces=0))
+    assert not direct.keys() & without.environment.keys()
+
+
 def test_ranks_on_spot_machines_listen_for_the_notice_and_others_ask_nobody() -> None:
     job = job_of(request_for(is_spot=True))
     place = read_position({})
