@@ -15,6 +15,8 @@ from slipway.yard.cloudformation.resources.recorded import ResourceRecord, forge
 from slipway.yard.cloudformation.template import schemas
 
 NUMBERS = ("integer", "number")
+# What stands in an ARN for the type, where its name in small letters does not: patterns of others ask for it.
+ARN_WORDS = {"AWS::SageMaker::StudioLifecycleConfig": "studio-lifecycle-config"}
 
 
 def provider(kind: str) -> SchemaRecord:
@@ -73,7 +75,7 @@ class SchemaRecord:
             arn, own = physical_id, re.split("[:/]", physical_id)[-1]
         else:
             own = physical_id
-            word = self.type.rpartition("::")[2].lower()
+            word = ARN_WORDS.get(self.type) or self.type.rpartition("::")[2].lower()
             arn = f"arn:aws:{service}:{context.region}:{context.account}:{word}/{physical_id}"
         kind = schemas.property_type(self.type, path)
         if kind in NUMBERS:

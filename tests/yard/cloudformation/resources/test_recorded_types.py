@@ -36,3 +36,14 @@ def test_a_name_that_the_template_gives_is_the_id() -> None:
     made = registry.provider("AWS::EKS::Cluster").create(new_context("Cluster"), {"Name": "train"})
     assert made.physical_id == "train"
     assert made.attributes["Arn"].endswith(":cluster/train")
+
+
+def test_the_arn_of_a_recorded_type_is_one_that_other_types_take() -> None:
+    kind = "AWS::SageMaker::StudioLifecycleConfig"
+    arn = registry.provider(kind).create(new_context("Config"), {}).attributes["StudioLifecycleConfigArn"]
+    settings = {"CodeEditorAppSettings": {"LifecycleConfigArns": [arn]}}
+    assert not [
+        problem
+        for problem in schemas.check("AWS::SageMaker::Domain", {"DefaultUserSettings": settings})
+        if "LifecycleConfigArns" in problem
+    ]
