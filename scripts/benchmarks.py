@@ -90,6 +90,13 @@ def training() -> list[Row]:
     return measure()
 
 
+def decoder() -> list[Row]:
+    """A decoder's training step, beside its matrix products alone."""
+    from scripts.benchmarks_decoder import decoder as measure
+
+    return measure()
+
+
 def glue() -> list[Row]:
     """Fine-tuning on MRPC, beside the transformers Trainer's."""
     from scripts.benchmarks_glue import glue as measure
@@ -110,6 +117,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "yard": yard,
     "data": data,
     "training": training,
+    "decoder": decoder,
     "estimate": estimate,
     "glue": glue,
 }

@@ -187,11 +187,12 @@ class DecoderAttention(nn.Module):
         batch, length, _ = hidden.shape
         # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
         together = self.query_key_value(hidden).view(batch, length, -1, 3, self.width)
-        query, key = self._rotated(together[..., :2, :], turned).unbind(3)
+        moving, value = together.split((2, 1), dim=3)
+        query, key = self._rotated(moving, turned).unbind(3)
         mixed = F.scaled_dot_product_attention(
             query.transpose(1, 2),
             key.transpose(1, 2),
-            together[..., 2, :].transpose(1, 2),
+            value.squeeze(3).transpose(1, 2),
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=True,
         )
@@ -201,9 +202,10 @@ class DecoderAttention(nn.Module):
     def _rotated(self, heads: Tensor, turned: Rotation) -> Tensor:
         """Turn the first dimensions of each head by an angle that grows with the position."""
         cosines, sines = (table[:, None, None, :] for table in turned)
-        moved, still = heads[..., : self.rotary], heads[..., self.rotary :]
+        # The gradient of a split is put together; that of a slice is added to zeros, which costs twice.
+        moved, still = heads.split((self.rotary, self.width - self.rotary), dim=-1)
         if self.rotates_neighbours:
-            first, second = moved[..., 0::2], moved[..., 1::2]
+            first, second = moved.unflatten(-1, (-1, 2)).unbind(-1)
         else:
             first, second = moved.chunk(2, dim=-1)
         halves = [first * cosines - second * sines, second * cosines + first * sines]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,10 @@ class TensorBox:
 
     offsets: tuple[int, ...]
     shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
 
     @property
     def ends(self) -> tuple[int, ...]:

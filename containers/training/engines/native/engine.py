@@ -7,7 +7,6 @@ import copy
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +31,7 @@ from slipway.containers.training.engines.native.assembly import (
 from slipway.containers.training.engines.native.boxed import BoxPiece, BoxState, WantedBox
 from slipway.containers.training.engines.native.draws import Draws
 from slipway.containers.training.engines.native.pipeline import Pipeline, StagedTask
-from slipway.containers.training.engines.native.settings import EngineChoices, NativeSettings
+from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.engines.native.updates import LossScale, Updates, refuse_cut_tensors
 from slipway.containers.training.mesh import build_mesh
 from slipway.containers.training.state import MOMENTS, WEIGHTS
@@ -211,7 +210,7 @@ def _staged(task: Task) -> StagedTask:
 
 
 def build(parts: EngineParts) -> LayoutEngine:
-    return build_native(parts, NativeSettings.of(cast(EngineChoices, parts.config)))
+    return build_native(parts, NativeSettings.of(parts.config))
 
 
 def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:

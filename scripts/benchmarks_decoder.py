@@ -1,0 +1,136 @@
+"""Measure a decoder's training step as a share of what this machine's own matrix products reach.
+
+Both are measured in turns in one process, one thread, in processor seconds: a step's share travels between
+machines, seconds do not. Layouts of several ranks are not measured here yet.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
+
+from scripts.benchmark_rows import Row
+from slipway.containers.models.decoder import Decoder, DecoderShape
+from slipway.containers.recipes.bert_pretrain.config import decode
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device
+from slipway.containers.training.engine import EngineParts, StepWatch
+from slipway.containers.training.engines.native.engine import build_native
+from slipway.containers.training.engines.native.settings import NativeSettings
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.task import Inputs, MicroBatch
+
+NEOX = DecoderShape(
+    family="neox",
+    layers=4,
+    hidden=512,
+    heads=8,
+    intermediate=2048,
+    vocabulary=8192,
+    rotary_dimensions=16,
+    has_attention_bias=True,
+    gelu="tanh",
+)
+GPTJ = replace(NEOX, family="gptj", rotary_dimensions=32, has_attention_bias=False, has_head_bias=True)
+ROWS, LENGTH, STEPS, WARM_UP_STEPS = 2, 256, 8, 2
+RATE = 1e-4
+
+
+class NextWords:
+    metrics = ("loss",)
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        words = inputs["words"]
+        assert words is not None, "a decoder reads words"
+        return F.cross_entropy(model(words)[:, :-1].flatten(0, 1), words[:, 1:].flatten())[None]
+
+
+def decoder() -> list[Row]:
+    torch.set_num_threads(1)
+    return [_one_process(shape) for shape in (NEOX, GPTJ)]
+
+
+def _one_process(shape: DecoderShape) -> Row:
+    step, products = _training_step(shape), _products(shape)
+    ours, theirs = _in_turns(step, products)
+    done, reached = _flops(shape) / ours / 1e9, _product_flops(shape) / theirs / 1e9
+    return Row(
+        what=f"{shape.family} {shape.layers}×{shape.hidden} step, {ROWS} rows of {LENGTH}",
+        measured=f"{done:.1f} GFLOP/s",
+        beside=f"products alone {reached:.1f}",
+        ratio=f"ratio {done / reached:.2f}",
+        goal="at least 0.80",
+    )
+
+
+def _flops(shape: DecoderShape) -> float:
+    """Return a step's matrix products and attention's, of which a causal kernel does half."""
+    return _product_flops(shape) + 6.0 * shape.layers * shape.hidden * LENGTH * ROWS * LENGTH
+
+
+def _product_flops(shape: DecoderShape) -> float:
+    """Return what the matrices compute in a step: forward, and twice as much backward."""
+    per_layer = 4 * shape.hidden**2 + 2 * shape.hidden * shape.intermediate
+    weights = shape.layers * per_layer + shape.hidden * shape.vocabulary
+    return 6.0 * weights * ROWS * LENGTH
+
+
+def _training_step(shape: DecoderShape) -> Callable[[], None]:
+    with torch.device("meta"):
+        model = Decoder(shape)
+    processor = Device(
+        kind="cpu", place=torch.device("cpu"), precision=torch.float32, backend="gloo", has_fused_adam=True
+    )
+    parts = EngineParts(
+        config=decode({"optimizer": "adamw", "learning_rate": "1e-4", "precision": "fp32"}),
+        task=NextWords(),
+        model=model,
+        device=processor,
+        layout=Layout(),
+        rank=0,
+        plan=BatchPlan(micro_batch=ROWS, accumulation_steps=1, readers=1),
+        watch=StepWatch(),
+    )
+    engine = build_native(parts, NativeSettings())
+    words = torch.randint(shape.vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
+
+    def step() -> None:
+        engine.accumulate([MicroBatch(inputs={"words": words}, seed=1, weight=1.0)])
+        engine.step(RATE)
+
+    return step
+
+
+def _products(shape: DecoderShape) -> Callable[[], None]:
+    """Return all of a step's matrix products, of its own sizes, and nothing else."""
+    tokens, hidden, wide = ROWS * LENGTH, shape.hidden, shape.intermediate
+    sides = [(hidden, 3 * hidden), (hidden, hidden), (hidden, wide), (wide, hidden)] * shape.layers
+    sides.append((hidden, shape.vocabulary))
+    drawn = {side: (torch.randn(tokens, side[0]), torch.randn(side[1], side[0])) for side in set(sides)}
+    gradients = {side: torch.randn(tokens, side[1]) for side in set(sides)}
+
+    def multiply() -> None:
+        for side in sides:
+            (inputs, weights), gradient = drawn[side], gradients[side]
+            F.linear(inputs, weights)
+            gradient @ weights
+            gradient.t() @ inputs
+
+    return multiply
+
+
+def _in_turns(*works: Callable[[], None]) -> tuple[float, ...]:
+    """Return the median processor seconds of each, one after the other in every turn."""
+    seconds: list[list[float]] = [[] for _ in works]
+    for _ in range(STEPS + WARM_UP_STEPS):
+        for work, kept in zip(works, seconds, strict=True):
+            began = time.process_time()
+            work()
+            kept.append(time.process_time() - began)
+    return tuple(statistics.median(kept[WARM_UP_STEPS:]) for kept in seconds)
