@@ -195,11 +195,11 @@ def _padded(examples: Examples, row: int, length: int = 0) -> dict[str, torch.Te
     assert words is not None
     assert segments is not None
     given = {
-        "input_ids": words[0],
-        "token_type_ids": segments[0],
-        "attention_mask": torch.ones_like(words[0]),
+        "input_ids": words,
+        "token_type_ids": segments,
+        "attention_mask": torch.ones_like(words),
     }
-    missing = max(0, length - words.shape[1])
+    missing = max(0, length - words.shape[0])
     padded = {name: torch.nn.functional.pad(each, (0, missing)) for name, each in given.items()}
     return {**padded, "labels": labels[0].long()}
 
@@ -258,5 +258,5 @@ PADDINGS: Mapping[str, Callable[[Examples, int], dict[str, torch.Tensor]]] = {
 }
 GOALS: Mapping[str, str] = {
     "padded as run_glue.py does": "at least 2",
-    "padded to its batch": "not asked for",
+    "padded to its batch": "at least 1.4",
 }

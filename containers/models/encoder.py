@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
+from slipway.containers.models.packing import PackedRows
 from slipway.containers.models.shapes import EncoderShape
 
 INITIAL_SPREAD = 0.02
@@ -54,6 +55,13 @@ class Encoder(nn.Module):
             hidden = layer(hidden, visible)
         return hidden
 
+    def encode_packed(self, words: Tensor, segments: Tensor, rows: PackedRows) -> Tensor:
+        """Return the hidden state of each token of rows that lie end to end."""
+        hidden: Tensor = self.embeddings(words, segments, rows.places)
+        for layer in self.layers:
+            hidden = layer(hidden, rows)
+        return hidden
+
 
 class Embeddings(nn.Module):
     def __init__(self, shape: EncoderShape, *, has_sparse_gradient: bool) -> None:
@@ -65,8 +73,10 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
         self.has_sparse_gradient = has_sparse_gradient
 
-    def forward(self, words: Tensor, segments: Tensor) -> Tensor:
-        hidden = self._look_up(words) + self.places.weight[: words.shape[1]]
+    def forward(self, words: Tensor, segments: Tensor, places: Tensor | None = None) -> Tensor:
+        """Embed rows of words; `places` says where words stand in rows that are packed."""
+        known = self.places.weight[: words.shape[1]] if places is None else self.places(places)
+        hidden = self._look_up(words) + known
         if self.segments is not None:
             hidden = hidden + self.segments(segments.long())
         dropped: Tensor = self.dropout(self.norm(hidden))
@@ -98,13 +108,15 @@ class EncoderLayer(nn.Module):
         # DistilBERT has no dropout between attention and its sum.
         self.attention_sum_dropout = nn.Identity() if shape.family == "distilbert" else self.dropout
 
-    def forward(self, hidden: Tensor, visible: Tensor | None) -> Tensor:
+    def forward(self, hidden: Tensor, visible: Tensor | PackedRows | None) -> Tensor:
         hidden = self.attention_norm(hidden + self.attention_sum_dropout(self._attention(hidden, visible)))
         wide = self.activation(self.up(hidden))
         normed: Tensor = self.output_norm(hidden + self.dropout(self.down(wide)))
         return normed
 
-    def _attention(self, hidden: Tensor, visible: Tensor | None) -> Tensor:
+    def _attention(self, hidden: Tensor, visible: Tensor | PackedRows | None) -> Tensor:
+        if isinstance(visible, PackedRows):
+            return self._packed_attention(hidden, visible)
         batch, length, width = hidden.shape
         # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
         together = self.query_key_value(hidden).view(batch, length, 3, -1, width // self.heads)
@@ -112,6 +124,13 @@ class EncoderLayer(nn.Module):
         dropout = self.attention_dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
         output: Tensor = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, -1))
+        return output
+
+    def _packed_attention(self, hidden: Tensor, rows: PackedRows) -> Tensor:
+        tokens, width = hidden.shape
+        together = self.query_key_value(hidden).view(tokens, 3, self.heads, width // self.heads)
+        mixed = rows.attend(together, self.attention_dropout if self.training else 0.0)
+        output: Tensor = self.attention_output(mixed)
         return output
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
 from slipway.containers.models.encoder import ACTIVATIONS, Encoder, initialise
+from slipway.containers.models.packing import PackedRows
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.models.stages import cut_layers
 
@@ -115,8 +116,10 @@ class Classifier(Encoder):
         self.classifier = nn.Linear(shape.hidden, outputs)
         self.apply(initialise)
 
-    def forward(self, words: Tensor, segments: Tensor, mask: Tensor | None) -> Tensor:
-        pooled = self.pooler(self.encode(words, segments, mask)[:, 0])
+    def forward(self, words: Tensor, segments: Tensor, lengths: Tensor) -> Tensor:
+        """Return the scores of rows that lie end to end, so that nothing is computed of padding."""
+        rows = PackedRows.of(lengths)
+        pooled = self.pooler(self.encode_packed(words, segments, rows)[rows.begins])
         pooled = F.relu(pooled) if self.shape.family == "distilbert" else torch.tanh(pooled)
         scores: Tensor = self.classifier(self.dropout(pooled)).float()
         return scores

@@ -38,7 +38,7 @@ class GlueConfig(TrainingConfig):
     steps: int | None  # fewer than the epochs have
     batch_per_node: int
     global_batch: int | None  # None: batch_per_node on every node
-    micro_batch: int | None  # None: the most, up to 8, that the ranks can share
+    micro_batch: int | None  # None: the most, up to 16, that the ranks can share
     pool_batches: int  # whose rows are sorted by length together; above 1 batches are no longer random
     max_length: int
     learning_rate: float

@@ -1,4 +1,4 @@
-"""Some rows of the examples as the model's tensors, padded to the longest of them."""
+"""Some rows of the examples as the model's tensors, without padding."""
 
 from __future__ import annotations
 
@@ -25,20 +25,16 @@ from slipway.containers.training.start import local_folder
 
 
 def inputs_of(examples: Examples, rows: Rows) -> tuple[dict[str, Tensor | None], Tensor]:
-    """Return the model's arguments for these rows, and the labels."""
+    """Return the model's arguments for these rows, end to end, and the labels."""
     chosen = torch.from_numpy(rows)
     begins = torch.from_numpy(examples.begins)[chosen]
     lengths = torch.from_numpy(examples.begins)[chosen + 1] - begins
-    places = torch.arange(int(lengths.max()))
-    used = places < lengths[:, None]
-    ids = torch.from_numpy(examples.ids)
-    # Beyond a row's end lies another row, or nothing: any place will do, since it is zeroed.
-    words = ids[(begins[:, None] + places).clamp(max=len(ids) - 1)] * used
-    firsts = torch.from_numpy(examples.firsts)[chosen]
-    segments = ((places >= firsts[:, None]) & used).long()
-    mask = None if bool(used.all()) else used
+    ends = lengths.cumsum(0)
+    places = torch.arange(int(ends[-1])) - (ends - lengths).repeat_interleave(lengths)
+    words = torch.from_numpy(examples.ids)[begins.repeat_interleave(lengths) + places]
+    firsts = torch.from_numpy(examples.firsts)[chosen].repeat_interleave(lengths)
     labels = torch.from_numpy(examples.labels)[chosen]
-    return {"words": words.long(), "segments": segments, "mask": mask}, labels
+    return {"words": words.long(), "segments": (places >= firsts).long(), "lengths": lengths}, labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ def test_a_published_name_is_the_same_task() -> None:
 def test_ranks_of_one_node_share_its_batch(world: int) -> None:
     plan = plan_batch(decode_arguments([]), nodes=1, readers=world)
     assert plan.global_batch == 32
-    assert plan.micro_batch == min(8, 32 // world)
+    assert plan.micro_batch == min(16, 32 // world)
 
 
 def test_a_batch_that_cannot_be_shared_says_what_can() -> None:

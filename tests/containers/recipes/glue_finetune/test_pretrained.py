@@ -71,6 +71,16 @@ def rows() -> dict[str, torch.Tensor]:
     return {"words": words * mask, "segments": (torch.arange(20) >= 6) * mask, "mask": mask}
 
 
+def packed(rows: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Lay the rows end to end, as the model takes them."""
+    used = rows["mask"]
+    return {
+        "words": rows["words"][used],
+        "segments": rows["segments"][used].long(),
+        "lengths": used.sum(1),
+    }
+
+
 def their_rows(kind: str, ours: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     given = {"input_ids": ours["words"], "attention_mask": ours["mask"].long()}
     return given | ({"token_type_ids": ours["segments"].long()} if kind == "bert" else {})
@@ -89,8 +99,7 @@ def test_logits_and_gradients_are_those_of_transformers(kind: str, tmp_path: Pat
     theirs = reference(kind, 3, tmp_path)
     ours = loaded(read_pretrained(str(tmp_path)), 3)
     inputs, labels = rows(), torch.tensor([0, 1, 2, 1, 0])
-    inputs["segments"] = inputs["segments"].long()
-    found, expected = ours(**inputs), theirs(**their_rows(kind, inputs), labels=labels)
+    found, expected = ours(**packed(inputs)), theirs(**their_rows(kind, inputs), labels=labels)
     torch.testing.assert_close(found, expected.logits, rtol=1e-5, atol=1e-5)
     loss = classification_loss(found, labels.float())
     torch.testing.assert_close(loss, expected.loss, rtol=1e-5, atol=1e-5)
@@ -113,9 +122,9 @@ def test_what_is_saved_at_the_end_is_a_model_that_transformers_loads(kind: str, 
     )
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
-    inputs = {**rows(), "segments": rows()["segments"].long()}
+    inputs = rows()
     found = theirs.eval()(**their_rows(kind, inputs)).logits
-    torch.testing.assert_close(found, ours(**inputs), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found, ours(**packed(inputs)), rtol=1e-5, atol=1e-5)
 
 
 def test_a_classifier_of_another_task_begins_fresh(data: Path) -> None:

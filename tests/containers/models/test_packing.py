@@ -1,0 +1,35 @@
+"""Rows that lie end to end get the same answers and gradients as rows that are padded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from slipway.containers.models.heads import Classifier  # noqa: E402
+from slipway.containers.models.packing import PackedRows  # noqa: E402
+from slipway.containers.models.shapes import EncoderShape  # noqa: E402
+
+SHAPE = EncoderShape(layers=2, hidden=32, heads=4, intermediate=48, vocabulary=101, positions=32)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+@pytest.mark.parametrize("lengths", [[3, 3, 7, 7, 7, 20], [20, 1, 5, 1], [9]])
+def test_packed_rows_are_the_padded_ones(family: str, lengths: list[int]) -> None:
+    torch.manual_seed(3)
+    model = Classifier(replace(SHAPE, family=family), 2).eval()
+    counts = torch.tensor(lengths)
+    used = torch.arange(int(counts.max())) < counts[:, None]
+    words = torch.randint(1, 101, used.shape) * used
+    segments = (torch.arange(used.shape[1]) >= counts[:, None] // 2).long() * used
+    padded = model.encode(words, segments, used)[used]
+    together = model.encode_packed(words[used], segments[used], PackedRows.of(counts))
+    torch.testing.assert_close(together, padded, rtol=1e-5, atol=1e-6)
+    gradients = []
+    for hidden in (padded, together):
+        model.zero_grad()
+        hidden.square().sum().backward()
+        gradients.append(model.layers[0].query_key_value.weight.grad.clone())
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-5)
