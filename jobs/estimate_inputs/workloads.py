@@ -38,6 +38,8 @@ def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
 
 def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
     """Describe pre-training, which takes as many steps as asked for or as its sequences need."""
+    if own := config.config or config.start_from_model:
+        raise CannotEstimate(f"nobody has counted the model in '{own}'", hint="estimate a size near it")
     model_name = f"bert-{config.size}" + ("-512" if config.phase == 2 else "")
     model = MODELS.get(model_name) or replace(MODELS[f"bert-{config.size}"], sequence_length=512)
     length = f"{config.sequences:,} sequences" if config.steps is None else f"{config.steps:,} steps"

@@ -37,7 +37,9 @@ from slipway.containers.training.value_kinds import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertConfig(TrainingConfig):
-    size: str
+    size: str  # of the model, where nothing below says another; its schedule counts in any case
+    config: str | None  # a config.json below the data folder
+    start_from_model: str | None  # a model folder below the data folder: its weights, and its config.json
     phase: int
     dataset: str | None  # below the data folder; None: that folder, or phase1 or phase2 in it
     held_out: str | None  # a dataset to measure on, likewise
@@ -54,7 +56,7 @@ class BertConfig(TrainingConfig):
     warmup_share: float
     constant_share: float
     decay_power: float
-    dropout: float
+    dropout: float | None  # None: what config.json says
 
     @property
     def free_to_change(self) -> frozenset[str]:
@@ -73,11 +75,13 @@ class BertConfig(TrainingConfig):
 # start.py adds steps, batch and what is held out as they turn out; the cursor knows the dataset.
 _OWN_FREE_TO_CHANGE = frozenset(
     {
-        *("steps", "sequences", "dataset", "start_from", "accumulation_steps", "global_batch"),
+        *("steps", "sequences", "dataset", "accumulation_steps", "global_batch"),
+        *("config", "start_from", "start_from_model"),  # the model itself is compared
         *("held_out", "held_out_share", "held_out_rows"),
     }
 )
 
+_TWO_CONFIGS = "config and start_from_model: a model folder has its own config.json; set one of them"
 _NO_LEVEL_WITH_NVIDIA = (
     "schedule=nvidia and constant_share: NVIDIA's schedule has no constant phase; "
     "set constant_share=0 or schedule=habana"
@@ -88,6 +92,8 @@ _BATCH = Whole(1, 10_000_000)
 
 SETTINGS: Mapping[str, ValueKind] = {
     "size": _SIZE,
+    "config": RelativePath(),
+    "start_from_model": RelativePath(),
     "phase": Whole(1, 2),
     "dataset": RelativePath(),
     "held_out": RelativePath(),
@@ -135,6 +141,8 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
         defaults["zero"] = "0"
     if given.get("phase") == "2":
         defaults |= SECOND_PHASE[size]
+    if "config" in given or "start_from_model" in given:
+        defaults.pop("dropout")
     if "global_batch" not in defaults:
         defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
     # Where one of two is given, the default of the other gives way; both given is a contradiction.
@@ -163,6 +171,7 @@ def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
     ]
     return [
         *_held_out_contradictions(values),
+        (values["config"] is not None and values["start_from_model"] is not None, _TWO_CONFIGS),
         (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),
         (both_lengths, "steps and sequences: one follows from the other; set one of them"),
         (sum(shares) > 1, "warmup_share and constant_share make more than 1: nothing is left; set less"),

@@ -21,7 +21,7 @@ from slipway.containers.runtime.checkpoint.resume import Resumed, published
 from slipway.containers.training.start import element_counts
 from slipway.containers.training.state import WEIGHTS, read_pieces
 
-_CLASS = "BertForPreTraining"
+CLASS = "BertForPreTraining"
 
 
 def export(checkpoints: Path, shape: EncoderShape, dataset: Dataset) -> str:
@@ -36,7 +36,7 @@ def export(checkpoints: Path, shape: EncoderShape, dataset: Dataset) -> str:
         for name, tensor in weights.items()
     )
     words = ModelVocabulary(vocabulary=read_vocabulary(vocabulary), is_cased=dataset.manifest.plan.cased)
-    folder = write_model(checkpoints, plan, whole, described(config_of(shape, _CLASS), words.files()))
+    folder = write_model(checkpoints, plan, whole, described(config_of(shape, CLASS), words.files()))
     return f"the model is in {folder}"
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 
-import torch
-
-from slipway.containers.data.rows.dataset import Dataset
-from slipway.containers.models.heads import BertForPreTraining
-from slipway.containers.models.shapes import BERT_SIZES, EncoderShape
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_data
 from slipway.containers.recipes.bert_pretrain.defaults import PEAKS
 from slipway.containers.recipes.bert_pretrain.export import export
 from slipway.containers.recipes.bert_pretrain.flops import training_flops_per_token
+from slipway.containers.recipes.bert_pretrain.model import build_model
 from slipway.containers.recipes.bert_pretrain.task import BertTask
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.schedules import Schedule
@@ -26,14 +22,14 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
     plan = plan_batch(config, place.layout.readers)
     data = open_data(place.contract, config)
     dataset = data.training
-    shape = model_shape(config, dataset)
+    schedule = build_schedule(config, plan)
+    model = build_model(config, place.contract, dataset, place.words.say)
     place.layout.check(
-        heads=shape.heads,
-        layers=shape.layers,
+        heads=model.shape.heads,
+        layers=model.shape.layers,
         micro_batches=plan.accumulation_steps,
         stages_per_rank=config.stages_per_rank,
     )
-    schedule, model = build_schedule(config, plan), build_model(config, shape)
     batches = BertBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
 
     def finish(trained: Trained) -> None:
@@ -50,7 +46,7 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
             **config.identity(),
             "steps": schedule.steps,
             "global_batch": plan.global_batch,
-            "vocabulary": model.shape.vocabulary,
+            **{f"model_{name}": value for name, value in asdict(model.shape).items()},
             **({"held_out_share": config.held_out_share} if config.held_out_share else {}),
         },
         open_batches=lambda beginning: batches.open(dataset, beginning),
@@ -59,18 +55,6 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
         held_out=data.held_out_batches(batches, config),
         finish=finish,
     )
-
-
-def build_model(config: BertConfig, shape: EncoderShape) -> BertForPreTraining:
-    """Build the same weights on every rank, drawn from the seed alone."""
-    torch.manual_seed(config.seed)
-    return BertForPreTraining(shape)
-
-
-def model_shape(config: BertConfig, dataset: Dataset) -> EncoderShape:
-    vocabulary = dataset.manifest.plan.vocabulary_entries
-    shape = BERT_SIZES[config.size]
-    return replace(shape, vocabulary=vocabulary, dropout=config.dropout, attention_dropout=config.dropout)
 
 
 def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:

@@ -15,8 +15,9 @@ from safetensors.torch import load_file  # noqa: E402
 from slipway.containers.models.heads import BertForPreTraining, Classifier  # noqa: E402
 from slipway.containers.models.published import load_weights  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.config import decode  # noqa: E402
-from slipway.containers.recipes.bert_pretrain.start import model_shape  # noqa: E402
+from slipway.containers.recipes.bert_pretrain.model import model_shape  # noqa: E402
 from slipway.containers.recipes.glue_finetune.pretrained.read import read_pretrained  # noqa: E402
+from slipway.containers.runtime.contract.launchers import read_contract  # noqa: E402
 from tests.containers.training.ranks import Run  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def test_transformers_loads_it_and_has_the_same_losses(exported: Path, data: Pat
     theirs, told = transformers.BertForPreTraining.from_pretrained(exported, output_loading_info=True)
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
-    ours = BertForPreTraining(model_shape(decode({}), Dataset.open(data / "phase1")))
+    ours = BertForPreTraining(model_shape(decode({}), read_contract({}), Dataset.open(data / "phase1")))
     ours.load_state_dict(newest_weights(exported.parent, ours.shape))
     generator = torch.Generator().manual_seed(3)
     words = torch.randint(5, 200, (ROWS, TOKENS), generator=generator)
