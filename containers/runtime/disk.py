@@ -39,16 +39,28 @@ def write_new(
     path: Path, parts: Iterable[bytes | memoryview], moved: Callable[[], None] = unwatched
 ) -> Digest:
     """Write and sync a new file; return the digest of what was meant, so that reading finds what the disk
-    lost.
+    lost."""
+    running, total = hashlib.sha256(), 0
 
-    `moved` is called whenever the disk has taken a piece.
-    """
-    running, total, unsynced = hashlib.sha256(), 0, 0
-    descriptor = os.open(path, _NEW, 0o644)
-    try:
+    def counted() -> Iterator[bytes | memoryview]:
+        nonlocal total
         for part in parts:
             running.update(part)
             total += len(part)
+            yield part
+
+    write_synced(path, counted(), moved)
+    return Digest(bytes=total, sha256=running.hexdigest())
+
+
+def write_synced(
+    path: Path, parts: Iterable[bytes | memoryview], moved: Callable[[], None] = unwatched
+) -> None:
+    """Write and sync a new file. `moved` is called whenever the disk has taken a piece."""
+    unsynced = 0
+    descriptor = os.open(path, _NEW, 0o644)
+    try:
+        for part in parts:
             for written in _write_all(descriptor, part):
                 unsynced += written
                 if unsynced >= _SYNCED_BYTES:
@@ -58,7 +70,6 @@ def write_new(
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return Digest(bytes=total, sha256=running.hexdigest())
 
 
 def replace_file(path: Path, content: bytes, *, token: str) -> None:
@@ -99,6 +110,15 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
     """Read a file of at most `most_bytes`, following no link."""
     with open_existing(path) as file:
         return named_files.read_open(file, path, most_bytes)
+
+
+def read_at(file: FileIO, start: int, length: int) -> bytes:
+    """Return bytes of an open file, fewer only where it ends: a shared file system may answer in parts."""
+    parts: list[bytes] = []
+    while length and (part := os.pread(file.fileno(), length, start)):
+        parts.append(part)
+        start, length = start + len(part), length - len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def sync_folder(path: Path) -> None:

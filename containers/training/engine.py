@@ -20,7 +20,7 @@ from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.optimizers import EPSILON
-from slipway.containers.training.state import TensorPiece
+from slipway.containers.training.state import SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
 
@@ -85,11 +85,12 @@ class Engine(Protocol):
     def pieces(self) -> Iterable[TensorPiece]:
         """Yield what this rank saves. All ranks' pieces together are the training, exactly once."""
 
-    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
-        """Load all ranks' pieces, saved after `steps` by any layout and engine."""
+    def restore(self, saved: SavedState, steps: int) -> None:
+        """Read what this rank needs of a training that any layout and engine saved after `steps`."""
 
-    def start_from(self, pieces: Iterable[TensorPiece]) -> None:
-        """Load only the weights of another training's pieces."""
+    def start_from(self, saved: SavedState) -> None:
+        """Read the weights of another training, and its optimizer's moments, and count steps from 0: so go on
+        the second phases of the published BERT trainings."""
 
     def weights(self) -> Iterable[TensorPiece]:
         """Yield the weights that this rank holds, in fp32; all ranks' together are the model."""

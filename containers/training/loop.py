@@ -89,7 +89,7 @@ class Loop:
         layout, rank = self.parts.layout, self.parts.rank
         counted = sums if layout.speaks(rank) else torch.zeros_like(sums)
         is_due = rank == 0 and self.saving.is_due()  # its clock is that of all ranks
-        flags = counted.new_tensor([float(self.ending.is_near), float(is_due)])
+        flags = counted.new_tensor([float(self.ending.is_near or self.saving.must_end), float(is_due)])
         *found, ends, due = summed(torch.cat((counted, flags)))
         return [each / layout.readers for each in found], Asked(ends > 0, due > 0)
 

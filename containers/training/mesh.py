@@ -53,9 +53,18 @@ def process_group(
         distributed.destroy_process_group()
 
 
+def checkpoint_wire(contract: LaunchContract) -> Collective:
+    """Return a wire for saves alone: they talk in the background, while the training uses all others."""
+    if not distributed.is_initialized():
+        return torch_collective()
+    return torch_collective(_gloo_group(contract))
+
+
 def _control_group(device: Device, contract: LaunchContract) -> distributed.ProcessGroup | None:
-    if device.backend == CONTROL_BACKEND:
-        return None
+    return None if device.backend == CONTROL_BACKEND else _gloo_group(contract)
+
+
+def _gloo_group(contract: LaunchContract) -> distributed.ProcessGroup:
     patience = timedelta(seconds=contract.collective_seconds)
     return distributed.new_group(backend=CONTROL_BACKEND, timeout=patience)
 

@@ -1,10 +1,14 @@
-"""Saving as a training continues, and leaving it early: every rank calls the same after the same step."""
+"""Saving as a training continues, and leaving it early: every rank calls the same after the same step.
+
+A save is copied to host memory, and then written beside the steps that follow. A new one waits for the one
+before; all ranks learn what became of it where they meet: at the next save, or where they end.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -13,11 +17,12 @@ from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveF
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Interruption
 from slipway.containers.training.agreement import summed
+from slipway.containers.training.host_copy import HostCopy
 from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.state import TensorPiece, encode
 
 
-class Saved(Protocol):
+class HasPieces(Protocol):
     def pieces(self) -> Iterable[TensorPiece]:
         """Return what this rank saves."""
 
@@ -27,7 +32,7 @@ MOST_FAILED = 3  # saves in a row: by then what trains on is lost when it ends
 
 @dataclass(slots=True, kw_only=True)
 class Saving:
-    engine: Saved
+    engine: HasPieces
     checkpoints: Checkpoints | None
     ending: ShutdownWatch
     every: int  # steps
@@ -37,8 +42,17 @@ class Saving:
     say: Callable[[str], None]
     newest: int = 0  # the step that was saved last, or begun with
     failed: int = 0  # saves in a row
+    host_copy: HostCopy = field(default_factory=HostCopy)
+    failure: Exception | None = None  # for which this rank asks all to end
+    begun: int = 0  # the step of the save that runs, or ran last
+    waited: float = 0.0  # seconds for which it held up the training
     clock: Callable[[], float] = time.monotonic
     _tried_at: float | None = None
+
+    @property
+    def must_end(self) -> bool:
+        """Return True if the training must end because of its saves: to be told to all ranks."""
+        return self.failure is not None
 
     def is_due(self) -> bool:
         """Return True if the last try to save, or the first question, is long ago: one rank asks for all."""
@@ -48,42 +62,68 @@ class Saving:
 
     def after(self, step: int, *, must_end: bool, is_due: bool = False, cursor: Json = None) -> None:
         """Save if it is time; raise Interruption if a rank was told to end and steps are left."""
+        if self.checkpoints is not None and self.checkpoints.is_over:
+            self._finish(self.checkpoints)
         if must_end and step < self.steps:
             self._leave(step, cursor)
         if is_due or step % self.every == 0 or step == self.steps:
             self._save(step, cursor)
             self._tried_at = self.clock()
+        if step == self.steps:
+            self.settle()
 
     def _save(self, step: int, cursor: Json) -> None:
-        """Save one checkpoint. A failure costs this checkpoint and not the training, unless they go on."""
+        """Begin to save one checkpoint, after the one before."""
         if self.checkpoints is None:
             return
+        self.settle()
+        began = time.perf_counter()
+        taken = encode(self.host_copy.take(self.engine.pieces()))
+        self.checkpoints.begin(step, taken, cursor=cursor)
+        self.begun, self.waited = step, time.perf_counter() - began
+
+    def settle(self) -> None:
+        """Wait for the save that runs. All ranks do, and so they end together if it was one too many."""
+        if self.checkpoints is not None:
+            self._finish(self.checkpoints)
+        if self.failure is not None:
+            raise self.failure
+
+    def _finish(self, checkpoints: Checkpoints) -> None:
+        """Note what became of the save that runs. A failure costs this checkpoint and not the training,
+        unless they go on."""
         began = time.perf_counter()
         try:
-            self.checkpoints.save(step, encode(self.engine.pieces()), cursor=cursor)
+            saved = checkpoints.finish()
         except SaveFailed as error:
-            self._failed(step, error)
-            return
-        seconds = time.perf_counter() - began
-        self.ending.longest_save_seconds = max(self.ending.longest_save_seconds, seconds)
-        self.newest, self.failed = step, 0
-        self.say(f"saved step {step} in {seconds:.1f} s")
+            self._failed(error)
+        except Exception as error:  # noqa: BLE001  # raised where all ranks meet
+            self.failure = error
+        else:
+            if saved is None:
+                return
+            self.waited += time.perf_counter() - began
+            self.newest, self.failed = saved.step, 0
+            self.ending.longest_save_seconds = max(self.ending.longest_save_seconds, saved.seconds)
+            self.say(f"saved step {saved.step} in {saved.seconds:.1f} s; training waited {self.waited:.2f} s")
 
-    def _failed(self, step: int, error: SaveFailed) -> None:
-        """Say so; end resumably where no later save would keep what was trained."""
+    def _failed(self, error: SaveFailed) -> None:
+        """Say so; note that the training must end where no later save would keep what was trained."""
         self.failed += 1
-        if step < self.steps and self.failed < MOST_FAILED:
+        if self.begun < self.steps and self.failed < MOST_FAILED:
             self.say(f"warning: {error}")
             return
-        raise Interruption(
+        self.failure = Interruption(
             f"{error}; that was save {self.failed} in a row to fail, and the newest is of step {self.newest}",
             hint="make room there: the next attempt continues from it",
-        ) from error
+        )
 
     def _leave(self, step: int, cursor: Json) -> None:
+        self.settle()
         without = torch.tensor([float(not self.ending.has_time_to_save())], device=self.place)
-        if not summed(without)[0]:
+        if not summed(without)[0] and self.newest < step:
             self._save(step, cursor)
+            self.settle()
         raise Interruption(
             f"asked to end after step {step} of {self.steps}; saved up to step {self.newest}",
             hint="the next attempt continues from there",

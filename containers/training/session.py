@@ -25,7 +25,7 @@ from slipway.containers.training.engine import EngineParts, StepWatch, build_eng
 from slipway.containers.training.held_out import Evaluation, HeldOut
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.loop import Loop
-from slipway.containers.training.mesh import process_group, with_backend
+from slipway.containers.training.mesh import checkpoint_wire, process_group, with_backend
 from slipway.containers.training.optimizers import EPSILON
 from slipway.containers.training.profile import StepProfiler
 from slipway.containers.training.report import Reporter, Utilisation, Words
@@ -36,8 +36,8 @@ from slipway.containers.training.start import (
     Beginning,
     Trained,
     begin,
-    element_counts,
     open_checkpoints,
+    shapes_of,
 )
 from slipway.containers.training.task import StepBatch, Task
 
@@ -92,15 +92,15 @@ def train(
     )
     identity = {**brought.identity, "precision": place.device.precision_name}
     check_ranks_agree(identity, collective)
-    sizes = element_counts(brought.model)  # before an engine cuts it
+    shapes = shapes_of(brought.model)  # before an engine cuts it
     parts = _engine_parts(config, place, brought)
     engine = build_engine(parts)
     training = Training.of(contract, topology=layout.degrees, config=identity)
     checkpoints = stack.enter_context(
-        open_checkpoints(contract, training, config.keep, collective, place.words.say)
+        open_checkpoints(contract, training, config.keep, checkpoint_wire(contract), place.words.say)
     )
     trained = Trained(contract=contract, engine=engine, checkpoints=checkpoints, steps=brought.schedule.steps)
-    beginning = begin(trained, sizes, config.resume, brought.start_from)
+    beginning = begin(trained, shapes, config.resume, brought.start_from)
     place.words.say(_opening(place, brought.title))
     batches = stack.enter_context(brought.open_batches(beginning))
     loop = _loop(parts, place, brought, trained, ending)

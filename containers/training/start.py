@@ -10,16 +10,14 @@ from typing import cast
 
 import torch
 
-from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Training
-from slipway.containers.runtime.checkpoint.manifest import read_manifest
-from slipway.containers.runtime.checkpoint.resume import published
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 from slipway.containers.training.engine import Engine
-from slipway.containers.training.state import read_pieces
+from slipway.containers.training.places import address_beside, open_storage
+from slipway.containers.training.state import SavedState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,42 +62,50 @@ def open_checkpoints(
         say("SLIPWAY_CHECKPOINTS is not set: no checkpoints are saved")
         yield None
         return
-    folder = local_folder("the checkpoints", contract.checkpoints)
-    with Checkpoints(folder, training, collective=collective, keep=keep, say=say) as checkpoints:
+    storage = open_storage(contract.checkpoints)
+    with Checkpoints(storage, training, collective=collective, keep=keep, say=say) as checkpoints:
         yield checkpoints
 
 
-def begin(trained: Trained, sizes: Mapping[str, int], mode: str, start_from: str | None) -> Beginning:
+def begin(
+    trained: Trained, shapes: Mapping[str, tuple[int, ...]], mode: str, start_from: str | None
+) -> Beginning:
     """Resume from the newest checkpoint that verifies on all ranks; without one, start from another job's
     weights where that was asked for, or from step 0."""
     engine, checkpoints = trained.engine, trained.checkpoints
     found = checkpoints.resume(cast(Mode, mode), reshard=True) if checkpoints else None
     if found is not None:
-        engine.restore(read_pieces(found, sizes), found.step)
-        return Beginning(step=found.step, cursor=found.manifest.cursor, folder=str(found.folder))
+        engine.restore(_of_this_model(found, shapes), found.step)
+        return Beginning(step=found.step, cursor=found.manifest.cursor, folder=str(found))
     if start_from is not None:
-        engine.start_from(read_pieces(_newest(trained.contract, start_from), sizes))
+        engine.start_from(_of_this_model(_newest(trained, start_from), shapes))
     return Beginning()
 
 
-def _newest(contract: LaunchContract, job: str) -> Resumed:
-    """Return the newest checkpoint of another job, whose weights this one starts from. Its digests are
-    checked as it is read."""
-    folder = folder_of_job(contract, job)
-    for path in published(folder).values():
-        return Resumed(folder=path, manifest=read_manifest(path), rejected=frozenset())
-    raise Refusal(
-        f"{folder} holds no checkpoint to start from", hint="set start_from to a job that saved one"
-    )
+def _of_this_model(found: Resumed, shapes: Mapping[str, tuple[int, ...]]) -> SavedState:
+    saved = SavedState(found)
+    saved.check(shapes)
+    return saved
 
 
-def folder_of_job(contract: LaunchContract, job: str) -> Path:
+def _newest(trained: Trained, job: str) -> Resumed:
+    """Return the newest good checkpoint of another job, which this one starts from."""
+    place = open_storage(address_of_job(trained.contract, job))
+    assert trained.checkpoints is not None, "it has the address"
+    if not place.steps():
+        raise Refusal(
+            f"{place} holds no checkpoint to start from", hint="set start_from to a job that saved one"
+        )
+    return trained.checkpoints.newest_of(place)
+
+
+def address_of_job(contract: LaunchContract, job: str) -> str:
     """Return where another job of this cluster saves."""
     if contract.checkpoints is None:
         raise Refusal("start_from needs a checkpoint folder", hint="set SLIPWAY_CHECKPOINTS")
-    beside = local_folder("the checkpoints", contract.checkpoints).parent
-    return disk.folder_within(str(beside), *job.split("/"))
+    return address_beside(contract.checkpoints, job)
 
 
-def element_counts(model: torch.nn.Module) -> Mapping[str, int]:
-    return {name: parameter.numel() for name, parameter in model.named_parameters()}
+def shapes_of(model: torch.nn.Module) -> Mapping[str, tuple[int, ...]]:
+    """Return the shape of each parameter, before an engine cuts the model."""
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}

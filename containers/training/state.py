@@ -1,28 +1,33 @@
-"""What a checkpoint holds, whatever the number of ranks: flat fp32 pieces of whole tensors.
+"""What a checkpoint holds, whatever the layout: boxes of whole tensors, of any dtype and shape.
 
-A piece is `kind/parameter/start`: the elements of one parameter's weights or moments from `start` on. Each
-rank saves the pieces it owns; whoever resumes takes from all of them what it needs.
+A tensor is `kind/parameter`. Each rank saves the boxes that it owns; whoever resumes asks for the boxes that
+it needs, and reads no more bytes than they lie in.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NoReturn
 
 import torch
 from torch import Tensor
 
+from slipway.containers.runtime.checkpoint.boxes import Box, strides
+from slipway.containers.runtime.checkpoint.index import StoredPiece, StoredTensor
+from slipway.containers.runtime.checkpoint.pieces import FilePiece
 from slipway.containers.runtime.checkpoint.resume import Resumed
-from slipway.containers.runtime.checkpoint.tensor_file import TensorData
-from slipway.containers.runtime.checkpoint.tensors import from_torch, to_torch
+from slipway.containers.runtime.checkpoint.tensors import encode_tensor, torch_type
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
 WEIGHTS = "weights"
 MOMENTS = ("exp_avg", "exp_avg_sq")
-KINDS = (WEIGHTS, *MOMENTS)
+
+READS_AT_ONCE = 8
+AHEAD_BYTES = 64 << 20  # of what is read and not yet asked for
+_MOST_NAMED = 8
 
 
 class ForeignTensors(Refusal):
@@ -31,56 +36,132 @@ class ForeignTensors(Refusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorPiece:
+    """Hold a box of a parameter, or of what the optimizer keeps for it."""
+
+    kind: str
+    parameter: str  # the model's full name
+    box: Box
+    data: Tensor  # of the box's shape
+
+    @classmethod
+    def whole(cls, kind: str, parameter: str, data: Tensor) -> TensorPiece:
+        return cls(kind=kind, parameter=parameter, box=Box.whole(data.shape), data=data.detach())
+
+
+@dataclass(frozen=True, slots=True)
+class WantedBox:
+    """Name a box that a rank needs of a saved tensor."""
+
     kind: str
     parameter: str
-    start: int
-    data: Tensor  # flat, fp32
+    box: Box
+
+
+def encode(pieces: Iterable[TensorPiece]) -> list[FilePiece]:
+    """Return the pieces as bytes. Contiguous CPU tensors are not copied."""
+    named = ((f"{piece.kind}/{piece.parameter}", piece) for piece in pieces)
+    return [
+        FilePiece(name=name, box=piece.box, tensor=encode_tensor(name, piece.data)) for name, piece in named
+    ]
+
+
+class SavedState:
+    """Read boxes of a saved training. Every byte that is read is checked against its digest."""
+
+    def __init__(self, found: Resumed) -> None:
+        self._found = found
+
+    def __str__(self) -> str:
+        return str(self._found)
 
     @property
-    def end(self) -> int:
-        return self.start + self.data.numel()
+    def kinds(self) -> set[str]:
+        return {name.partition("/")[0] for name in self._found.manifest.tensors}
 
-    def copy_to(self, target: Tensor, start: int) -> None:
-        """Copy what both have of the parameter; `target` is flat and begins at its element `start`."""
-        low, high = max(self.start, start), min(self.end, start + target.numel())
-        if low < high:
-            target[low - start : high - start].copy_(self.data[low - self.start : high - self.start])
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the whole shape of each parameter's weights."""
+        named = ((name.partition("/"), tensor) for name, tensor in self._found.manifest.tensors.items())
+        return {parameter: tensor.shape for (kind, _, parameter), tensor in named if kind == WEIGHTS}
+
+    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise ForeignTensors with each parameter that a model of these shapes does not share with it."""
+        saved = self.shapes
+        differing = [
+            f"{name}: saved {_said(saved.get(name))}, now {_said(shapes.get(name))}"
+            for name in sorted(saved.keys() | shapes.keys())
+            if name not in shapes or saved.get(name) != tuple(shapes[name])
+        ]
+        if differing:
+            more = f"; and {len(differing) - _MOST_NAMED} more" if len(differing) > _MOST_NAMED else ""
+            raise ForeignTensors(
+                f"{self} holds another model: {'; '.join(differing[:_MOST_NAMED])}{more}",
+                hint="resume with the model and recipe that saved it",
+            )
+
+    def read(self, kind: str, parameter: str, box: Box | None = None) -> Tensor:
+        """Return a box of a tensor, or all of it; raise ForeignTensors if the checkpoint lacks a part."""
+        name = f"{kind}/{parameter}"
+        stored = self._found.manifest.tensors.get(name)
+        if stored is None:
+            raise ForeignTensors(f"{self} holds no {shown(name)}", hint="resume with what saved it")
+        asked = Box.whole(stored.shape) if box is None else box
+        return self._read(name, stored, asked)
+
+    def read_each(self, wanted: Iterable[WantedBox]) -> Iterator[Tensor]:
+        """Yield each wanted box, in order; some are read ahead, as far storage answers slowly."""
+        coming: deque[tuple[Future[Tensor], int]] = deque()
+        ahead = 0
+        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+            for one in wanted:
+                size = one.box.elements * self._item_bytes(one)
+                while coming and (len(coming) == READS_AT_ONCE or ahead + size > AHEAD_BYTES):
+                    found, least = coming.popleft()
+                    ahead -= least
+                    yield found.result()
+                coming.append((pool.submit(self.read, one.kind, one.parameter, one.box), size))
+                ahead += size
+            for found, _ in coming:
+                yield found.result()
+
+    def _item_bytes(self, wanted: WantedBox) -> int:
+        stored = self._found.manifest.tensors.get(f"{wanted.kind}/{wanted.parameter}")
+        return stored.item_bytes if stored else 0  # `read` tells what is missing
+
+    def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
+        """Read each wanted box into its target, in the target's own type."""
+        listed = list(targets)
+        read = self.read_each(wanted for wanted, _ in listed)
+        for (_, target), found in zip(listed, read, strict=True):
+            target.detach().copy_(found)
+
+    def _read(self, name: str, stored: StoredTensor, asked: Box) -> Tensor:
+        if any(end > side for end, side in zip(asked.ends, stored.shape, strict=True)):
+            raise ForeignTensors(f"{self} holds {shown(name)} as {stored.shape}, and {asked} was asked for")
+        held = [(piece, part) for piece in stored.pieces if (part := piece.box.overlap(asked)) is not None]
+        if len(held) == 1 and held[0][1] == asked:
+            return self._part(name, *held[0])
+        found = torch.empty(asked.shape, dtype=torch_type(stored.dtype))
+        for piece, part in held:
+            _view(found, part.within(asked)).copy_(self._part(name, piece, part))
+        filled = sum(part.elements for _, part in held)
+        if filled != asked.elements:
+            raise ForeignTensors(f"{self} holds {filled} of {asked.elements} elements of {shown(name)}")
+        return found
+
+    def _part(self, name: str, piece: StoredPiece, part: Box) -> Tensor:
+        """Read the stretch of a stored piece from the first to the last element of a box in it."""
+        dtype = torch_type(self._found.manifest.tensors[name].dtype)
+        if not part.elements:
+            return torch.empty(part.shape, dtype=dtype)
+        first, last = part.stretch_in(piece.box)
+        flat = torch.frombuffer(self._found.read(name, piece, first, last), dtype=dtype)
+        return flat.as_strided(part.shape, strides(piece.box.shape))
 
 
-def encode(pieces: Iterable[TensorPiece]) -> dict[str, TensorData]:
-    return from_torch({f"{piece.kind}/{piece.parameter}/{piece.start}": piece.data for piece in pieces})
+def _view(tensor: Tensor, box: Box) -> Tensor:
+    return tensor[tuple(slice(start, end) for start, end in zip(box.offsets, box.ends, strict=True))]
 
 
-def load_weights(model: torch.nn.Module, piece: TensorPiece) -> None:
-    """Load a piece in the model's own precision; the engine's copy in fp32 is loaded separately."""
-    parameter = model.get_parameter(piece.parameter)
-    piece.copy_to(parameter.detach().view(-1), 0)
-
-
-def read_pieces(found: Resumed, sizes: Mapping[str, int]) -> Iterator[TensorPiece]:
-    """Yield every element of every kind exactly once, with one rank's file in memory at a time."""
-    seen: dict[tuple[str, str], int] = defaultdict(int)
-    for rank in range(found.manifest.world):
-        for name, data in to_torch(found.tensors(rank)).items():
-            piece = _decode(found, name, data, sizes)
-            seen[piece.kind, piece.parameter] += piece.data.numel()
-            yield piece
-    for kind in KINDS:
-        for parameter, size in sizes.items():
-            if seen[kind, parameter] != size:
-                _refuse(found, f"holds {seen[kind, parameter]} of {size} elements of {kind}/{parameter}")
-
-
-def _decode(found: Resumed, name: str, data: Tensor, sizes: Mapping[str, int]) -> TensorPiece:
-    kind, _, rest = name.partition("/")
-    parameter, _, start = rest.rpartition("/")
-    if kind not in KINDS or parameter not in sizes or not start.isdecimal() or not start.isascii():
-        _refuse(found, f"holds {shown(name)}, which this model does not have")
-    piece = TensorPiece(kind=kind, parameter=parameter, start=int(start), data=data)
-    if data.dtype is not torch.float32 or data.ndim != 1 or piece.end > sizes[parameter]:
-        _refuse(found, f"holds {shown(name)} as {data.dtype} of shape {tuple(data.shape)}")
-    return piece
-
-
-def _refuse(found: Resumed, what: str) -> NoReturn:
-    raise ForeignTensors(f"{found.folder} {what}", hint="resume with the model and recipe that saved it")
+def _said(shape: tuple[int, ...] | None) -> str:
+    return "absent" if shape is None else " × ".join(map(str, shape)) or "one number"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.runtime.checkpoint.saved_batch import saved_batch
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
+from slipway.containers.training.places import open_storage
 
 
 def keep_saved_batch(config: BertConfig, contract: LaunchContract, readers: int) -> BertConfig:
@@ -19,7 +19,7 @@ def keep_saved_batch(config: BertConfig, contract: LaunchContract, readers: int)
     """
     if contract.checkpoints is None or config.global_batch is not None or config.resume == "never":
         return config
-    batch = saved_batch(Path(contract.checkpoints))
+    batch = saved_batch(open_storage(contract.checkpoints))
     each = config.micro_batch * readers
     if batch is None or batch == plan_batch(config, readers).global_batch:
         return config

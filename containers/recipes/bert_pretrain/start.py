@@ -34,7 +34,7 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
 
     def finish(trained: Trained) -> None:
         if place.contract.rank == 0 and trained.checkpoints is not None:
-            place.words.say(export(trained.checkpoints.folder, model.shape, dataset))
+            place.words.say(export(trained.checkpoints.storage, model.shape, dataset))
 
     return RecipeParts(
         title=f"BERT {config.size}: {dataset.rows} rows of {dataset.manifest.plan.row_tokens} tokens",

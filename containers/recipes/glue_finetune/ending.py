@@ -39,6 +39,7 @@ class FinetuneEnd:
                 piece.parameter: piece.data.view_as(model.get_parameter(piece.parameter))
                 for piece in trained.engine.weights()
             }
-            beside = trained.checkpoints.folder
-            folder = write_classifier(beside, model, weights, self.pretrained, self.scoring.task)
-            self.say(f"the model is in {folder}")
+            storage = trained.checkpoints.storage
+            with storage.beside() as beside:
+                folder = write_classifier(beside, model, weights, self.pretrained, self.scoring.task)
+            self.say(f"the model is in {storage}/{folder.name}")

@@ -28,7 +28,7 @@ from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import folder_of_job
+from slipway.containers.training.start import address_of_job
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
 HEAD = ("pooler", "classifier")  # may be fresh: pre-training leaves no classifier, and some models no pooler
@@ -81,7 +81,7 @@ def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:
 def _place_of_model(config: GlueConfig, contract: LaunchContract) -> str:
     if config.start_from is None:
         return locate(contract, config.model)
-    return str(folder_of_job(contract, config.start_from) / FOLDER)
+    return f"{address_of_job(contract, config.start_from)}/{FOLDER}"
 
 
 def build_model(config: GlueConfig, pretrained: Pretrained, task: Task, say: Say) -> Classifier:

@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from slipway.containers.runtime import disk
+from slipway.containers.runtime.checkpoint.storage import LeaseFile
 from slipway.containers.runtime.errors import Refusal
 
 NAME = "LEASE.json"
 DEFAULT_SECONDS = 30.0
 _MOST_SECONDS = 600.0
-_MOST_BYTES = 4096
+MOST_BYTES = 4096
 _RENEWALS = 5  # within one lifetime, so that a busy disk or interpreter does not look dead
 _LOOKS = 20
 
@@ -61,92 +61,82 @@ def this_process(run: str, attempt: int, seconds: float = DEFAULT_SECONDS) -> Ho
 
 
 class Lease:
-    """Hold a folder for one attempt. It is taken on creation and renewed by a thread until it is released
+    """Hold a place for one attempt. It is taken on creation and renewed by a thread until it is released
     or lost."""
 
-    def __init__(self, folder: Path, holder: Holder) -> None:
+    def __init__(self, file: LeaseFile, holder: Holder, *, where: str) -> None:
         self.holder = holder
-        self._path = folder / NAME
+        self._file, self._where = file, where
         self._released = threading.Event()
-        _take(self._path, holder)
+        _take(file, holder, where)
         self._renewal = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._renewal.start()
 
     def check(self) -> None:
-        """Raise Fenced if the lease is lost. Call it right before publishing: a new owner removes our
-        unpublished folder first."""
-        found = _read(self._path)
+        """Raise Fenced if the lease is lost. Call it right before publishing: a new owner removes what we
+        have not published first."""
+        found = _read(self._file)
         if found is None or found.nonce != self.holder.nonce:
             by = found or "another, whose lease cannot be read"
-            raise Fenced(f"{self._path.parent} was taken over by {by}; nothing was published")
+            raise Fenced(f"{self._where} was taken over by {by}; nothing was published")
 
     def release(self) -> None:
         self._released.set()
         self._renewal.join()
-        found = _read(self._path)
+        found = _read(self._file)
         if found is not None and found.nonce == self.holder.nonce:
             with suppress(OSError):
-                self._path.unlink()
+                self._file.remove()
 
     def _renew(self) -> None:
-        """Touch the file and never write it: a newer attempt's lease must stay as that attempt wrote it."""
         while not self._released.wait(self.holder.seconds / _RENEWALS):
-            found = _read(self._path)
+            found = _read(self._file)
             if found is not None and found.nonce != self.holder.nonce:
                 return
             with suppress(OSError):
-                os.utime(self._path)
+                self._file.renew()
 
 
-def _take(path: Path, mine: Holder) -> None:
+def _take(file: LeaseFile, mine: Holder, where: str) -> None:
     content = json.dumps(asdict(mine)).encode()
-    with suppress(FileExistsError):
-        disk.create_whole(path, content, token=mine.nonce)
+    if file.create(content, mine.nonce):
         return
-    if not _is_free(path, _read(path), mine):
-        _wait_until_dead(path, mine)
-    disk.replace_file(path, content, token=mine.nonce)
+    if not _is_free(_read(file), mine, where):
+        _wait_until_dead(file, mine, where)
+    file.replace(content, mine.nonce)
 
 
-def _is_free(path: Path, found: Holder | None, mine: Holder) -> bool:
+def _is_free(found: Holder | None, mine: Holder, where: str) -> bool:
     if found is None:
         return False  # unreadable, so nobody knows whose: watch whether anyone renews it
     if found.run == mine.run and found.attempt > mine.attempt:
-        raise Fenced(f"{path.parent} belongs to {found}; this is attempt {mine.attempt}, and may not publish")
+        raise Fenced(f"{where} belongs to {found}; this is attempt {mine.attempt}, and may not publish")
     if found.run == mine.run and found.attempt < mine.attempt:
         return True
     return found.processes == mine.processes and found.host == mine.host and not _is_alive(found.pid)
 
 
-def _wait_until_dead(path: Path, mine: Holder) -> None:
-    found, before = _read(path), _stamp(path)
+def _wait_until_dead(file: LeaseFile, mine: Holder, where: str) -> None:
+    found, before = _read(file), file.stamp()
     patience = min(found.seconds, _MOST_SECONDS) if found else mine.seconds
     ends = time.monotonic() + patience
     while time.monotonic() < ends:
         time.sleep(patience / _LOOKS)
-        if (now := _stamp(path)) is None:
+        if (now := file.stamp()) is None:
             return
         if now != before:
             raise FolderInUse(
-                f"{path.parent} is in use by {_read(path) or 'another job'}",
+                f"{where} is in use by {_read(file) or 'another job'}",
                 hint="wait for it, cancel it, or name another checkpoint folder",
             )
 
 
-def _read(path: Path) -> Holder | None:
+def _read(file: LeaseFile) -> Holder | None:
     try:
-        record = json.loads(disk.read_bounded(path, _MOST_BYTES))
+        record = json.loads(file.read() or b"")
         return Holder(**record)
     except (OSError, ValueError, TypeError, Refusal):
         return None
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino
 
 
 def _process_namespace() -> str:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
-from slipway.containers.runtime.checkpoint import manifest
-from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, Manifest, NewerCheckpoint
-from slipway.containers.runtime.checkpoint.tensor_file import TensorData, read_tensors
+from slipway.containers.runtime.checkpoint.index import StoredPiece
+from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, Manifest, OtherFormat
+from slipway.containers.runtime.checkpoint.storage import (
+    LARGEST_STEP,
+    Storage,
+    Unreachable,
+    place_of,
+    reason,
+    step_name,
+)
+from slipway.containers.runtime.checkpoint.verify import check_content, check_sizes, read_manifest
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.runtime.values import shown
 
 # auto: from the newest, or from the beginning if there is none. required: there must be one.
 # never: from the beginning, and there must be none, or a later `auto` would go on from the wrong training.
 Mode = Literal["auto", "required", "never"]
 
-LARGEST_STEP = 10**10 - 1
-_PUBLISHED = re.compile(r"step-([0-9]{10})", re.ASCII)
 _NOTHING = -1
 
 
@@ -61,27 +66,49 @@ class Training:
 class Resumed:
     """This checkpoint verified on all ranks."""
 
-    folder: Path
+    storage: Storage
     manifest: Manifest
-    rejected: frozenset[str]  # the newer ones that did not verify
+    rejected: frozenset[int]  # the newer steps that did not verify
+
+    def __str__(self) -> str:
+        return place_of(self.storage, self.step)
 
     @property
     def step(self) -> int:
         return self.manifest.step
 
-    def state(self, rank: int) -> Json:
-        """Return what this rank of the saving world gave to `save` as its own."""
-        return self.manifest.ranks[rank].state
+    def read(self, name: str, piece: StoredPiece, first: int, last: int) -> memoryview:
+        """Return elements `first` to `last` of a stored piece of the tensor `name`. Only the stretches that
+        they lie in are read, and checked again."""
+        item, chunk = self.manifest.tensors[name].item_bytes, self.manifest.chunk_bytes
+        low, high = first * item // chunk, -(-last * item // chunk)
+        end = piece.box.elements * item
+        edges = [(at * chunk, min((at + 1) * chunk, end)) for at in range(low, high)]
+        found = bytearray(edges[-1][1] - edges[0][0] if edges else 0)
+        parts = self._parts(piece, edges)
+        for at, (start, stop) in zip(range(low, high), edges, strict=True):
+            part = next(parts)
+            if hashlib.sha256(part).hexdigest() != piece.digests[at]:
+                raise DamagedCheckpoint(f"{self}: {name} changed after it was verified (its sha256 differs)")
+            found[start - low * chunk : stop - low * chunk] = part
+        return memoryview(found)[first * item - low * chunk : last * item - low * chunk]
 
-    def tensors(self, rank: int) -> dict[str, TensorData]:
-        """Return the tensors of one rank of the saving world; a resharded training reads those of several."""
-        file = self.manifest.ranks[rank]
-        return read_tensors(self.folder / file.name, file.digest)
+    def _parts(self, piece: StoredPiece, edges: list[tuple[int, int]]) -> Iterator[bytes]:
+        file = self.manifest.ranks[piece.file].name
+        stretches = [(piece.begin + start, piece.begin + stop) for start, stop in edges]
+        try:
+            yield from self.storage.read(self.step, file, stretches)
+        except Unreachable as error:
+            raise Interruption(f"{self}: {reason(error)}") from None
+        except OSError as error:
+            raise DamagedCheckpoint(f"{self}: {file} cannot be read: {reason(error)}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    folder: Path
+    """Look for the newest checkpoint that all ranks can read."""
+
+    storage: Storage
     collective: Collective
     say: Callable[[str], None]
 
@@ -91,109 +118,108 @@ class Search:
         agreed, rejected, seen = self._agree(look=mode != "never")
         if mode == "never" and seen:
             raise Refusal(
-                f"{self.folder} holds {seen} checkpoint(s) and resume is never",
+                f"{self.storage} holds {seen} checkpoint(s) and resume is never",
                 hint="name an empty folder, or resume from them",
             )
         if agreed == _NOTHING:
             self._refuse_or_start(mode, rejected, seen)
             return None
-        found = Resumed(
-            folder=step_folder(self.folder, agreed),
-            manifest=manifest.read_manifest(step_folder(self.folder, agreed)),
-            rejected=frozenset(rejected),
-        )
+        found = self._found(agreed, rejected)
         _refuse_other_training(found, training, self.collective.world, reshard=reshard)
-        self._report(f"resuming from step {agreed} of {self.folder}", rejected)
+        self._report(f"resuming from step {agreed} of {self.storage}", rejected)
         return found
 
-    def _agree(self, *, look: bool) -> tuple[int, dict[str, str], int]:
+    def newest(self) -> Resumed:
+        """Return the newest good checkpoint of another training, to start from; raise if there is none."""
+        agreed, rejected, seen = self._agree(look=True)
+        if agreed == _NOTHING:
+            self._refuse_or_start("required", rejected, seen)
+        self._report(f"starting from step {agreed} of {self.storage}", rejected)
+        return self._found(agreed, rejected)
+
+    def _found(self, step: int, rejected: Mapping[int, str]) -> Resumed:
+        record = read_manifest(self.storage, step)
+        return Resumed(storage=self.storage, manifest=record, rejected=frozenset(rejected))
+
+    def _agree(self, *, look: bool) -> tuple[int, dict[int, str], int]:
         """Lower the limit to the newest step that every rank can read, until all ranks say the same."""
-        rejected: dict[str, str] = {}
+        rejected: dict[int, str] = {}
         limit = LARGEST_STEP if look else _NOTHING
         while True:
             answers = self.collective.gather(self._own_answer(limit, rejected))
-            _refuse_newer(answers)
+            _refuse_other_format(answers)
             steps = [_number(answer, "step") for answer in answers]
             if min(steps) == max(steps):
                 seen = max(_number(answer, "seen") for answer in answers)
                 return steps[0], _all_rejections(answers), seen
             limit = min(steps)
 
-    def _own_answer(self, limit: int, rejected: dict[str, str]) -> Json:
+    def _own_answer(self, limit: int, rejected: dict[int, str]) -> Json:
         """Return a refusal as an answer like any other: a rank that raised here would leave the others
         waiting."""
-        newer = ""
+        refused, failed, seen, step = "", "", 0, _NOTHING
         try:
-            step = self._newest_good(limit, rejected)
-        except NewerCheckpoint as refusal:
-            step, newer = _NOTHING, str(refusal)
-        seen = len(published(self.folder))
-        return {"step": step, "seen": seen, "rejected": dict(rejected), "newer": newer}
+            steps = self.storage.steps()
+            seen = len(steps)
+            step = self._newest_good([found for found in steps if found <= limit], rejected)
+        except OtherFormat as refusal:
+            refused = str(refusal)
+        except OSError as error:
+            failed = f"{self.storage} cannot be used: {reason(error)}"
+        told: dict[str, Json] = {str(step): why for step, why in rejected.items()}
+        return {"step": step, "seen": seen, "rejected": told, "other_format": refused, "failed": failed}
 
-    def _newest_good(self, limit: int, rejected: dict[str, str]) -> int:
-        for step, folder in published(self.folder).items():
-            if step > limit or folder.name in rejected:
+    def _newest_good(self, steps: list[int], rejected: dict[int, str]) -> int:
+        for step in steps:
+            if step in rejected:
                 continue
             try:
-                self._verify(step, folder)
-            except DamagedCheckpoint as reason:
-                rejected[folder.name] = str(reason)
+                self._verify(step)
+            except DamagedCheckpoint as damage:
+                rejected[step] = str(damage)
             else:
                 return step
         return _NOTHING
 
-    def _verify(self, step: int, folder: Path) -> None:
+    def _verify(self, step: int) -> None:
         """Verify this rank's share of the files; the ranks together verify all of them."""
-        record = manifest.read_manifest(folder)
-        if record.step != step:
-            raise DamagedCheckpoint(f"its manifest is of step {record.step}")
-        for file in record.ranks[self.collective.rank :: self.collective.world]:
-            manifest.check_content(folder, file)
+        record = read_manifest(self.storage, step)
+        check_sizes(self.storage, step, record)
+        for rank in range(self.collective.rank, record.world, self.collective.world):
+            check_content(self.storage, record, rank)
 
-    def _refuse_or_start(self, mode: Mode, rejected: Mapping[str, str], seen: int) -> None:
+    def _refuse_or_start(self, mode: Mode, rejected: Mapping[int, str], seen: int) -> None:
         if seen and mode != "never":
-            reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
+            reasons = "; ".join(f"{step_name(step)}: {why}" for step, why in rejected.items())
             raise NoGoodCheckpoint(
-                f"none of the {seen} checkpoint(s) in {self.folder} can be trusted ({reasons})",
+                f"none of the {seen} checkpoint(s) in {self.storage} can be trusted ({reasons})",
                 hint="restore one, or start afresh in another folder",
             )
         if mode == "required":
-            raise NoCheckpoint(f"{self.folder} holds no checkpoint, and resume is required")
-        self._report(f"no checkpoint in {self.folder}: starting from step 0", {})
+            raise NoCheckpoint(f"{self.storage} holds no checkpoint, and resume is required")
+        self._report(f"no checkpoint in {self.storage}: starting from step 0", {})
 
-    def _report(self, line: str, rejected: Mapping[str, str]) -> None:
+    def _report(self, line: str, rejected: Mapping[int, str]) -> None:
         if self.collective.rank == 0:
-            for name, why in rejected.items():
-                self.say(f"skipping checkpoint {name}: {why}")
+            for step, why in rejected.items():
+                self.say(f"skipping checkpoint {step_name(step)}: {why}")
             self.say(line)
 
 
-def published(folder: Path) -> dict[int, Path]:
-    """Return the published checkpoints by step, newest first. Other files in the folder do not count."""
-    try:
-        found = [(_PUBLISHED.fullmatch(path.name), path) for path in folder.iterdir()]
-    except FileNotFoundError:
-        return {}
-    steps = {int(match[1]): path for match, path in found if match}
-    return dict(sorted(steps.items(), reverse=True))
-
-
-def step_folder(folder: Path, step: int) -> Path:
-    return folder / f"step-{step:010d}"
-
-
-def _refuse_newer(answers: list[Json]) -> None:
+def _refuse_other_format(answers: list[Json]) -> None:
     for answer in answers:
-        if isinstance(answer, dict) and (refusal := answer.get("newer")):
-            raise NewerCheckpoint(str(refusal))
+        if isinstance(answer, dict) and (refusal := answer.get("other_format")):
+            raise OtherFormat(str(refusal))
+        if isinstance(answer, dict) and (failure := answer.get("failed")):
+            raise Interruption(str(failure))
 
 
-def _all_rejections(answers: list[Json]) -> dict[str, str]:
-    reasons: dict[str, str] = {}
+def _all_rejections(answers: list[Json]) -> dict[int, str]:
+    reasons: dict[int, str] = {}
     for rank, answer in enumerate(answers):
         rejected = answer.get("rejected") if isinstance(answer, dict) else None
-        for name, why in (rejected if isinstance(rejected, dict) else {}).items():
-            reasons.setdefault(name, f"{why} (found by rank {rank})")
+        for step, why in (rejected if isinstance(rejected, dict) else {}).items():
+            reasons.setdefault(int(step), f"{why} (found by rank {rank})")
     return dict(sorted(reasons.items(), reverse=True))
 
 
@@ -211,7 +237,7 @@ def _refuse_other_training(found: Resumed, training: Training, world: int, *, re
     other = _differences("config", record.config, dict(training.config))
     if other or (shape and not reshard):
         raise OtherTraining(
-            f"{found.folder} belongs to another training: {'; '.join(other + shape)}",
+            f"{found} belongs to another training: {'; '.join(other + shape)}",
             hint="name another checkpoint folder" if other else "ask for resharding, or use as many ranks",
         )
 

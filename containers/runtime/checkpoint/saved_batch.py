@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
+from slipway.containers.runtime.checkpoint.storage import Storage
+from slipway.containers.runtime.checkpoint.verify import read_manifest
 
-from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, NewerCheckpoint, read_manifest
-from slipway.containers.runtime.checkpoint.resume import published
 
-
-def saved_batch(folder: Path) -> int | None:
+def saved_batch(storage: Storage) -> int | None:
     """Return the global batch that the newest readable checkpoint was saved with; None if there is none."""
-    for path in published(folder).values():
+    for step in storage.steps():
         try:
-            batch = read_manifest(path).config.get("global_batch")
-        except (DamagedCheckpoint, NewerCheckpoint):
+            batch = read_manifest(storage, step).config.get("global_batch")
+        except (DamagedCheckpoint, OtherFormat):
             continue
         return batch if isinstance(batch, int) else None
     return None

@@ -63,9 +63,7 @@ class TensorData:
 def write_tensors(
     path: Path, tensors: Mapping[str, TensorData], moved: Callable[[], None] = disk.unwatched
 ) -> Digest:
-    # Widest first, as the reference implementation does: each then lies at a multiple of its item size.
-    ordered = sorted(tensors.items(), key=lambda item: (-ITEM_BYTES[item[1].dtype], item[0]))
-    return disk.write_new(path, _parts(ordered), moved)
+    return disk.write_new(path, _parts(in_file_order(tensors)), moved)
 
 
 def read_tensors(path: Path, expected: Digest) -> dict[str, TensorData]:
@@ -111,7 +109,8 @@ def decode_entries(
 _Entry = tuple[str, tuple[int, ...], int, int]
 
 
-def _parts(ordered: list[tuple[str, TensorData]]) -> Iterator[bytes | memoryview]:
+def encode_header(ordered: list[tuple[str, TensorData]]) -> bytes:
+    """Return the bytes before the tensors, which must follow in this order."""
     header: dict[str, object] = {}
     offset = 0
     for name, tensor in ordered:
@@ -122,7 +121,17 @@ def _parts(ordered: list[tuple[str, TensorData]]) -> Iterator[bytes | memoryview
         offset = end
     encoded = json.dumps(header, separators=(",", ":")).encode()
     padded = encoded + b" " * (-len(encoded) % _LENGTH_BYTES)
-    yield len(padded).to_bytes(_LENGTH_BYTES, "little") + padded
+    return len(padded).to_bytes(_LENGTH_BYTES, "little") + padded
+
+
+def in_file_order(tensors: Mapping[str, TensorData]) -> list[tuple[str, TensorData]]:
+    """Sort widest first, as the reference implementation does: each then lies at a multiple of its item
+    size."""
+    return sorted(tensors.items(), key=lambda item: (-ITEM_BYTES[item[1].dtype], item[0]))
+
+
+def _parts(ordered: list[tuple[str, TensorData]]) -> Iterator[bytes | memoryview]:
+    yield encode_header(ordered)
     for _, tensor in ordered:
         yield tensor.data.cast("B") if tensor.data.nbytes else b""
 
@@ -175,7 +184,7 @@ def _entry(path: Path, name: str, entry: object) -> _Entry:
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
         _refuse(path, f"gives {shown(name)} the unknown dtype {shown(str(dtype))}")
-    if not _is_sizes(shape) or not _is_sizes(offsets) or len(offsets) != 2:
+    if not is_sizes(shape) or not is_sizes(offsets) or len(offsets) != 2:
         _refuse(path, f"gives {shown(name)} sizes that are not whole numbers from 0")
     begin, end = offsets
     if end - begin != math.prod(shape) * ITEM_BYTES[dtype]:
@@ -183,7 +192,7 @@ def _entry(path: Path, name: str, entry: object) -> _Entry:
     return dtype, tuple(shape), begin, end
 
 
-def _is_sizes(value: object) -> bool:
+def is_sizes(value: object) -> bool:
     """Return True for a list of sizes. To Python a bool is an int; to JSON it is not."""
     return (
         isinstance(value, list)

@@ -34,9 +34,20 @@ _TORCH_TYPES: Mapping[str, str] = {
 def from_torch(tensors: Mapping[str, Any]) -> dict[str, TensorData]:
     """Return the tensors as bytes. Contiguous CPU tensors are not copied: do not change them before `save`
     returns."""
+    return {name: encode_tensor(name, tensor) for name, tensor in tensors.items()}
+
+
+def encode_tensor(name: str, tensor: Any) -> TensorData:
+    """Return one tensor as bytes; `name` is for messages."""
     torch = importlib.import_module("torch")
-    names = {getattr(torch, name): code for code, name in _TORCH_TYPES.items()}
-    return {name: _one_from_torch(torch, names, name, tensor) for name, tensor in tensors.items()}
+    dtype = next(
+        (code for code, known in _TORCH_TYPES.items() if getattr(torch, known) is tensor.dtype), None
+    )
+    if dtype is None:
+        raise Refusal(f"tensor {shown(name)} has the dtype {tensor.dtype}, which cannot be stored")
+    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+    data = memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")
+    return TensorData(dtype=dtype, shape=tuple(tensor.shape), data=data)
 
 
 def to_torch(tensors: Mapping[str, TensorData]) -> dict[str, Any]:
@@ -65,14 +76,6 @@ def torch_collective(group: Any = None) -> Collective:
         world=distributed.get_world_size(group),
         gather=lambda value: _gather(distributed, group, value),
     )
-
-
-def _one_from_torch(torch: Any, names: Mapping[Any, str], name: str, tensor: Any) -> TensorData:
-    if tensor.dtype not in names:
-        raise Refusal(f"tensor {shown(name)} has the dtype {tensor.dtype}, which cannot be stored")
-    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-    data = memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")
-    return TensorData(dtype=names[tensor.dtype], shape=tuple(tensor.shape), data=data)
 
 
 def _one_to_torch(torch: Any, data: TensorData) -> Any:

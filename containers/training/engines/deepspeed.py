@@ -11,7 +11,7 @@ import math
 import os
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -20,9 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from slipway.containers.runtime.checkpoint.boxes import Box, boxes_of_stretch
 from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
 from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
-from slipway.containers.training.state import KINDS, MOMENTS, WEIGHTS, TensorPiece, load_weights
+from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
 PARTITIONED = 3  # the ZeRO stage that cuts the weights themselves
@@ -38,9 +39,17 @@ class Owned:
     flat: Tensor
     at: int  # within `flat`
     elements: int
+    shape: tuple[int, ...]  # of the parameter
 
     def of(self, tensor: Tensor) -> Tensor:
         return tensor.detach().view(-1)[self.at : self.at + self.elements]
+
+    def boxes(self, tensor: Tensor) -> Iterator[tuple[Box, Tensor]]:
+        """Yield the boxes of the parameter that this stretch is made of, and what `tensor` holds of each."""
+        rest = self.of(tensor)
+        for box in boxes_of_stretch(self.shape, self.start, self.start + self.elements):
+            yield box, rest[: box.elements].view(box.shape)
+            rest = rest[box.elements :]
 
 
 class DeepSpeedEngine:
@@ -102,36 +111,36 @@ class DeepSpeedEngine:
     def weights(self) -> Iterator[TensorPiece]:
         return (piece for piece in self.pieces() if piece.kind == WEIGHTS)
 
-    def pieces(self) -> list[TensorPiece]:
-        return [
-            TensorPiece(
-                kind=kind,
-                parameter=stretch.parameter,
-                start=stretch.start,
-                data=stretch.of(self._tensor(stretch, kind)),
+    def pieces(self) -> Iterator[TensorPiece]:
+        for stretch in self._owned():
+            for kind in (WEIGHTS, *MOMENTS):
+                for box, data in stretch.boxes(self._tensor(stretch, kind)):
+                    yield TensorPiece(kind=kind, parameter=stretch.parameter, box=box, data=data)
+
+    def restore(self, saved: SavedState, steps: int) -> None:
+        self._load(saved, MOMENTS, steps)
+
+    def start_from(self, saved: SavedState) -> None:
+        self._load(saved, [kind for kind in MOMENTS if kind in saved.kinds], 0)
+
+    def _load(self, saved: SavedState, moments: Sequence[str], steps: int) -> None:
+        """Read the whole weights where a rank computes with them, and of the rest what it holds."""
+        owned, zero = list(self._all_owned()), self._parts.config.zero
+        if 0 < zero < PARTITIONED:
+            saved.copy_to(
+                (WantedBox(WEIGHTS, name, Box.whole(parameter.shape)), parameter)
+                for name, parameter in self._model.named_parameters()
             )
-            for stretch in self._owned()
-            for kind in (WEIGHTS, *MOMENTS)
-        ]
-
-    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
-        for stretch in self._load(pieces, KINDS):
-            self._state(stretch.flat)["step"].fill_(steps)
-
-    def start_from(self, pieces: Iterable[TensorPiece]) -> None:
-        self._load(pieces, (WEIGHTS,))
-
-    def _load(self, pieces: Iterable[TensorPiece], kinds: Sequence[str]) -> list[Owned]:
-        """Copy what this rank holds of pieces of these kinds; return the stretches that it holds."""
-        owned = {stretch.parameter: stretch for stretch in self._all_owned()}
-        for piece in pieces:
-            if piece.kind == WEIGHTS and self._parts.config.zero < PARTITIONED:
-                load_weights(self._model, piece)
-            if piece.kind in kinds and (mine := owned.get(piece.parameter)) is not None:
-                piece.copy_to(mine.of(self._tensor(mine, piece.kind)), mine.start)
-        if self._parts.config.zero == PARTITIONED:
+        saved.copy_to(
+            (WantedBox(kind, stretch.parameter, box), data)
+            for stretch in owned
+            for kind in (WEIGHTS, *moments)
+            for box, data in stretch.boxes(self._tensor(stretch, kind))
+        )
+        if zero == PARTITIONED:
             self._publish_shares()
-        return list(owned.values())
+        for stretch in owned:
+            self._state(stretch.flat)["step"].fill_(steps)
 
     def _publish_shares(self) -> None:
         """Let ZeRO 3 compute with the fp32 shares that were loaded, and gather again what it keeps whole."""
@@ -158,11 +167,18 @@ class DeepSpeedEngine:
             if self._parts.config.zero == PARTITIONED:
                 yield from self._share_of(name, parameter)
             elif not self._parts.config.zero:
-                yield Owned(parameter=name, start=0, flat=parameter, at=0, elements=parameter.numel())
+                yield Owned(
+                    parameter=name,
+                    start=0,
+                    flat=parameter,
+                    at=0,
+                    elements=parameter.numel(),
+                    shape=tuple(parameter.shape),
+                )
             elif (mapping := parameter._hp_mapping) is not None:
-                yield self._owned_by(name, mapping)
+                yield self._owned_by(name, mapping, tuple(parameter.shape))
 
-    def _owned_by(self, name: str, mapping: Any) -> Owned:
+    def _owned_by(self, name: str, mapping: Any, shape: tuple[int, ...]) -> Owned:
         (flat,) = self._optimizer.param_groups[mapping.param_group_index]["params"]
         return Owned(
             parameter=name,
@@ -170,6 +186,7 @@ class DeepSpeedEngine:
             flat=flat,
             at=mapping.hp_fragment_address.start,
             elements=mapping.hp_fragment_address.numel,
+            shape=shape,
         )
 
     def _share_of(self, name: str, parameter: Any) -> Iterator[Owned]:
@@ -179,7 +196,8 @@ class DeepSpeedEngine:
         start = self._parts.rank * elements
         if (held := min(elements, parameter.ds_numel - start)) > 0:
             flat = optimizer.fp32_partitioned_groups_flat[group]
-            yield Owned(parameter=name, start=start, flat=flat, at=at, elements=held)
+            shape = tuple(parameter.ds_shape)
+            yield Owned(parameter=name, start=start, flat=flat, at=at, elements=held, shape=shape)
 
     def _tensor(self, owned: Owned, kind: str) -> Tensor:
         return owned.flat if kind == WEIGHTS else self._state(owned.flat)[kind]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
 from slipway.containers.training.engines.gradients import GradientSum
 from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
-from slipway.containers.training.state import MOMENTS, WEIGHTS, TensorPiece, load_weights
+from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
@@ -69,34 +70,32 @@ class DataParallel:
         self._model.train()
         return means
 
-    def pieces(self) -> list[TensorPiece]:
-        """Return this rank's share of the whole tensors; every rank has them all."""
-        mine = list(self._masters.items())[self._parts.rank :: self._parts.layout.world]
-        kinds = [(WEIGHTS, name, master) for name, master in mine]
-        kinds += [(kind, name, self._moments(master)[kind]) for name, master in mine for kind in MOMENTS]
-        return [
-            TensorPiece(kind=kind, parameter=name, start=0, data=tensor.detach().view(-1))
-            for kind, name, tensor in kinds
-        ]
+    def pieces(self) -> Iterator[TensorPiece]:
+        """Yield this rank's share of the whole tensors; every rank has them all."""
+        for name, master in list(self._masters.items())[self._parts.rank :: self._parts.layout.world]:
+            for kind, tensor in self._kinds(master).items():
+                yield TensorPiece.whole(kind, name, tensor)
 
     def weights(self) -> Iterator[TensorPiece]:
         for name, master in self._masters.items():
-            yield TensorPiece(kind=WEIGHTS, parameter=name, start=0, data=master.detach().view(-1))
+            yield TensorPiece.whole(WEIGHTS, name, master)
 
-    def restore(self, pieces: Iterable[TensorPiece], steps: int) -> None:
-        for piece in pieces:
-            master = self._masters[piece.parameter]
-            moments = self._moments(master)
-            target = master if piece.kind == WEIGHTS else moments[piece.kind]
-            piece.copy_to(target.detach().view(-1), 0)
-            moments["step"].fill_(steps)
+    def restore(self, saved: SavedState, steps: int) -> None:
+        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
+
+    def start_from(self, saved: SavedState) -> None:
+        self._load(saved, saved.kinds, 0)
+
+    def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
+        saved.copy_to(
+            (WantedBox(kind, name, Box.whole(tensor.shape)), tensor)
+            for name, master in self._masters.items()
+            for kind, tensor in self._kinds(master).items()
+            if kind in kinds
+        )
+        for master in self._masters.values():
+            self._moments(master)["step"].fill_(steps)
         self._publish_masters()
-
-    def start_from(self, pieces: Iterable[TensorPiece]) -> None:
-        for piece in pieces:
-            if piece.kind == WEIGHTS:
-                piece.copy_to(self._masters[piece.parameter].detach().view(-1), 0)
-                load_weights(self._model, piece)
 
     def _master(self, parameter: Parameter) -> Tensor:
         if parameter.dtype is torch.float32:
@@ -114,6 +113,10 @@ class DataParallel:
         if self._parts.device.precision is not torch.float32:
             with torch.no_grad():
                 torch._foreach_copy_(list(self._named.values()), list(self._masters.values()))
+
+    def _kinds(self, master: Tensor) -> dict[str, Tensor]:
+        moments = self._moments(master)
+        return {WEIGHTS: master.detach(), **{kind: moments[kind] for kind in MOMENTS}}
 
     def _moments(self, master: Tensor) -> dict[str, Tensor]:
         """Return the optimizer's moments, and make them if no step has: torch makes them at the first one."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.collective import Collective
 from tests.containers.runtime.saving import FAILED, NONE, WRONG, in_processes, is_right, quiet, save, training
 
@@ -80,7 +81,7 @@ def saving(folder: Path, step: int, dying: int, left: int, mode: str) -> Callabl
             Countdown(folder, left, mode)
         try:
             with Checkpoints(
-                folder, training(2), collective=collective, say=quiet, lease_seconds=0.2
+                CheckpointFolder(folder), training(2), collective=collective, say=quiet, lease_seconds=0.2
             ) as checkpoints:
                 save(checkpoints, step, collective.rank)
         except (ConnectionError, OSError):
@@ -94,7 +95,7 @@ def resuming(folder: Path) -> Callable[[Collective], int]:
     def body(collective: Collective) -> int:
         try:
             with Checkpoints(
-                folder, training(3), collective=collective, say=quiet, lease_seconds=0.2
+                CheckpointFolder(folder), training(3), collective=collective, say=quiet, lease_seconds=0.2
             ) as checkpoints:
                 found = checkpoints.resume("auto")
                 left = [

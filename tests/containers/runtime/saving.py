@@ -10,7 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, Training
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.pieces import FilePiece
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.collective import ALONE, Collective, Json
 
@@ -22,38 +25,50 @@ def training(attempt: int = 1, **changes: object) -> Training:
     return Training(**{"job": "bert", "run": "r1", "attempt": attempt, "config": config, **changes})  # type: ignore[arg-type]  # tests change single fields
 
 
-def weights(step: int, rank: int = 0, count: int = 1000) -> dict[str, TensorData]:
-    values = array("f", (step * 1000.0 + rank * 100.0 + index for index in range(count)))
-    half = array("h", [step, rank, -1])
-    return {
-        "layer.weight": TensorData(dtype="F32", shape=(count // 4, 4), data=memoryview(values).cast("B")),
-        "layer.count": TensorData(dtype="I16", shape=(3,), data=memoryview(half).cast("B")),
-    }
+def piece(name: str, values: array[float] | array[int], box: Box, dtype: str) -> FilePiece:
+    data = TensorData(dtype=dtype, shape=box.shape, data=memoryview(values).cast("B"))
+    return FilePiece(name=name, box=box, tensor=data)
+
+
+def expected(step: int, rank: int = 0, count: int = 1000) -> array[float]:
+    return array("f", (step * 1000.0 + rank * 100.0 + index for index in range(count)))
+
+
+def weights(step: int, rank: int = 0, count: int = 1000) -> list[FilePiece]:
+    """Return the rows that this rank holds of one matrix, and a tensor of its own."""
+    rows = count // 4
+    return [
+        piece("layer.weight", expected(step, rank, count), Box((rank * rows, 0), (rows, 4)), "F32"),
+        piece(f"count.{rank}", array("h", [step, rank, -1]), Box.whole((3,)), "I16"),
+    ]
+
+
+def stored(found: Resumed, name: str, rank: int) -> bytes:
+    """Return what a rank saved of a tensor."""
+    held = next(part for part in found.manifest.tensors[name].pieces if part.file == rank)
+    return bytes(found.read(name, held, 0, held.box.elements))
 
 
 def is_right(found: Resumed, rank: int = 0, count: int = 1000) -> bool:
-    wanted = weights(found.step, rank, count)
-    read = found.tensors(rank)
-    same = {name: bytes(tensor.data) for name, tensor in read.items()} == {
-        name: bytes(tensor.data) for name, tensor in wanted.items()
-    }
     return (
-        same and found.state(rank) == {"rng": [rank, found.step]} and found.manifest.cursor == found.step * 64
+        stored(found, "layer.weight", rank) == expected(found.step, rank, count).tobytes()
+        and stored(found, f"count.{rank}", rank) == array("h", [found.step, rank, -1]).tobytes()
+        and found.manifest.cursor == found.step * 64
     )
 
 
 def save(checkpoints: Checkpoints, step: int, rank: int = 0, count: int = 1000) -> None:
-    checkpoints.save(step, weights(step, rank, count), state={"rng": [rank, step]}, cursor=step * 64)
+    checkpoints.save(step, weights(step, rank, count), cursor=step * 64)
 
 
 def saved(folder: Path, *steps: int, attempt: int = 1, **options: object) -> None:
-    with Checkpoints(folder, training(attempt), say=quiet, **options) as checkpoints:  # type: ignore[arg-type]  # passed through
+    with Checkpoints(CheckpointFolder(folder), training(attempt), say=quiet, **options) as checkpoints:  # type: ignore[arg-type]  # passed through
         for step in steps:
             save(checkpoints, step)
 
 
 def resumed(folder: Path, attempt: int = 9) -> Resumed | None:
-    with Checkpoints(folder, training(attempt), say=quiet) as checkpoints:
+    with Checkpoints(CheckpointFolder(folder), training(attempt), say=quiet) as checkpoints:
         return checkpoints.resume("auto")
 
 

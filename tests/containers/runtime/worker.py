@@ -19,7 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.pieces import FilePiece
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
@@ -134,11 +137,12 @@ def checkpoint(word: str) -> None:
     """Resumes, and saves the steps that `word` lists."""
     contract = LaunchContract.from_environment(os.environ)
     training = Training.of(contract, topology={}, config={})
-    with Checkpoints(Path(os.environ["SLIPWAY_CHECKPOINTS"]), training) as checkpoints:
+    with Checkpoints(CheckpointFolder(Path(os.environ["SLIPWAY_CHECKPOINTS"])), training) as checkpoints:
         found = checkpoints.resume("auto")
         print(f"begins after step {found.step if found else 0}", flush=True)
         for step in word.split():
-            checkpoints.save(int(step), {"w": TensorData(dtype="U8", shape=(4,), data=memoryview(b"abcd"))})
+            data = TensorData(dtype="U8", shape=(4,), data=memoryview(b"abcd"))
+            checkpoints.save(int(step), [FilePiece(name="w", box=Box.whole((4,)), tensor=data)])
 
 
 def pause(word: str) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +17,15 @@ pytest.importorskip("torch")
 import torch
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.pieces import Parts
+from slipway.containers.runtime.checkpoint.storage import UnpublishedStep
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
-from slipway.containers.training.saving import MOST_FAILED, Saving
+from slipway.containers.training.host_copy import HostCopy
+from slipway.containers.training.saving import MOST_FAILED, HasPieces, Saving
 from slipway.containers.training.shutdown_watch import ShutdownWatch
-from slipway.containers.training.state import WEIGHTS, TensorPiece
+from slipway.containers.training.state import WEIGHTS, SavedState, TensorPiece
 
 CONTRACT = LaunchContract(
     job="bert",
@@ -35,13 +43,32 @@ CONTRACT = LaunchContract(
 
 
 class OneTensor:
+    def __init__(self) -> None:
+        self.weights = torch.ones(4)
+
     def pieces(self) -> list[TensorPiece]:
-        return [TensorPiece(kind=WEIGHTS, parameter="w", start=0, data=torch.ones(4))]
+        return [TensorPiece.whole(WEIGHTS, "w", self.weights)]
 
 
-def saving(checkpoints: Checkpoints, said: list[str], steps: int = 100) -> Saving:
+class GatedFolder(CheckpointFolder):
+    """Let a test hold up what is written."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.gate = threading.Event()
+        self.begun: list[int] = []
+
+    def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
+        self.begun.append(draft.step)
+        assert self.gate.wait(60)
+        super().write(draft, rank, parts, moved)
+
+
+def saving(
+    checkpoints: Checkpoints, said: list[str], steps: int = 100, engine: HasPieces | None = None
+) -> Saving:
     return Saving(
-        engine=OneTensor(),
+        engine=engine or OneTensor(),
         checkpoints=checkpoints,
         ending=ShutdownWatch(CONTRACT),
         every=1,
@@ -56,11 +83,72 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("slipway.containers.runtime.checkpoint.checkpoints.write_tensors", refuse)
+    monkeypatch.setattr("slipway.containers.runtime.disk.write_synced", refuse)
 
 
-def opened(folder: Path) -> Checkpoints:
-    return Checkpoints(folder, Training(job="bert", run="r1", attempt=1), say=lambda _: None)
+def opened(folder: Path | CheckpointFolder) -> Checkpoints:
+    storage = CheckpointFolder(folder) if isinstance(folder, Path) else folder
+    return Checkpoints(storage, Training(job="bert", run="r1", attempt=1), say=lambda _: None)
+
+
+def saved_weights(folder: Path) -> tuple[int, list[float]]:
+    with opened(folder) as checkpoints:
+        found = checkpoints.resume("required")
+    assert found is not None
+    weights: list[float] = SavedState(found).read(WEIGHTS, "w").tolist()
+    return found.step, weights
+
+
+def test_training_goes_on_while_a_save_is_written_and_does_not_change_it(tmp_path: Path) -> None:
+    storage, engine, said = GatedFolder(tmp_path), OneTensor(), list[str]()
+    with opened(storage) as checkpoints:
+        save = saving(checkpoints, said, engine=engine)
+        save.every = 5
+        save.after(5, must_end=False)
+        for step in range(6, 10):
+            engine.weights += 1
+            save.after(step, must_end=False)
+        assert save.newest == 0
+        storage.gate.set()
+    assert saved_weights(tmp_path) == (5, [1.0] * 4), "and the end of the training waited for it"
+
+
+def test_a_new_save_waits_for_the_one_before(tmp_path: Path) -> None:
+    storage = GatedFolder(tmp_path)
+    with opened(storage) as checkpoints:
+        save = saving(checkpoints, [])
+        save.after(1, must_end=False)
+        second = threading.Thread(target=save.after, args=(2,), kwargs={"must_end": False})
+        second.start()
+        second.join(0.3)
+        assert storage.begun == [1]
+        storage.gate.set()
+        second.join()
+    assert storage.begun == [1, 2]
+    assert saved_weights(tmp_path)[0] == 2
+
+
+def test_a_training_that_is_told_to_end_waits_for_the_save_that_runs(tmp_path: Path) -> None:
+    storage = GatedFolder(tmp_path)
+    with opened(storage) as checkpoints:
+        save = saving(checkpoints, [])
+        save.after(1, must_end=False)
+        storage.gate.set()
+        with pytest.raises(Interruption, match="asked to end after step 2 of 100; saved up to step 2"):
+            save.after(2, must_end=True)
+    assert storage.begun == [1, 2]
+
+
+def test_without_the_time_for_another_save_the_one_that_runs_is_kept(tmp_path: Path) -> None:
+    storage = GatedFolder(tmp_path)
+    with opened(storage) as checkpoints:
+        save = saving(checkpoints, [])
+        save.after(1, must_end=False)
+        storage.gate.set()
+        save.ending = ShutdownWatch(replace(CONTRACT, deadline=time.time()))
+        with pytest.raises(Interruption, match="saved up to step 1"):
+            save.after(2, must_end=True)
+    assert saved_weights(tmp_path)[0] == 1
 
 
 def test_saves_that_go_on_failing_end_the_training_resumably(
@@ -70,27 +158,46 @@ def test_saves_that_go_on_failing_end_the_training_resumably(
     with opened(tmp_path) as checkpoints:
         save = saving(checkpoints, said)
         save.after(1, must_end=False)
+        save.settle()
         broken_disk(monkeypatch)
-        for step in range(2, 1 + MOST_FAILED):
+        for step in range(2, 2 + MOST_FAILED):
             save.after(step, must_end=False)
         with pytest.raises(
             Interruption, match=r"save 3 in a row to fail, and the newest is of step 1"
         ) as end:
-            save.after(1 + MOST_FAILED, must_end=False)
+            save.after(2 + MOST_FAILED, must_end=False)
     assert end.value.exit_code == RESUMABLE_EXIT_CODE
     assert [line.partition(":")[0] for line in said[1:]] == ["warning", "warning"]
+
+
+def test_saves_that_failed_ask_all_ranks_to_end_at_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at the next save, which may be hours away."""
+    with opened(tmp_path) as checkpoints:
+        save = saving(checkpoints, [])
+        broken_disk(monkeypatch)
+        for step in range(1, 1 + MOST_FAILED):
+            save.after(step, must_end=False)
+        save.every = 1000
+        while not save.must_end:
+            save.after(1 + MOST_FAILED, must_end=False)
+        with pytest.raises(Interruption, match="save 3 in a row"):
+            save.after(2 + MOST_FAILED, must_end=True)
 
 
 def test_one_save_that_fails_is_forgotten_when_the_next_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said: list[str] = []
     with opened(tmp_path) as checkpoints:
-        save = saving(checkpoints, [])
+        save = saving(checkpoints, said)
         for step in range(1, 10):
             with monkeypatch.context() as patched:
                 if step % 2:
                     broken_disk(patched)
                 save.after(step, must_end=False)
+                save.settle()
         assert (save.newest, save.failed) == (8, 1)
 
 
@@ -100,6 +207,7 @@ def test_finished_weights_that_cannot_be_saved_are_not_given_up(
     with opened(tmp_path) as checkpoints:
         save = saving(checkpoints, [], steps=2)
         save.after(1, must_end=False)
+        save.settle()
         broken_disk(monkeypatch)
         with pytest.raises(Interruption, match="the next attempt continues from it"):
             save.after(2, must_end=False)
@@ -115,4 +223,14 @@ def test_a_save_is_due_when_the_last_is_long_ago_however_few_steps_there_were(tm
             due.append(save.is_due())
             save.after(step, must_end=False, is_due=due[-1])
         assert due == [False, False, False, True, False, False, True]
+        save.settle()
         assert save.newest == 7
+
+
+def test_what_was_taken_for_a_save_lies_in_the_buffers_of_the_one_before() -> None:
+    engine, snapshot = OneTensor(), HostCopy()
+    (first,) = snapshot.take(engine.pieces())
+    engine.weights += 1
+    (second,) = snapshot.take(engine.pieces())
+    assert first.data.data_ptr() == second.data.data_ptr() != engine.weights.data_ptr()
+    assert second.data.tolist() == [2.0] * 4

@@ -34,12 +34,13 @@ def exported(alone: Run) -> Path:
 def test_transformers_loads_it_and_has_the_same_losses(exported: Path, data: Path) -> None:
     from slipway.containers.data.rows.dataset import Dataset
     from slipway.containers.recipes.bert_pretrain.export import newest_weights
+    from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 
     theirs, told = transformers.BertForPreTraining.from_pretrained(exported, output_loading_info=True)
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
     ours = BertForPreTraining(model_shape(decode({}), read_contract({}), Dataset.open(data / "phase1")))
-    ours.load_state_dict(newest_weights(exported.parent, ours.shape))
+    ours.load_state_dict(newest_weights(CheckpointFolder(exported.parent), ours.shape))
     generator = torch.Generator().manual_seed(3)
     words = torch.randint(5, 200, (ROWS, TOKENS), generator=generator)
     segments = torch.randint(0, 2, (ROWS, TOKENS), generator=generator)

@@ -10,8 +10,10 @@ import pytest
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint
 from slipway.containers.runtime.checkpoint.resume import NoCheckpoint, NoGoodCheckpoint, OtherTraining
+from slipway.containers.runtime.checkpoint.verify import read_manifest
 from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import Refusal
 from tests.containers.runtime.saving import (
@@ -53,7 +55,7 @@ def test_the_last_n_good_ones_are_kept_and_nothing_else_is_left(tmp_path: Path) 
 def test_a_damaged_one_does_not_count_among_those_kept(tmp_path: Path) -> None:
     saved(tmp_path, 1, 2)
     flip(tmp_path / "step-0000000002" / "rank-00000.safetensors", 500)
-    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+    with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as checkpoints:
         checkpoints.resume()
         save(checkpoints, 3)
     assert "step-0000000001" in steps(tmp_path)
@@ -63,7 +65,7 @@ def test_a_damaged_one_does_not_count_among_those_kept(tmp_path: Path) -> None:
 def test_keeping_fewer_than_two_is_refused(tmp_path: Path, keep: int) -> None:
     """BI-073"""
     with pytest.raises(Refusal, match="at least 2"):
-        Checkpoints(tmp_path, training(), keep=keep)
+        Checkpoints(CheckpointFolder(tmp_path), training(), keep=keep)
 
 
 @pytest.mark.parametrize("name", ["rank-00000.safetensors", "MANIFEST.json"])
@@ -96,7 +98,7 @@ def test_every_checkpoint_passed_over_is_named_with_its_reason(tmp_path: Path) -
     flip(tmp_path / "step-0000000003" / "rank-00000.safetensors", 100)
     (tmp_path / "step-0000000002" / "MANIFEST.json").unlink()
     lines: list[str] = []
-    with Checkpoints(tmp_path, training(2), say=lines.append) as checkpoints:
+    with Checkpoints(CheckpointFolder(tmp_path), training(2), say=lines.append) as checkpoints:
         found = checkpoints.resume("required")
     assert found is not None
     assert found.step == 1
@@ -109,7 +111,7 @@ def test_only_bad_checkpoints_are_a_failure_and_never_a_silent_fresh_start(tmp_p
     saved(tmp_path, 1, 2)
     for folder in tmp_path.iterdir():
         flip(folder / "rank-00000.safetensors", -1)
-    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+    with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as checkpoints:
         with pytest.raises(NoGoodCheckpoint, match=r"step-0000000002.*step-0000000001") as refused:
             checkpoints.resume("auto")
         assert "\n" not in str(refused.value)
@@ -118,7 +120,7 @@ def test_only_bad_checkpoints_are_a_failure_and_never_a_silent_fresh_start(tmp_p
 def test_a_fresh_start_is_said_aloud_or_refused_as_the_caller_chose(tmp_path: Path) -> None:
     """BI-163"""
     lines: list[str] = []
-    with Checkpoints(tmp_path, training(), say=lines.append) as checkpoints:
+    with Checkpoints(CheckpointFolder(tmp_path), training(), say=lines.append) as checkpoints:
         assert checkpoints.resume("auto") is None
         assert "starting from step 0" in lines[-1]
         assert checkpoints.resume("never") is None
@@ -146,7 +148,7 @@ def test_another_configuration_or_world_is_refused_with_the_difference(tmp_path:
     saved(tmp_path, 1)
     other = training(2, config={"hidden": 16, "layers": 2, "vocabulary": 9}, topology={"data": 1})
     with (
-        Checkpoints(tmp_path, other, say=quiet) as checkpoints,
+        Checkpoints(CheckpointFolder(tmp_path), other, say=quiet) as checkpoints,
         pytest.raises(OtherTraining) as refused,
     ):
         checkpoints.resume("auto", reshard=True)
@@ -156,12 +158,14 @@ def test_another_configuration_or_world_is_refused_with_the_difference(tmp_path:
 
 def test_two_ranks_resume_on_one_only_when_resharding_is_asked(tmp_path: Path) -> None:
     def body(collective: Collective) -> int:
-        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+        with Checkpoints(
+            CheckpointFolder(tmp_path), training(), collective=collective, say=quiet
+        ) as checkpoints:
             save(checkpoints, 7, collective.rank)
         return 0
 
     assert in_processes(2, body) == [0, 0]
-    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+    with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as checkpoints:
         with pytest.raises(OtherTraining, match="world: saved 2, now 1; ask for resharding"):
             checkpoints.resume("auto")
         found = checkpoints.resume("auto", reshard=True)
@@ -173,13 +177,17 @@ def test_two_ranks_resume_on_one_only_when_resharding_is_asked(tmp_path: Path) -
 
 def test_what_one_rank_cannot_read_no_rank_resumes_from(tmp_path: Path) -> None:
     def saving(collective: Collective) -> int:
-        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+        with Checkpoints(
+            CheckpointFolder(tmp_path), training(), collective=collective, say=quiet
+        ) as checkpoints:
             save(checkpoints, 1, collective.rank)
             save(checkpoints, 2, collective.rank)
         return 0
 
     def resuming(collective: Collective) -> int:
-        with Checkpoints(tmp_path, training(2), collective=collective, say=quiet) as checkpoints:
+        with Checkpoints(
+            CheckpointFolder(tmp_path), training(2), collective=collective, say=quiet
+        ) as checkpoints:
             found = checkpoints.resume("required")
         return found.step if found is not None and is_right(found, collective.rank) else FAILED
 
@@ -195,7 +203,7 @@ def test_saving_a_step_again_keeps_a_good_one_and_replaces_a_bad_one(tmp_path: P
     found = resumed(tmp_path)
     assert found is not None
     assert (found.step, found.manifest.attempt) == (2, 2)
-    assert manifest.read_manifest(tmp_path / "step-0000000001").attempt == 1
+    assert read_manifest(CheckpointFolder(tmp_path), 1).attempt == 1
 
 
 def test_a_link_in_place_of_a_checkpoint_is_not_followed(tmp_path: Path) -> None:
@@ -239,7 +247,7 @@ def test_a_folder_that_leaves_its_root_by_a_link_is_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize("step", [-1, 10**10, True, 1.0, "1"])
 def test_a_step_that_is_none_is_refused(tmp_path: Path, step: object) -> None:
     with (
-        Checkpoints(tmp_path, training(), say=quiet) as checkpoints,
+        Checkpoints(CheckpointFolder(tmp_path), training(), say=quiet) as checkpoints,
         pytest.raises(Refusal, match="whole number"),
     ):
         checkpoints.save(step, weights(1))  # type: ignore[arg-type]  # hostile on purpose

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease, this_process
+from slipway.containers.runtime.checkpoint.storage import LeaseFile
 from slipway.containers.runtime.collective import Collective
 from tests.containers.runtime.saving import (
     FAILED,
@@ -32,9 +34,15 @@ def steps(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def lease_of(folder: Path) -> LeaseFile:
+    return CheckpointFolder(folder).open()
+
+
 def test_a_rank_that_cannot_write_fails_the_save_on_all_and_leaves_the_older_one(tmp_path: Path) -> None:
     def body(collective: Collective) -> int:
-        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+        with Checkpoints(
+            CheckpointFolder(tmp_path), training(), collective=collective, say=quiet
+        ) as checkpoints:
             save(checkpoints, 1, collective.rank)
             if collective.rank == 1:
                 _limit_files(1000)
@@ -70,7 +78,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 def test_a_full_disk_leaves_the_older_checkpoint_and_one_clear_line(tmp_path: Path) -> None:
     """F15, BI: the disk fills while saving, training continues, and saves again when there is room."""
     folder = tmp_path / "small"
-    with small_disk(folder), Checkpoints(folder, training(), say=quiet) as checkpoints:
+    with small_disk(folder), Checkpoints(CheckpointFolder(folder), training(), say=quiet) as checkpoints:
         save(checkpoints, 1)
         filler = folder / "filler"
         with suppress(OSError):
@@ -92,7 +100,10 @@ def test_a_full_disk_makes_room_from_the_oldest_good_checkpoint(tmp_path: Path) 
 
     def body(collective: Collective) -> int:
         with Checkpoints(
-            folder, training(), collective=collective, say=lambda line: print(line, file=said.open("a"))
+            CheckpointFolder(folder),
+            training(),
+            collective=collective,
+            say=lambda line: print(line, file=said.open("a")),
         ) as checkpoints:
             for step in (1, 2, 3):
                 save(checkpoints, step, collective.rank, count=12_000)
@@ -101,7 +112,7 @@ def test_a_full_disk_makes_room_from_the_oldest_good_checkpoint(tmp_path: Path) 
     with small_disk(folder):
         assert in_processes(2, body) == [50, 50]
         assert steps(folder) == ["step-0000000002", "step-0000000003"]
-        with Checkpoints(folder, training(), say=quiet) as checkpoints:
+        with Checkpoints(CheckpointFolder(folder), training(), say=quiet) as checkpoints:
             found = checkpoints.resume("required", reshard=True)
         assert found is not None
         assert is_right(found, rank=1, count=12_000)
@@ -119,7 +130,7 @@ def test_a_failing_disk_leaves_the_older_checkpoint(
     def failing(*arguments: object, **options: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    with Checkpoints(tmp_path, training(2), say=quiet) as checkpoints:
+    with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as checkpoints:
         with monkeypatch.context() as broken:
             broken.setattr(os, call, failing)
             with pytest.raises(SaveFailed, match=os.strerror(code)):
@@ -132,14 +143,14 @@ def test_a_failing_disk_leaves_the_older_checkpoint(
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SaveFailed, match="cannot be used: Not a directory"):
-        Checkpoints(tmp_path / "file" / "below", training()).__enter__()
+        Checkpoints(CheckpointFolder(tmp_path / "file" / "below"), training()).__enter__()
 
 
 def test_a_stale_attempt_cannot_publish(tmp_path: Path) -> None:
     """F11, F12: the cut-off attempt still runs when its successor has taken over."""
-    with Checkpoints(tmp_path, training(1), say=quiet) as stale:
+    with Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet) as stale:
         save(stale, 1)
-        with Checkpoints(tmp_path, training(2), say=quiet) as fresh:
+        with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as fresh:
             with pytest.raises(Fenced, match="attempt 2"):
                 save(stale, 2)
             assert steps(tmp_path) == ["LEASE.json", "step-0000000001"]
@@ -153,12 +164,12 @@ def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process stopped right after its check, and continued after a takeover, publishes nothing."""
-    with Checkpoints(tmp_path, training(1), say=quiet) as stale:
+    with Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet) as stale:
         real = Lease.check
 
         def check_then_sleep_long(lease: Lease) -> None:
             real(lease)
-            with Checkpoints(tmp_path, training(2), say=quiet):
+            with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet):
                 pass
 
         monkeypatch.setattr(Lease, "check", check_then_sleep_long)
@@ -168,23 +179,26 @@ def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_
 
 
 def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
-    with Checkpoints(tmp_path, training(3), say=quiet), pytest.raises(Fenced, match="this is attempt 2"):
-        Checkpoints(tmp_path, training(2), say=quiet).__enter__()
+    with (
+        Checkpoints(CheckpointFolder(tmp_path), training(3), say=quiet),
+        pytest.raises(Fenced, match="this is attempt 2"),
+    ):
+        Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet).__enter__()
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_two_jobs_on_one_folder_are_refused(tmp_path: Path, attempt: int) -> None:
     """BI-127"""
     with (
-        Checkpoints(tmp_path, training(1), say=quiet, lease_seconds=0.5),
+        Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet, lease_seconds=0.5),
         pytest.raises(FolderInUse, match="run r1, attempt 1"),
     ):
-        Checkpoints(tmp_path, training(attempt, run="r2"), say=quiet).__enter__()
+        Checkpoints(CheckpointFolder(tmp_path), training(attempt, run="r2"), say=quiet).__enter__()
 
 
 def test_the_lease_of_a_dead_process_is_taken_at_once(tmp_path: Path) -> None:
     def body(collective: Collective) -> int:
-        Checkpoints(tmp_path, training(1), say=quiet).__enter__()
+        Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet).__enter__()
         return 0
 
     assert in_processes(1, body) == [0]
@@ -215,8 +229,8 @@ def test_a_lease_that_nobody_can_read_is_taken_when_nobody_renews_it(tmp_path: P
 
 
 def test_a_release_does_not_take_the_lease_of_the_next_holder(tmp_path: Path) -> None:
-    older = Lease(tmp_path, this_process("r1", 1))
-    newer = Lease(tmp_path, this_process("r1", 2))
+    older = Lease(lease_of(tmp_path), this_process("r1", 1), where="here")
+    newer = Lease(lease_of(tmp_path), this_process("r1", 2), where="here")
     older.release()
     newer.check()
     newer.release()

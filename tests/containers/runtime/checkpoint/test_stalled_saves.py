@@ -35,10 +35,10 @@ def test_a_save_that_stalls_is_named_and_ends_the_job_resumable_from_the_last_go
     nodes = cluster.all(2, words, SLIPWAY_SAVE_SECONDS=1, SLIPWAY_HEARTBEAT_SECONDS=2, **stalled)
     assert [node.end() for node in nodes] == [85, 85], "not for want of heartbeats: those go on"
     last = nodes[0].lines[-1]
-    assert f"by rank 0 (while saving {cluster.checkpoints}/step-0000000002.tmp-1-" in last
+    assert f"by rank 0 (while saving {cluster.checkpoints}/step-0000000002, rank-00000.safetensors" in last
     assert "its file system does not answer" in last
     assert "lost" not in nodes[0].text + nodes[1].text
-    assert " in write_new" in nodes[0].text, "where rank 0 stood"
+    assert " in write_synced" in nodes[0].text, "where rank 0 stood"
     again = cluster.start({"0": ["checkpoint 2"]}, AWS_BATCH_JOB_ATTEMPT=2)
     assert again.end() == 0
     assert "[0] begins after step 1" in again.lines

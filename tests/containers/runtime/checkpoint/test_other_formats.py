@@ -1,4 +1,4 @@
-"""What a newer Slipway saved is not damage: training refuses to pass it over, and nothing of it is lost."""
+"""What another Slipway saved is not damage: training refuses to pass it over, and nothing of it is lost."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
-from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, NewerCheckpoint
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
 from slipway.containers.runtime.checkpoint.resume import Mode
+from slipway.containers.runtime.checkpoint.verify import read_manifest
 from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from tests.containers.runtime.saving import FAILED, in_processes, quiet, resumed, save, saved, training
@@ -34,12 +36,12 @@ def test_a_newer_checkpoint_is_refused_with_both_versions_and_what_to_do(tmp_pat
     saved(tmp_path, 1, 2)
     make_newer(step(tmp_path, 2))
     with (
-        Checkpoints(tmp_path, training(2), say=quiet) as checkpoints,
-        pytest.raises(NewerCheckpoint) as refused,
+        Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as checkpoints,
+        pytest.raises(OtherFormat) as refused,
     ):
         checkpoints.resume(mode)
     said = str(refused.value)
-    assert f"{step(tmp_path, 2)}/MANIFEST.json has schema 2, and this Slipway reads 1" in said
+    assert f"{step(tmp_path, 2)}/MANIFEST.json has schema 3, and this Slipway reads 2" in said
     assert "resume with the Slipway that saved it" in said
     assert "another checkpoint folder" in said
     assert "\n" not in said
@@ -48,16 +50,20 @@ def test_a_newer_checkpoint_is_refused_with_both_versions_and_what_to_do(tmp_pat
 
 def test_all_ranks_refuse_a_newer_checkpoint_together(tmp_path: Path) -> None:
     def saving(collective: Collective) -> int:
-        with Checkpoints(tmp_path, training(), collective=collective, say=quiet) as checkpoints:
+        with Checkpoints(
+            CheckpointFolder(tmp_path), training(), collective=collective, say=quiet
+        ) as checkpoints:
             save(checkpoints, 1, collective.rank)
             save(checkpoints, 2, collective.rank)
         return 0
 
     def resuming(collective: Collective) -> int:
-        with Checkpoints(tmp_path, training(2), collective=collective, say=quiet) as checkpoints:
+        with Checkpoints(
+            CheckpointFolder(tmp_path), training(2), collective=collective, say=quiet
+        ) as checkpoints:
             try:
                 checkpoints.resume()
-            except NewerCheckpoint:
+            except OtherFormat:
                 return 50
         return FAILED
 
@@ -70,14 +76,14 @@ def test_a_newer_format_with_a_digest_of_its_own_is_no_damage(tmp_path: Path) ->
     saved(tmp_path, 1)
     path = step(tmp_path, 1) / manifest.NAME
     path.write_text(json.dumps({"schema": 3, "blake3": "aa"}))
-    with pytest.raises(NewerCheckpoint, match="schema 3"):
+    with pytest.raises(OtherFormat, match="schema 3"):
         resumed(tmp_path)
 
 
 def test_a_schema_that_one_flipped_bit_made_newer_is_damage(tmp_path: Path) -> None:
     saved(tmp_path, 1, 2)
     path = step(tmp_path, 2) / manifest.NAME
-    path.write_bytes(path.read_bytes().replace(b'"schema": 1', b'"schema": 3'))
+    path.write_bytes(path.read_bytes().replace(b'"schema": 2', b'"schema": 3'))
     found = resumed(tmp_path)
     assert found is not None
     assert found.step == 1
@@ -88,15 +94,15 @@ def test_a_schema_that_no_slipway_writes_is_damage(tmp_path: Path, schema: objec
     saved(tmp_path, 1)
     make_newer(step(tmp_path, 1), schema=schema)
     with pytest.raises(DamagedCheckpoint):
-        manifest.read_manifest(step(tmp_path, 1))
+        read_manifest(CheckpointFolder(tmp_path), 1)
 
 
 def test_a_save_that_reaches_the_step_of_a_newer_checkpoint_leaves_it_as_it_is(tmp_path: Path) -> None:
     saved(tmp_path, 1, 2)
     newer = make_newer(step(tmp_path, 2))
     with (
-        Checkpoints(tmp_path, training(2), say=quiet) as checkpoints,
-        pytest.raises(NewerCheckpoint, match="schema 2, and this Slipway reads 1"),
+        Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as checkpoints,
+        pytest.raises(OtherFormat, match="schema 3, and this Slipway reads 2"),
     ):
         save(checkpoints, 2)
     assert (step(tmp_path, 2) / manifest.NAME).read_bytes() == newer
@@ -121,3 +127,15 @@ def test_a_newer_checkpoint_behind_the_newest_good_one_stops_nobody(tmp_path: Pa
     found = resumed(tmp_path)
     assert found is not None
     assert found.step == 2
+
+
+def test_a_checkpoint_of_the_first_format_is_refused_by_name_and_kept(tmp_path: Path) -> None:
+    """Its flat pieces had no place in a tensor of several dimensions."""
+    folder = step(tmp_path, 7)
+    folder.mkdir(parents=True)
+    body = {"schema": 1, "step": 7, "world": 1, "ranks": [{"name": "rank-00000.safetensors", "bytes": 0}]}
+    (folder / manifest.NAME).write_text(json.dumps({**body, "sha256": manifest.digest_of(body)}))
+    with pytest.raises(OtherFormat, match=r"has schema 1, and this Slipway reads 2; .* an older one"):
+        resumed(tmp_path)
+    saved(tmp_path, 8, 9, 10, attempt=2)
+    assert (folder / manifest.NAME).exists()
