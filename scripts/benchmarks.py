@@ -104,6 +104,13 @@ def glue() -> list[Row]:
     return measure()
 
 
+def checkpoints() -> list[Row]:
+    """How long a save holds up the training, and what memory saving and loading take."""
+    from scripts.benchmarks_checkpoints import checkpoints as measure
+
+    return measure()
+
+
 def estimate() -> list[Row]:
     """Measure what is known before paying, beside importing boto3."""
     from scripts.benchmarks_estimate import estimate as measure
@@ -120,6 +127,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "decoder": decoder,
     "estimate": estimate,
     "glue": glue,
+    "checkpoints": checkpoints,
 }
 
 
