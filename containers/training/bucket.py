@@ -1,0 +1,273 @@
+"""Checkpoints in S3, below s3://bucket/prefix: published by one conditional write of the manifest.
+
+`step-N/ATTEMPT-TOKEN/rank-…` are the files of a step and `step-N/MANIFEST.json` names them: what no manifest
+names is not there, and is removed by the next holder of the lease. obstore signs, finds credentials and tries
+again what fails, as for reading data (containers/data/sources/source_s3.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
+from obstore.store import S3Store
+
+from slipway.containers.data.sources.locations import bucket_and_key
+from slipway.containers.data.sources.source_s3 import Bucket, endpoint_of, explained, store
+from slipway.containers.runtime.checkpoint import lease, manifest
+from slipway.containers.runtime.checkpoint.lease import FolderInUse
+from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
+from slipway.containers.runtime.checkpoint.pieces import Parts
+from slipway.containers.runtime.checkpoint.storage import UnpublishedStep, Unreachable, step_name
+from slipway.containers.runtime.checkpoint.verify import read_manifest
+from slipway.containers.runtime.named_files import UnusableFile
+
+_PUBLISHED = re.compile(rf"step-([0-9]{{10}})/{manifest.NAME}", re.ASCII)
+_OURS = re.compile(r"step-([0-9]{10})/([0-9]{1,9}-[0-9a-f]{12}/rank-[0-9]{5,7}\.safetensors)", re.ASCII)
+_PART_BYTES = 16 << 20  # of an upload: S3 takes 10,000 parts, so 160 GB a rank
+_PARTS_AT_ONCE = 4
+_RANGES_AT_ONCE = 16  # chunks that one request to the library reads, some side by side
+_MAY_WRITE = "allow s3:PutObject and s3:DeleteObject there to the job's role"
+_TRIES = 3  # of a conditional write whose answer was lost
+
+
+def open_bucket(address: str) -> CheckpointBucket:
+    """Return the checkpoints below s3://bucket/prefix, at the endpoint of the environment."""
+    name, prefix = bucket_and_key(address)
+    return CheckpointBucket(Bucket(name, endpoint_of(os.environ), None), prefix)
+
+
+class CheckpointBucket:
+    """Keep checkpoints below a prefix of a bucket."""
+
+    def __init__(self, bucket: Bucket, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+
+    def __str__(self) -> str:
+        return f"s3://{self._bucket.name}/{self._prefix}".rstrip("/")
+
+    def open(self) -> BucketLease:
+        return BucketLease(self, lease.NAME)
+
+    def sweep(self) -> None:
+        """Remove the files that no manifest names; leave those of a manifest that another Slipway wrote."""
+        held: dict[int, list[str]] = {}
+        for key in self.below(""):
+            if match := _OURS.fullmatch(key):
+                held.setdefault(int(match[1]), []).append(match[2])
+        for step, names in held.items():
+            try:
+                kept = {file.name for file in read_manifest(self, step).ranks}
+            except OtherFormat:
+                continue
+            except DamagedCheckpoint:
+                kept = set(names) if step in self.steps() else set()
+            self._remove([f"{step_name(step)}/{name}" for name in names if name not in kept])
+
+    def steps(self) -> list[int]:
+        found = [_PUBLISHED.fullmatch(key) for key in self.below("")]
+        return sorted((int(match[1]) for match in found if match), reverse=True)
+
+    def manifest(self, step: int) -> bytes:
+        return self.get(f"{step_name(step)}/{manifest.NAME}", manifest.MOST_BYTES)[0]
+
+    def sizes(self, where: UnpublishedStep | int) -> Mapping[str, int]:
+        return self.below(f"{step_name(where if isinstance(where, int) else where.step)}/")
+
+    def file_name(self, draft: UnpublishedStep, rank: int) -> str:
+        return f"{draft.attempt}-{draft.token}/{manifest.file_name(rank)}"
+
+    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+        key = f"{step_name(step)}/{name}"
+        for begin in range(0, len(stretches), _RANGES_AT_ONCE):
+            some = stretches[begin : begin + _RANGES_AT_ONCE]
+            starts, ends = [start for start, _ in some], [end for _, end in some]
+            with self.failures(key):
+                found = self.store.get_ranges(self._prefix + key, starts=starts, ends=ends)
+            for part in found:
+                yield bytes(part)
+
+    def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
+        def watched() -> Iterator[bytes]:
+            for part in parts:
+                yield bytes(part)
+                moved()
+
+        key = f"{step_name(draft.step)}/{self.file_name(draft, rank)}"
+        with self.failures(key, _MAY_WRITE):
+            obstore.put(
+                self.store,
+                self._prefix + key,
+                watched(),
+                chunk_size=_PART_BYTES,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
+
+    def publish(self, draft: UnpublishedStep, content: bytes, check: Callable[[], None]) -> None:
+        key = f"{step_name(draft.step)}/{manifest.NAME}"
+        check()
+        if draft.step in self.steps():
+            self.discard(draft.step, but=f"{draft.attempt}-{draft.token}/")
+        if self.create(key, content) is None:
+            raise FileExistsError(f"{self}/{key} was published by another at the same moment")
+
+    def abandon(self, draft: UnpublishedStep) -> None:
+        folder = f"{step_name(draft.step)}/{draft.attempt}-{draft.token}/"
+        self._remove([folder + name for name in self.below(folder)])
+
+    def discard(self, step: int, but: str | None = None) -> None:
+        """Remove a step, its manifest first: without one it is not there."""
+        folder = f"{step_name(step)}/"
+        self._remove([folder + manifest.NAME])
+        names = [name for name in self.below(folder) if but is None or not name.startswith(but)]
+        self._remove([folder + name for name in names])
+
+    @contextmanager
+    def beside(self) -> Iterator[Path]:
+        """Yield a folder on this machine whose files are put beside the checkpoints."""
+        with TemporaryDirectory(prefix="beside-checkpoints-") as local:
+            yield Path(local)
+            for path in sorted(Path(local).rglob("*")):
+                key = str(path.relative_to(local))
+                if path.is_file():
+                    with self.failures(key, _MAY_WRITE):
+                        obstore.put(self.store, self._prefix + key, path)
+
+    @property
+    def store(self) -> S3Store:
+        return store(self._bucket)
+
+    def below(self, folder: str) -> dict[str, int]:
+        """Return the size of each object below a folder of the prefix."""
+        begin = self._prefix + folder
+        with self.failures(folder):
+            listed = [found for some in self.store.list(begin or None) for found in some]
+        return {found["path"][len(begin) :]: found["size"] for found in listed}
+
+    def get(self, key: str, most_bytes: int) -> tuple[bytes, str]:
+        """Return an object's content and ETag."""
+        with self.failures(key):
+            found = self.store.get(self._prefix + key)
+            if found.meta["size"] > most_bytes:
+                raise UnusableFile(
+                    f"{self}/{key} has {found.meta['size']} bytes, and at most {most_bytes} are read"
+                )
+            return found.bytes().to_bytes(), found.meta["e_tag"] or ""
+
+    def create(self, key: str, content: bytes) -> str | None:
+        """Write an object that must not exist; return its ETag, or None if there is another."""
+        return self._put_if(key, content, "create")
+
+    def replace(self, key: str, content: bytes, etag: str) -> str | None:
+        """Write over the version with this ETag; return the new one, or None if it is another by now."""
+        return self._put_if(key, content, etag)
+
+    def _put_if(self, key: str, content: bytes, condition: str) -> str | None:
+        mode = "create" if condition == "create" else {"e_tag": condition}
+        failure: BaseException | None = None
+        for _ in range(_TRIES):
+            try:
+                put = obstore.put(self.store, self._prefix + key, content, mode=mode, use_multipart=False)  # type: ignore[arg-type]  # as PutMode says
+                return put["e_tag"]
+            except (AlreadyExistsError, PreconditionError, NotFoundError):
+                return self._etag_if(key, content)  # of our own, when its answer was lost
+            except (BaseError, OSError) as error:
+                failure = error
+                if etag := self._etag_if(key, content):
+                    return etag
+        raise self._explained(failure, key, _MAY_WRITE)
+
+    def _etag_if(self, key: str, content: bytes) -> str | None:
+        try:
+            found, etag = self.get(key, manifest.MOST_BYTES)
+        except FileNotFoundError:
+            return None
+        return etag if found == content else None
+
+    def _remove(self, keys: list[str]) -> None:
+        if keys:
+            with self.failures(keys[0], _MAY_WRITE):
+                self.store.delete([self._prefix + key for key in keys])
+
+    @contextmanager
+    def failures(self, key: str, permission: str = "") -> Iterator[None]:
+        """Raise what the library says as OSError, in words that hold no secret."""
+        try:
+            yield
+        except NotFoundError:
+            raise FileNotFoundError(f"{self}/{key} is missing") from None
+        except BaseError as error:
+            raise self._explained(error, key, permission) from None
+
+    def _explained(self, error: BaseException | None, key: str, permission: str) -> Unreachable:
+        assert isinstance(error, Exception), "something failed"
+        if permission and "403 Forbidden" in str(error) and "AccessDenied" in str(error):
+            return Unreachable(f"{self}/{key}: writing it is denied; {permission}")
+        return Unreachable(str(explained(error, f"{self}/{key}")))
+
+
+class BucketLease:
+    """Keep a lease in an object that each change replaces only if it is still the version seen."""
+
+    _RELEASED = b"{}"
+
+    def __init__(self, bucket: CheckpointBucket, key: str) -> None:
+        self._bucket, self._key = bucket, key
+        self._seen = (b"", "")  # content and ETag of whoever held it
+        self._own = (b"", "")
+        self._renewals = 0
+
+    def read(self) -> bytes | None:
+        found = self._find()
+        return found[0] if found else None
+
+    def stamp(self) -> Hashable:
+        try:
+            found = self._find()
+        except OSError:
+            return None
+        return found[1] if found else None
+
+    def create(self, content: bytes, token: str) -> bool:
+        etag = self._bucket.create(self._key, content)
+        if etag is None and (found := self._find()) and found[0] == self._RELEASED:
+            etag = self._bucket.replace(self._key, content, found[1])
+        self._own = (content, etag or "")
+        return etag is not None
+
+    def replace(self, content: bytes, token: str) -> None:
+        """Take over from whom `read` or `stamp` saw last; raise FolderInUse if another was faster."""
+        seen = self._seen[1]
+        put = self._bucket.replace(self._key, content, seen) if seen else None
+        etag = put or self._bucket.create(self._key, content)
+        if etag is None:
+            raise FolderInUse(f"{self._bucket} was taken by another at the same moment", hint="try again")
+        self._own = (content, etag)
+
+    def renew(self) -> None:
+        """Write the same words with other blanks behind them, which is another ETag."""
+        content, etag = self._own
+        self._renewals = self._renewals % 500 + 1
+        renewed = self._bucket.replace(self._key, content + b" " * self._renewals, etag)
+        if renewed is None and (found := self._find()) and found[0].rstrip() == content:
+            renewed = found[1]  # an earlier renewal, whose answer was lost
+        self._own = (content, renewed or etag)
+
+    def remove(self) -> None:
+        """Write that nobody holds it: not every S3 deletes on a condition."""
+        self._bucket.replace(self._key, self._RELEASED, self._own[1])
+
+    def _find(self) -> tuple[bytes, str] | None:
+        try:
+            self._seen = self._bucket.get(self._key, lease.MOST_BYTES)
+        except FileNotFoundError:
+            self._seen = (b"", "")
+            return None
+        return self._seen

@@ -1,0 +1,306 @@
+"""Checkpoints in the yard's S3 hold what those in a folder hold: nothing that was published is ever lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+
+from slipway.containers.data.sources import source_s3
+from slipway.containers.data.sources.source_s3 import Bucket
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, SaveFailed
+from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease
+from slipway.containers.runtime.collective import Collective, Json
+from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
+from slipway.containers.training.bucket import CheckpointBucket
+from slipway.yard.endpoint import Yard
+from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
+from tests.containers.runtime.saving import is_right, quiet, save, training
+
+if TYPE_CHECKING:
+    from tests.yard.conftest import RunningYard
+
+NAME = "checkpoints"
+PREFIX = "jobs/bert"
+
+
+@pytest.fixture
+def bucket(s3: Any, s3_yard: RunningYard) -> Iterator[CheckpointBucket]:
+    s3.create_bucket(Bucket=NAME)
+    yield CheckpointBucket(Bucket(NAME, s3_yard.endpoint, None), PREFIX)
+    unscript(s3_yard)
+    for found in s3.list_objects_v2(Bucket=NAME).get("Contents", ()):
+        s3.delete_object(Bucket=NAME, Key=found["Key"])
+    s3.delete_bucket(Bucket=NAME)
+
+
+def keys(bucket: CheckpointBucket) -> list[str]:
+    """Return the objects, with a token as x."""
+    return sorted(
+        "/".join("x" if "-" in part and part[:1].isdigit() else part for part in key.split("/"))
+        for key in bucket.below("")
+    )
+
+
+def opened(bucket: CheckpointBucket, attempt: int = 1, **options: Any) -> Checkpoints:
+    return Checkpoints(bucket, training(attempt), say=quiet, **options)
+
+
+def saved(bucket: CheckpointBucket, *steps: int, attempt: int = 1, **options: Any) -> None:
+    with opened(bucket, attempt, **options) as checkpoints:
+        for step in steps:
+            save(checkpoints, step)
+
+
+def resumed(bucket: CheckpointBucket, attempt: int = 9) -> Resumed:
+    with opened(bucket, attempt) as checkpoints:
+        found = checkpoints.resume("required")
+    assert found is not None
+    return found
+
+
+def fault(yard: Yard, operation: str, kind: FaultKind, times: int = 1) -> None:
+    script(yard, Fault(service="s3", operation=operation, kind=kind, times=times))
+
+
+def files(*steps: int) -> list[str]:
+    found = [
+        f"step-{step:010d}/{name}" for step in steps for name in ("MANIFEST.json", "x/rank-00000.safetensors")
+    ]
+    return ["LEASE.json", *sorted(found)]
+
+
+def in_threads(world: int, body: Callable[[Collective], None]) -> None:
+    """Run `body` as each rank of a world."""
+    barrier = threading.Barrier(world, timeout=60)
+    told: list[Json] = [None] * world
+    failures: list[BaseException] = []
+
+    def run(rank: int) -> None:
+        def gather(value: Json) -> list[Json]:
+            told[rank] = value
+            barrier.wait()
+            answers = list(told)
+            barrier.wait()
+            return answers
+
+        try:
+            body(Collective(rank=rank, world=world, gather=gather))
+        except BaseException as error:  # noqa: BLE001  # told by the test's own thread
+            failures.append(error)
+            barrier.abort()
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_the_newest_comes_back_whole_and_the_last_n_good_ones_are_kept(bucket: CheckpointBucket) -> None:
+    saved(bucket, 1, 2, 3)
+    assert keys(bucket) == files(2, 3)
+    found = resumed(bucket)
+    assert found.step == 3
+    assert is_right(found)
+
+
+def test_two_ranks_save_their_parts_and_one_resumes_from_both(bucket: CheckpointBucket) -> None:
+    def body(collective: Collective) -> None:
+        with opened(bucket, collective=collective) as checkpoints:
+            save(checkpoints, 7, collective.rank)
+
+    in_threads(2, body)
+    with opened(bucket, 2) as checkpoints:
+        found = checkpoints.resume("required", reshard=True)
+    assert found is not None
+    assert is_right(found, 0)
+    assert is_right(found, 1)
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        ("PutObject", FaultKind.THROTTLE),
+        ("PutObject", FaultKind.DROP_RESPONSE),
+        ("GetObject", FaultKind.DROP_RESPONSE),
+        ("ListObjectsV2", FaultKind.SERVER_ERROR),
+    ],
+)
+def test_a_request_that_fails_once_costs_nothing(
+    bucket: CheckpointBucket, s3_yard: RunningYard, operation: str, kind: FaultKind
+) -> None:
+    """Throttled, failed, or carried out with its answer lost: also the conditional write that publishes."""
+    saved(bucket, 1)
+    with opened(bucket, 2) as checkpoints:
+        fault(s3_yard, operation, kind)
+        save(checkpoints, 2)
+        fault(s3_yard, operation, kind)
+        found = checkpoints.resume("required")
+        assert found is not None
+        assert is_right(found)
+        assert found.step == 2
+        fault(s3_yard, operation, kind)
+    assert keys(bucket) == files(1, 2)
+    saved(bucket, 3, attempt=3)
+
+
+def test_a_bucket_that_goes_on_failing_fails_the_save_and_keeps_the_older_one(
+    bucket: CheckpointBucket, s3_yard: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(bucket) as checkpoints:
+        save(checkpoints, 1)
+        fault(s3_yard, "PutObject", FaultKind.SERVER_ERROR, times=50)
+        with pytest.raises(SaveFailed, match=f"s3://{NAME}/{PREFIX}/step-0000000002") as refused:
+            save(checkpoints, 2)
+        assert "\n" not in str(refused.value)
+        unscript(s3_yard)
+        assert keys(bucket) == files(1)
+        save(checkpoints, 3)
+    assert resumed(bucket).step == 3
+
+
+def test_a_bucket_that_does_not_answer_is_no_damage(bucket: CheckpointBucket, s3_yard: RunningYard) -> None:
+    """Falling back to an older checkpoint would lose steps that are there."""
+    saved(bucket, 1, 2)
+    with opened(bucket, 2) as checkpoints:
+        fault(s3_yard, "GetObject", FaultKind.SERVER_ERROR, times=50)
+        with pytest.raises(Interruption) as refused:
+            checkpoints.resume()
+        assert refused.value.exit_code == RESUMABLE_EXIT_CODE
+        unscript(s3_yard)
+
+
+def test_a_manifest_that_never_came_is_passed_over_and_its_files_are_removed_later(
+    bucket: CheckpointBucket, s3: Any
+) -> None:
+    saved(bucket, 1, 2)
+    half = f"{PREFIX}/step-0000000003/1-abcdefabcdef/rank-00000.safetensors"
+    s3.put_object(Bucket=NAME, Key=half, Body=b"half")
+    s3.put_object(
+        Bucket=NAME, Key=f"{PREFIX}/step-0000000002/7-abcdefabcdef/rank-00001.safetensors", Body=b""
+    )
+    s3.put_object(Bucket=NAME, Key=f"{PREFIX}/step-0000000003/notes.txt", Body=b"a person's")
+    assert resumed(bucket).step == 2
+    left = keys(bucket)
+    assert "step-0000000003/notes.txt" in left
+    left.remove("step-0000000003/notes.txt")
+    assert left == files(1, 2)
+
+
+def test_a_changed_object_is_found_and_the_older_one_taken(bucket: CheckpointBucket, s3: Any) -> None:
+    saved(bucket, 1, 2)
+    for key in sorted(key for key in bucket.below("") if key.startswith("step-0000000002/"))[::-1]:
+        whole = s3.get_object(Bucket=NAME, Key=f"{PREFIX}/{key}")["Body"].read()
+        for content in (whole[:100], whole[:20] + b"#" + whole[21:]):
+            s3.put_object(Bucket=NAME, Key=f"{PREFIX}/{key}", Body=content)
+            assert resumed(bucket).step == 1
+        s3.put_object(Bucket=NAME, Key=f"{PREFIX}/{key}", Body=whole)
+        assert resumed(bucket).step == 2
+        s3.delete_object(Bucket=NAME, Key=f"{PREFIX}/{key}")
+        assert resumed(bucket).step == 1
+        s3.put_object(Bucket=NAME, Key=f"{PREFIX}/{key}", Body=whole)
+
+
+def test_a_step_that_is_damaged_is_replaced_and_a_good_one_is_kept(bucket: CheckpointBucket, s3: Any) -> None:
+    saved(bucket, 1, 2)
+    damaged = next(key for key in bucket.below("") if key.startswith("step-0000000002/1-"))
+    s3.put_object(Bucket=NAME, Key=f"{PREFIX}/{damaged}", Body=b"x")
+    saved(bucket, 1, 2, attempt=2)
+    found = resumed(bucket)
+    assert (found.step, found.manifest.attempt) == (2, 2)
+    assert keys(bucket) == files(1, 2)
+
+
+def test_a_stale_attempt_cannot_publish(bucket: CheckpointBucket) -> None:
+    with opened(bucket, 1) as stale:
+        save(stale, 1)
+        with opened(bucket, 2) as fresh:
+            with pytest.raises(Fenced, match="attempt 2"):
+                save(stale, 2)
+            assert keys(bucket) == files(1)
+            save(fresh, 3)
+    assert resumed(bucket).step == 3
+
+
+def test_what_wakes_between_check_and_manifest_publishes_nothing_that_verifies(
+    bucket: CheckpointBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor has removed its files; the manifest that still comes is damage, and is replaced."""
+    with opened(bucket, 1) as stale:
+        save(stale, 1)
+        real = Lease.check
+
+        def check_then_sleep_long(lease: Lease) -> None:
+            real(lease)
+            with opened(bucket, 2):
+                pass
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Lease, "check", check_then_sleep_long)
+            save(stale, 2)
+    assert resumed(bucket).step == 1
+    saved(bucket, 2, attempt=10)
+    assert resumed(bucket, 11).step == 2
+
+
+def test_two_writers_of_one_step_publish_one_whole_checkpoint(
+    bucket: CheckpointBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both pass the check; the conditional write lets one through, and the other is told."""
+    with opened(bucket, 1) as stale:
+        real = Lease.check
+
+        def check_then_lose(lease: Lease) -> None:
+            real(lease)
+            monkeypatch.setattr(Lease, "check", real)
+            saved(bucket, 2, attempt=2)
+
+        monkeypatch.setattr(Lease, "check", check_then_lose)
+        monkeypatch.setattr(bucket, "steps", list)
+        with pytest.raises(SaveFailed, match="published by another at the same moment"):
+            save(stale, 2)
+        monkeypatch.undo()
+    found = resumed(bucket)
+    assert (found.step, found.manifest.attempt) == (2, 2)
+    assert is_right(found)
+
+
+def test_two_jobs_on_one_prefix_are_refused(bucket: CheckpointBucket) -> None:
+    with (
+        opened(bucket, lease_seconds=0.5),
+        pytest.raises(FolderInUse, match="run r1, attempt 1"),
+    ):
+        Checkpoints(bucket, training(1, run="r2"), say=quiet).__enter__()
+
+
+def test_of_two_who_take_a_free_lease_one_gets_it(bucket: CheckpointBucket) -> None:
+    one, other = bucket.open(), bucket.open()
+    assert one.create(b"one", "1")
+    assert not other.create(b"other", "2")
+    assert other.read() == b"one"
+    third = bucket.open()
+    assert third.read() == b"one"
+    other.replace(b"other", "2")
+    with pytest.raises(FolderInUse, match="at the same moment"):
+        third.replace(b"third", "3")
+    one.renew()
+    assert other.read() == b"other", "a renewal never writes over a newer holder"
+    other.renew()
+    assert (other.read() or b"").strip() == b"other"
+    other.remove()
+    assert bucket.open().create(b"next", "4")
+
+
+def test_a_missing_bucket_is_one_clear_line(s3: Any, s3_yard: RunningYard) -> None:
+    nowhere = CheckpointBucket(Bucket("no-such-bucket", s3_yard.endpoint, None), PREFIX)
+    with pytest.raises(SaveFailed, match="the bucket does not exist"):
+        opened(nowhere).__enter__()
+    source_s3.opened.cache_clear()
