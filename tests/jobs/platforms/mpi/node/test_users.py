@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +12,17 @@ from slipway.jobs.platforms.mpi.node import users
 from slipway.jobs.platforms.mpi.node.ssh_trust import User
 
 
-def test_a_root_that_may_not_lift_limits_runs_jobs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_that_may_not_lift_limits_runs_jobs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """In a namespace of the yard a limit stays what it is, and no node answered."""
 
     def refused(*_: object) -> None:
         raise ValueError("not allowed to raise maximum limit")
 
-    own = User(name="me", uid=os.geteuid(), gid=os.getegid(), home="/home/me")
+    own = User(name="me", uid=os.geteuid(), gid=os.getegid(), home=str(tmp_path))
     monkeypatch.setattr(users, "cluster_user", lambda: own)
     monkeypatch.setattr(resource, "setrlimit", refused)
     monkeypatch.setenv("HOME", "/elsewhere")
     assert users.become_cluster_user() == own
-    assert os.environ["HOME"] == "/home/me"
+    assert os.environ["HOME"] == str(tmp_path)
