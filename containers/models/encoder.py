@@ -128,7 +128,7 @@ class EncoderLayer(nn.Module):
 
     def _packed_attention(self, hidden: Tensor, rows: PackedRows) -> Tensor:
         tokens, width = hidden.shape
-        together = self.query_key_value(hidden).view(tokens, 3, self.heads, width // self.heads)
+        together = self.query_key_value(hidden).view(tokens, 3, -1, width // self.heads)
         mixed = rows.attend(together, self.attention_dropout if self.training else 0.0)
         output: Tensor = self.attention_output(mixed)
         return output

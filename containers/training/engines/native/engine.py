@@ -215,6 +215,8 @@ def build(parts: EngineParts) -> LayoutEngine:
 
 def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
     device, layout = parts.device, parts.layout
+    if layout.pipeline > 1:
+        _staged(parts.task)
     if layout.tensor * layout.pipeline > 1:
         shape = parts.model.shape
         layout.check(

@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 import torch
 from torch import distributed
 
+from slipway.containers.recipes.glue_finetune.task import GlueLoss
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.engine import build_native
 from slipway.containers.training.engines.native.pipeline import check_schedule
@@ -83,6 +84,12 @@ def test_the_loss_scale_grows_again_after_many_good_steps() -> None:
 def test_a_layout_that_does_not_fit_the_model_is_refused(layout: Layout, said: str, kind: str) -> None:
     with pytest.raises(Refusal, match=re.escape(said)):
         build_native(build_parts(kind, layout, 0), NativeSettings())
+
+
+def test_a_task_that_knows_no_stages_is_refused_in_a_pipeline() -> None:
+    parts = replace(build_parts("encoder", Layout(pipeline=2), 0), task=GlueLoss())
+    with pytest.raises(Refusal, match="a pipeline cannot train GlueLoss; set pipeline=1"):
+        build_native(parts, NativeSettings())
 
 
 def test_an_optimizer_that_needs_whole_tensors_is_refused_where_they_are_cut() -> None:
