@@ -28,13 +28,12 @@ from slipway.containers.training.engines.native.assembly import (
     own_stages,
     shard,
 )
-from slipway.containers.training.engines.native.boxed import BoxPiece, BoxState, WantedBox
 from slipway.containers.training.engines.native.draws import Draws
 from slipway.containers.training.engines.native.pipeline import Pipeline, StagedTask
 from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.engines.native.updates import LossScale, Updates, refuse_cut_tensors
 from slipway.containers.training.mesh import build_mesh
-from slipway.containers.training.state import MOMENTS, WEIGHTS
+from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
 
@@ -90,22 +89,22 @@ class LayoutEngine:
         self._reshard()
         return means
 
-    def pieces(self) -> Iterator[BoxPiece]:
+    def pieces(self) -> Iterator[TensorPiece]:
         """Yield this rank's part of what is saved: ranks that hold the same take turns by parameter."""
         for number, one in enumerate(self._held):
             if self._is_mine(number, one):
                 for kind, tensor in self._updates.kinds(one).items():
                     yield from _boxes(one, kind, tensor)
 
-    def weights(self) -> Iterator[BoxPiece]:
+    def weights(self) -> Iterator[TensorPiece]:
         for one, master in self._updates.masters.items():
             yield from _boxes(one, WEIGHTS, master)
 
-    def restore(self, saved: BoxState, steps: int) -> None:
+    def restore(self, saved: SavedState, steps: int) -> None:
         self._load(saved, {WEIGHTS, *MOMENTS}, steps)
 
-    def start_from(self, saved: BoxState) -> None:
-        self._load(saved, {WEIGHTS}, 0)
+    def start_from(self, saved: SavedState) -> None:
+        self._load(saved, saved.kinds, 0)
 
     def _reshard(self) -> None:
         """Let go of gathered weights: the next pass then gathers what the shares hold by then."""
@@ -115,7 +114,7 @@ class LayoutEngine:
                     module.reshard()
 
     @torch.no_grad()
-    def _load(self, saved: BoxState, kinds: Collection[str], steps: int) -> None:
+    def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         saved.copy_to(
             (WantedBox(kind, piece.parameter, piece.box), piece.data)
             for one in self._held
@@ -183,9 +182,9 @@ class LayoutEngine:
         fill(self._held, whole)
 
 
-def _boxes(one: HeldParameter, kind: str, tensor: Tensor) -> Iterator[BoxPiece]:
+def _boxes(one: HeldParameter, kind: str, tensor: Tensor) -> Iterator[TensorPiece]:
     for box, view in one.share.boxes(tensor):
-        yield BoxPiece(kind=kind, parameter=one.name, box=box, data=view)
+        yield TensorPiece(kind=kind, parameter=one.name, box=box, data=view)
 
 
 def _whole_weights(model: nn.Module, seed: int) -> Whole:

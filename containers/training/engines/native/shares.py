@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from slipway.containers.training.engines.native.boxed import TensorBox
+from slipway.containers.runtime.checkpoint.boxes import Box
 
 Shape = tuple[int, ...]
 Span = tuple[int, int]  # where a run of rows begins in the whole, and how many they are
@@ -21,7 +21,7 @@ class TensorShare:
     spans: tuple[Span, ...]  # of its first dimension, in the order in which this rank holds them
     columns: Span | None = None  # of its second, if it is cut there
 
-    def boxes(self, local: Tensor) -> Iterator[tuple[TensorBox, Tensor]]:
+    def boxes(self, local: Tensor) -> Iterator[tuple[Box, Tensor]]:
         """Yield each box of the whole, with the view of `local` that holds it."""
         held = 0
         for begin, count in self.spans:
@@ -31,7 +31,7 @@ class TensorShare:
             if self.columns is not None:
                 offsets[1] = self.columns[0]
             if view.numel():
-                yield TensorBox(tuple(offsets), tuple(sides)), view
+                yield Box(tuple(offsets), tuple(sides)), view
         assert held == local.shape[0], f"{self} is not what {tuple(local.shape)} holds"
 
 

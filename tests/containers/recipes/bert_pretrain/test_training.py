@@ -242,3 +242,13 @@ def test_lans_learns_on_zero_s_shares_and_resumes_on_another_number_of_ranks(ran
     assert "resuming from step 4" in alone.errors
     assert alone.losses()[5] == pytest.approx(pair.losses()[5], abs=1e-5)
     assert alone.losses()[6] == pytest.approx(pair.losses()[6], abs=0.02)
+
+
+def test_what_tensor_ranks_saved_goes_on_in_a_pipeline(ranks: Ranks) -> None:
+    settings = {**BASE, "zero": "0", "dropout": "0"}
+    cut = ranks.finish("tensor", world=2, settings={**settings, "tensor": "2"})
+    assert cut.codes == (0, 0), cut.errors
+    ranks.continue_from(cut, "piped", without=(4, 6))
+    piped = ranks.finish("piped", world=2, settings={**settings, "pipeline": "2"}, attempt=2)
+    assert piped.codes == (0, 0), piped.errors
+    assert piped.losses() == pytest.approx(cut.losses(), rel=1e-5)

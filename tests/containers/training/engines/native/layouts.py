@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import distributed
@@ -17,6 +18,7 @@ from torch import distributed
 from slipway.containers.training.engines.native.activations import Keeping
 from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.layout import Layout
+from slipway.containers.training.state import SavedState
 from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS, Saved, Training
 
 KINDS = ("decoder", "encoder")
@@ -89,7 +91,8 @@ def resume_all(rank: int, world: int, folder: Path) -> dict[str, list[float]]:
             for source in sources(kind, name):
                 path = path_of(folder, kind, source)
                 if path.exists():  # what eight ranks save is not there when four are tried, and the reverse
-                    training.engine.restore(Saved(torch.load(path)), SAVED_AFTER)
+                    saved = cast(SavedState, Saved(torch.load(path)))
+                    training.engine.restore(saved, SAVED_AFTER)
                     told[f"{kind} {source} -> {name}"] = training.steps(range(SAVED_AFTER, STEPS))
     return told
 

@@ -15,14 +15,15 @@ from slipway.containers.models.heads import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.recipes.bert_pretrain.config import decode
 from slipway.containers.recipes.bert_pretrain.task import BertTask
+from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import EngineParts, StepWatch
-from slipway.containers.training.engines.native.boxed import TensorBox, WantedBox
 from slipway.containers.training.engines.native.engine import LayoutEngine, build_native
 from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.layout import Layout
+from slipway.containers.training.state import WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
 ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 60
@@ -184,7 +185,7 @@ class Saved:
             gathered = [None] * distributed.get_world_size()
             distributed.all_gather_object(gathered, own)
         pieces = [
-            piece for rank in cast(list[list[tuple[str, str, TensorBox, Tensor]]], gathered) for piece in rank
+            piece for rank in cast(list[list[tuple[str, str, Box, Tensor]]], gathered) for piece in rank
         ]
         whole: dict[tuple[str, str], Tensor] = {}
         for key in {piece[:2] for piece in pieces}:
@@ -202,5 +203,5 @@ class Saved:
             target.copy_(self.tensors[wanted.kind, wanted.parameter][_slices(wanted.box)])
 
 
-def _slices(box: TensorBox) -> tuple[slice, ...]:
+def _slices(box: Box) -> tuple[slice, ...]:
     return tuple(map(slice, box.offsets, box.ends))
