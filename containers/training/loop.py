@@ -25,8 +25,8 @@ MOST_SKIPPED = 10  # in a row: by then it is the training that is broken, not a 
 MOST_SCALED = 24  # in a row: halved so often, a loss scale of 2**16 is below 1
 
 
-class Asked(NamedTuple):
-    """Say what a rank was asked to do after a step, and so all of them do."""
+class AfterStep(NamedTuple):
+    """Say what a rank was asked to do after a step, which all of them then do."""
 
     to_end: bool
     to_save: bool
@@ -63,7 +63,7 @@ class Loop:
         if self.profiler is not None:
             self.profiler.after(step)
 
-    def step(self, step: int, batch: StepBatch) -> Asked:
+    def step(self, step: int, batch: StepBatch) -> AfterStep:
         """Train one step; return what ranks were asked to do after it."""
         means, asked = self._share(self.engine.accumulate(batch.micro_batches))
         norm = self._move(means[0], step)
@@ -84,14 +84,14 @@ class Loop:
         )
         return asked
 
-    def _share(self, sums: Tensor) -> tuple[list[float], Asked]:
+    def _share(self, sums: Tensor) -> tuple[list[float], AfterStep]:
         """Return each metric's mean over readers, and what any rank was asked to do: one message for both."""
         layout, rank = self.parts.layout, self.parts.rank
         counted = sums if layout.speaks(rank) else torch.zeros_like(sums)
         is_due = rank == 0 and self.saving.is_due()  # its clock is that of all ranks
         flags = counted.new_tensor([float(self.ending.is_near or self.saving.must_end), float(is_due)])
         *found, ends, due = summed(torch.cat((counted, flags)))
-        return [each / layout.readers for each in found], Asked(ends > 0, due > 0)
+        return [each / layout.readers for each in found], AfterStep(ends > 0, due > 0)
 
     def _move(self, loss: float, step: int) -> float:
         """Update the weights and return the gradient norm; end or skip where a number is none any more."""
