@@ -16,10 +16,10 @@ class BertTask:
         return self.metrics_of(model(**inputs), inputs)
 
     def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor | Losses:
-        """Run a stage of a pipeline: `model.cut` made it."""
-        found: Tensor | Losses = stage(hidden, inputs)
-        return found
+        """Run one stage of a pipeline, from words or the hidden state before it."""
+        outputs: Tensor | Losses = stage(hidden, inputs)
+        return outputs
 
     def metrics_of(self, outputs: Losses, inputs: Inputs) -> Tensor:
-        """Return the metrics from what a model, or its last stage, returns."""
+        """Return the metrics from what the model, or its last stage, returned."""
         return torch.stack((outputs.total, outputs.masked_words, outputs.next_sentence))

@@ -62,6 +62,18 @@ def test_what_zero_3_saved_and_what_it_resumes_fits_any_other_engine(ranks: Rank
     assert alone.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
 
 
+@pytest.mark.parametrize("cut", ["pipeline", "tensor"])
+def test_a_model_that_is_cut_between_ranks_trains_as_one_that_is_not(ranks: Ranks, cut: str) -> None:
+    """Its checkpoint goes on in one process, which draws no dropout here: layouts draw it in other orders."""
+    settings = {**BASE, "steps": "4", "dropout": "0"}
+    both = ranks.finish(cut, world=2, settings={**settings, cut: "2"})
+    assert both.codes == (0, 0), both.errors
+    ranks.continue_from(both, f"{cut}-alone", without=[4])
+    alone = ranks.finish(f"{cut}-alone", world=1, settings={**settings, "zero": "0"}, attempt=2)
+    assert "resuming from step 2" in alone.errors
+    assert alone.losses() == pytest.approx(both.losses(), abs=1e-5)
+
+
 def test_the_loss_on_rows_held_out_is_told_and_recorded(alone: Run) -> None:
     records = [json.loads(line) for line in (alone.logs / "held_out.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == [4, 6]
