@@ -26,7 +26,7 @@ from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.functions import plan
 from slipway.yard.services.functions.deployed import DeployedFunction
-from slipway.yard.services.functions.plan import Invocation
+from slipway.yard.services.functions.plan import FunctionCall
 
 SERVICE = "lambda.amazonaws.com"
 AT_ONCE = 10  # "Concurrent executions" of a new account; here more wait for their turn
@@ -45,7 +45,7 @@ class InvocationResult:
     tail: str  # the end of the log, in base64
 
 
-def prepare(function: DeployedFunction, event: bytes, request_id: str) -> Invocation:
+def prepare(function: DeployedFunction, event: bytes, request_id: str) -> FunctionCall:
     """Return the invocation; raise ApiError where Lambda cannot assume the function's role."""
     try:
         session = roles.assume(function.role, SERVICE, function.name)
@@ -53,7 +53,7 @@ def prepare(function: DeployedFunction, event: bytes, request_id: str) -> Invoca
         message = "The role defined for the function cannot be assumed by Lambda."
         raise ApiError("AccessDeniedException", message, status=403) from error
     stream = f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{uuid.uuid4().hex}"
-    return Invocation(
+    return FunctionCall(
         function=function,
         event=event,
         request_id=request_id,
@@ -62,7 +62,7 @@ def prepare(function: DeployedFunction, event: bytes, request_id: str) -> Invoca
     )
 
 
-def run(invocation: Invocation) -> InvocationResult:
+def run(invocation: FunctionCall) -> InvocationResult:
     """Handle the event, and return once its process is gone."""
     with _turns:
         folder = Path(tempfile.mkdtemp(prefix="function-"))
@@ -79,7 +79,7 @@ def reset() -> None:
 
 
 class _Run:
-    def __init__(self, invocation: Invocation, folder: Path) -> None:
+    def __init__(self, invocation: FunctionCall, folder: Path) -> None:
         self.invocation, self.folder = invocation, folder
         self.code: int | None = None
         self.doors: list[socket.socket] = []
@@ -135,7 +135,7 @@ class _Run:
 class _FunctionLog:
     """The invocation's stream; it stays empty where the function's role may not write it."""
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: FunctionCall) -> None:
         self.group, self.stream = invocation.function.log_group, invocation.stream
         self.region, self.tail = invocation.function.region, b""
         stream = f"log-group:{self.group}:log-stream:{self.stream}"

@@ -29,7 +29,7 @@ HANDLER = Path(str(files("slipway"))) / "yard/services/functions/inside/handler.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
+class FunctionCall:
     """One event on its way to a function."""
 
     function: DeployedFunction
@@ -43,7 +43,7 @@ def endpoint() -> str:
     return os.environ[ENDPOINT_VARIABLE]
 
 
-def write(invocation: Invocation, tier: Tier, folder: Path) -> Path:
+def write(invocation: FunctionCall, tier: Tier, folder: Path) -> Path:
     """Write the file that the cluster of processes reads, and all that it names."""
     for name in ("tmp", "task", "runtime"):
         (folder / name).mkdir(parents=True)
@@ -96,7 +96,7 @@ def _written(folder: Path, tier: Tier, node: Mapping[str, Any]) -> Path:
     return file
 
 
-def _request(invocation: Invocation, task: str) -> dict[str, Any]:
+def _request(invocation: FunctionCall, task: str) -> dict[str, Any]:
     function = invocation.function
     return {
         "handler": function.handler,
@@ -115,7 +115,7 @@ def _request(invocation: Invocation, task: str) -> dict[str, Any]:
     }
 
 
-def _environment(invocation: Invocation, task: str) -> dict[str, str]:
+def _environment(invocation: FunctionCall, task: str) -> dict[str, str]:
     """Return Lambda's variables ("Defined runtime environment variables"); reserved ones win."""
     function, key = invocation.function, keys.issue(session=invocation.session)
     return {

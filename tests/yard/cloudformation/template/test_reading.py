@@ -32,3 +32,9 @@ Resources: {Topic: {Type: AWS::SNS::Topic}}
         "Fn::Contains",
         "Fn::EachMemberIn",
     ]
+
+
+def test_a_template_with_nothing_serverless_in_it_may_name_that_transform() -> None:
+    topic = {"Type": "AWS::SNS::Topic"}
+    text = json.dumps({"Resources": {"T": topic}, "Transform": ["AWS::Serverless-2016-10-31"]})
+    assert set(template.load(text).resources) == {"T"}

@@ -297,8 +297,3 @@ def test_the_cdk_rule_on_its_bootstrap_version_is_held() -> None:
     body = {**declare(Type="String"), "Rules": BOOTSTRAP_RULE}
     assert "T" in draw(body, P="30").resources
     assert "CDK bootstrap stack version 6 required." in refusal(body, P="3")
-
-
-def test_a_template_with_nothing_serverless_in_it_may_name_that_transform() -> None:
-    text = json.dumps({"Resources": {"T": TOPIC}, "Transform": [SERVERLESS]})
-    assert set(template.load(text).resources) == {"T"}

@@ -1,0 +1,97 @@
+"""Cases of the custom resources that the CDK's own constructs write."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+from tests.yard.cloudformation.resources.cases.case import Case, Cases
+from tests.yard.cloudformation.resources.world import World
+
+TOKEN = "arn:aws:lambda:us-east-1:123456789012:function:provider"
+EMPTIES = [{"Key": "aws-cdk:auto-delete-objects", "Value": "true"}]
+
+
+def restricted_group(world: World) -> Case:
+    found = world.client("ec2").describe_security_groups(
+        Filters=[{"Name": "vpc-id", "Values": [world.vpc()]}]
+    )
+    (group,) = [one["GroupId"] for one in found["SecurityGroups"] if one["GroupName"] == "default"]
+    return Case(
+        properties={"ServiceToken": TOKEN, "DefaultSecurityGroupId": group, "Account": "123456789012"}
+    )
+
+
+def emptied_bucket(world: World) -> Case:
+    bucket = world.make("AWS::S3::Bucket", Tags=EMPTIES).id
+    world.client("s3").put_object(Bucket=bucket, Key="result", Body=b"1")
+    return Case(properties={"ServiceToken": TOKEN, "BucketName": bucket})
+
+
+def log_retention(_world: World) -> Case:
+    return Case(
+        properties={
+            "ServiceToken": TOKEN,
+            "LogGroupName": "/trial/kept",
+            "RetentionInDays": "7",
+            "RemovalPolicy": "destroy",
+        },
+        change={"RetentionInDays": "14"},
+    )
+
+
+def notifications(world: World) -> Case:
+    topics = [{"TopicArn": world.topic(), "Events": ["s3:ObjectCreated:*"]}]
+    return Case(
+        properties={
+            "ServiceToken": TOKEN,
+            "BucketName": world.bucket(),
+            "NotificationConfiguration": {"TopicConfigurations": topics},
+            "Managed": "true",
+        }
+    )
+
+
+def bucket_deployment(world: World) -> Case:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("config/cluster.json", '{"name": "<marker>"}')
+    world.client("s3").put_object(Bucket=world.bucket(), Key="asset.zip", Body=packed.getvalue())
+    world.objects.append((world.bucket(), "asset.zip"))
+    return Case(
+        properties={
+            "ServiceToken": TOKEN,
+            "SourceBucketNames": [world.bucket()],
+            "SourceObjectKeys": ["asset.zip"],
+            "SourceMarkers": [{"<marker>": 'a "dl1"'}],
+            "SourceMarkersConfig": [{"jsonEscape": "true"}],
+            "WaitForDistributionInvalidation": True,
+            "DestinationBucketName": world.bucket(),
+            "DestinationBucketKeyPrefix": "here",
+            "RetainOnDelete": "false",
+        },
+        change={"SourceMarkers": [{"<marker>": "p5"}]},
+    )
+
+
+def open_id(_world: World) -> Case:
+    return Case(
+        properties={
+            "ServiceToken": TOKEN,
+            "Url": "https://tokens.example.com",
+            "ClientIDList": ["sts.amazonaws.com"],
+            "RejectUnauthorized": False,
+            "CodeHash": "c0",
+        },
+        change={"ClientIDList": ["other"], "ThumbprintList": ["a" * 40]},
+    )
+
+
+CASES: Cases = {
+    "Custom::AWSCDKOpenIdConnectProvider": open_id,
+    "Custom::VpcRestrictDefaultSG": restricted_group,
+    "Custom::S3AutoDeleteObjects": emptied_bucket,
+    "Custom::LogRetention": log_retention,
+    "Custom::S3BucketNotifications": notifications,
+    "Custom::CDKBucketDeployment": bucket_deployment,
+}
