@@ -8,7 +8,7 @@ from collections.abc import Callable
 from slipway.jobs.aws import client, reader
 from slipway.jobs.clusters.running import StillRuns
 from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.platforms.mpi.members import count_left
 from slipway.jobs.platforms.mpi.nodes import Clock
 from slipway.jobs.platforms.mpi.runs import find_running
 
@@ -37,10 +37,10 @@ def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = No
     scaling.update_auto_scaling_group(AutoScalingGroupName=target.node_group, MinSize=0, DesiredCapacity=0)
     _await_none(
         target,
-        lambda: len(find_members(target.name, target.region)),
+        lambda: count_left(target.name, target.region),
         clock,
         WAIT_SECONDS,
-        lambda left: now(f"{left} still run"),
+        lambda left: now(f"{left} still run or shut down"),
         "still run",
     )
 

@@ -218,12 +218,14 @@ def _tell_to_end(host: Host) -> None:
     """Ask the host to shut down, as EC2 does before it turns an instance off."""
     host.is_expected_to_end = True
     if host.link and not host.ended.is_set():
+        replacing.keep_shutting_down(host)
         host.link.shut_down()
 
 
 def _end(host: Host) -> None:
     if not host.ended.wait(SHUT_DOWN_S if host.boots == boot_ways.SYSTEMD else END_TIMEOUT_S):
         kill(host)
+    replacing.turned_off(host)
     with host_store.changed:
         host_store.hosts.pop(host.instance.id, None)
     shutil.rmtree(plan.root() / host.instance.id, ignore_errors=True)

@@ -24,6 +24,7 @@ TERMINATE = "terminate"  # of an instance's InstanceInitiatedShutdownBehavior
 # What EC2 says of an instance that shut itself down (API reference, StateReason).
 _REASON = "Client.InstanceInitiatedShutdown"
 _STOP_CHECKS = ("HealthCheck", "ReplaceUnhealthy", "Terminate")
+_SHUTTING_DOWN, _TERMINATED = ("shutting-down", 32), ("terminated", 48)
 
 
 def launch_missing() -> bool:
@@ -50,6 +51,20 @@ def has_ended(host: Host) -> None:
     timer.start()
 
 
+def keep_shutting_down(host: Host) -> None:
+    """Show a terminated instance as shutting down, as EC2 does, while its host still runs and may write."""
+    recorded = _recorded(host)
+    if recorded is not None and recorded.state == _TERMINATED[0]:
+        recorded._state.name, recorded._state.code = _SHUTTING_DOWN
+
+
+def turned_off(host: Host) -> None:
+    """Show the instance of a host that has ended as terminated."""
+    recorded = _recorded(host)
+    if recorded is not None and recorded.state == _SHUTTING_DOWN[0]:
+        recorded._state.name, recorded._state.code = _TERMINATED
+
+
 def _mark_unhealthy(host: Host) -> None:
     for group in instances.groups():
         for state in group.instance_states:
@@ -74,7 +89,7 @@ def _shut_instance_down(host: Host) -> None:
 def _replace(host: Host) -> None:
     group = next((group for group in instances.groups() if group.name == host.instance.group), None)
     recorded = _recorded(host)
-    is_there = recorded is not None and recorded.state != "terminated"
+    is_there = recorded is not None and recorded.state not in (_SHUTTING_DOWN[0], _TERMINATED[0])
     stays = group is None or any(is_suspended(group, process) for process in _STOP_CHECKS)
     if is_there and not stays:
         log.info("replacing host %s", host.instance.name)

@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from slipway.jobs.commands.cli import cli
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.inside import cgroups
-from tests.yard.machines.hosts.conftest import Site, Vpc, has_ended, new_site
+from tests.yard.machines.hosts.conftest import PATIENCE_S, Site, Vpc, has_ended, new_site
 
 # A service of nobody's: it goes on when who started it has left.
 SERVICE = ("sh", "-c", 'setsid -f bash -c "$0" >/dev/null 2>&1')
@@ -42,6 +43,16 @@ def start(vpc: Vpc, nodes: int) -> list[str]:
 
 def instances(vpc: Vpc) -> dict[str, str]:
     return {host["name"]: host["instance"] for host in vpc.hosts("nodes")}
+
+
+def states_until_terminated(site: Site, instance: str) -> Iterator[str]:
+    ec2 = site.client("ec2")
+    state, deadline = "", time.monotonic() + PATIENCE_S
+    while state != "terminated":
+        assert time.monotonic() < deadline, f"it is {state}"
+        found = ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
+        state = found["State"]["Name"]
+        yield state
 
 
 def test_a_killed_host_is_replaced_and_the_others_live_on(site: Site, own_vpc: Vpc) -> None:
@@ -73,7 +84,10 @@ def test_a_terminated_host_hears_of_it(site: Site, own_vpc: Vpc) -> None:
     site.on(name, *(UNIT if has_systemd else SERVICE), GOODBYE)
     shared = site.yard.home / SHARED
     site.until((shared / "hello").exists)
+    (instance,) = instances(own_vpc).values()
     site.client("autoscaling").set_desired_capacity(AutoScalingGroupName=own_vpc.groups[0], DesiredCapacity=0)
+    # It may write until it is off, and so does not count as gone before.
+    assert [*dict.fromkeys(states_until_terminated(site, instance))][-2:] == ["shutting-down", "terminated"]
     site.settle()
     assert own_vpc.hosts("nodes") == []
     assert (shared / "goodbye").read_text(encoding="utf-8") == "goodbye\n"
