@@ -108,7 +108,8 @@ def answers(model: nn.Module) -> Tensor:
         return model(words)
     assert isinstance(model, BertForPreTraining | Classifier)
     if isinstance(model, Classifier):
-        return model(words, torch.zeros_like(words), None)
+        lengths = torch.full((words.shape[0],), words.shape[1])
+        return model(words.flatten(), torch.zeros_like(words).flatten(), lengths)
     hidden = model.encode(words, torch.zeros_like(words), None)
     scores = model.words(hidden, model.embeddings.words.weight)
     follows = model.next_sentence(torch.tanh(model.pooler(hidden[:, 0])))

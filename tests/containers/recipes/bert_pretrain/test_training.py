@@ -258,7 +258,7 @@ def test_lans_learns_on_zero_s_shares_and_resumes_on_another_number_of_ranks(ran
 
 def test_what_tensor_ranks_saved_goes_on_in_a_pipeline(ranks: Ranks) -> None:
     settings = {**BASE, "zero": "0", "dropout": "0"}
-    cut = ranks.finish("tensor", world=2, settings={**settings, "tensor": "2"})
+    cut = ranks.finish("to-cut", world=2, settings={**settings, "tensor": "2"})
     assert cut.codes == (0, 0), cut.errors
     ranks.continue_from(cut, "piped", without=(4, 6))
     piped = ranks.finish("piped", world=2, settings={**settings, "pipeline": "2"}, attempt=2)

@@ -27,6 +27,7 @@ from tests.containers.training.engines.native.layouts import (
 from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS
 
 ROOT = Path(__file__).resolve().parents[5]
+PATIENCE_SECONDS = 1200
 NUMBERS = 3  # of each step: loss, norm, loss without dropout
 
 Told = Mapping[str, list[float]]
@@ -66,7 +67,7 @@ def prove(worlds: tuple[int, ...], folder: Path) -> Told:
         for process in processes:
             assert process.stdout is not None, "it is a pipe"
             assert process.stdout.readline() == "saved\n"
-        resumed = [process.communicate("go on\n", timeout=300)[0] for process in processes]
+        resumed = [process.communicate("go on\n", timeout=PATIENCE_SECONDS)[0] for process in processes]
         for answer in resumed:  # what a rank that does not speak returns is its peers' sum all the same
             told |= json.loads(answer)
     return told | resume_all(0, 1, folder)
@@ -82,6 +83,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [*named(2), *named(4)])
 def test_a_layout_has_the_losses_and_norms_of_one_process(told: Told, kind: str, name: str) -> None:
@@ -89,6 +91,7 @@ def test_a_layout_has_the_losses_and_norms_of_one_process(told: Told, kind: str,
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [*named(1), *named(2)])
 def test_a_layout_goes_on_from_what_each_other_has_saved(told: Told, kind: str, name: str) -> None:
