@@ -15,7 +15,10 @@ from tests.readme_session import never_printed, session
             "[0] step 20/240  loss 8.0448  lr 0.0008  |g| 1.79  49.7 sequences/s  0:02:21 left",
             "[0] step 9/120  loss 6.6  lr 4.63e-06  |g| 1  1097.9 sequences/s  0:00:00 left",
         ),
-        ("[0] saved step 20 in 0.1 s", "[0] saved step 40 in 12.0 s"),
+        (
+            "[0] saved step 20 in 0.1 s; training waited 0.01 s",
+            "[0] saved step 40 in 12.0 s; training waited 3 s",
+        ),
         ("bert_pretrain-953465e36837: succeeded", "bert_pretrain-000000000000: succeeded"),
         ("state    starting", "state                      starting"),
         ("✅  dl1", " ✅  dl1 (no changes)"),

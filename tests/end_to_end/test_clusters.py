@@ -52,9 +52,11 @@ def start_machines(shell: Shell) -> None:
     shell.client("autoscaling").set_desired_capacity(
         AutoScalingGroupName=group["AutoScalingGroupName"], DesiredCapacity=NODES
     )
-    shell.client("ec2").get_waiter("instance_running").wait(
-        Filters=[{"Name": "tag:slipway:cluster", "Values": ["c6i"]}], WaiterConfig={"Delay": 1}
-    )
+    here = [
+        {"Name": "tag:slipway:cluster", "Values": ["c6i"]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},  # not those of a test before
+    ]
+    shell.client("ec2").get_waiter("instance_running").wait(Filters=here, WaiterConfig={"Delay": 1})
 
 
 @pytest.fixture(scope="module")
