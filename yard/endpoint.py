@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -43,10 +44,15 @@ class Yard(Protocol):
 
 def own_client(service: str, region: str) -> Any:
     """A client to the running yard, from inside it: its server sets both variables before it starts."""
+    return _client(os.environ[ENDPOINT_VARIABLE], os.environ[SECRET_VARIABLE], service, region)
+
+
+@lru_cache(maxsize=64)
+def _client(endpoint: str, secret: str, service: str, region: str) -> Any:
+    """Make a client of the yard's own: another's must not carry its header, nor its rights."""
     from slipway.jobs.aws import client_at
 
-    endpoint, secret = os.environ[ENDPOINT_VARIABLE], os.environ[SECRET_VARIABLE]
-    client = client_at(endpoint, service, region, ACCESS_KEY_ID, secret)
+    client = client_at.__wrapped__(endpoint, service, region, ACCESS_KEY_ID, secret)
     client.meta.events.register("before-call", _name_caller, unique_id=CALLER_HEADER)
     return client
 

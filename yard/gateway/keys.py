@@ -20,7 +20,7 @@ from slipway.yard.permissions.sessions import RoleSession
 _SECRET_BYTES = 30  # 40 characters, as AWS's are
 _TOKEN_BYTES = 96
 _INSIDE_LASTS_S = 24 * 60 * 60
-_ATTEMPTS = 6  # of a call by one of AWS's own services
+ATTEMPTS = 6  # of a call by one of AWS's own services
 _MOTOS_EXAMPLE = b"AKIAIOSFODNN7EXAMPLE"  # which moto gives to everybody who asks for a session
 _ID, _SECRET, _TOKEN, _END = (
     re.compile(rb"(?<=<%b>)[^<]+(?=</%b>)" % (name, name))
@@ -81,7 +81,7 @@ def client(session: RoleSession, service: str, region: str) -> Any:
     from slipway.jobs.aws import client_at
 
     key, url = issue(session=session, lasts_s=_INSIDE_LASTS_S), os.environ[ENDPOINT_VARIABLE]
-    return client_at(url, service, region, key.access_key_id, key.secret, key.token, attempts=_ATTEMPTS)
+    return client_at(url, service, region, key.access_key_id, key.secret, key.token, attempts=ATTEMPTS)
 
 
 def reissued(answer_of_sts: bytes, session: RoleSession | None) -> bytes:

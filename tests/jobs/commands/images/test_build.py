@@ -18,6 +18,7 @@ from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.images import builds
 from slipway.jobs.images.builds import build_request, running_build, zip_sources
 from slipway.yard.gateway.faults import Fault, FaultKind, script
+from slipway.yard.gateway.keys import ATTEMPTS
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET
 from tests.yard.asking import EVERYTHING, make_role
@@ -82,7 +83,7 @@ def test_what_is_pushed_already_is_said_and_not_built_again(
 def test_a_build_that_fails_tells_phase_and_reason_and_can_be_tried_again_at_once(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    fault = Fault(service="s3", operation="GetObject", kind=FaultKind.SERVER_ERROR)
+    fault = Fault(service="s3", operation="GetObject", kind=FaultKind.SERVER_ERROR, times=ATTEMPTS)
     script(yard_shell, fault)
     code, out, err = slipway("build", "gaudi")
     assert (code, out) == (1, "")

@@ -28,7 +28,7 @@ def test_nothing_of_the_yards_own_environment_reaches_a_job(cluster: Cluster) ->
     cluster.ended(job)
     seen = json.loads(cluster.lines(job)[0])
     of_machine = {name for name in seen if not name.startswith("AWS_")}
-    assert of_machine <= {"PATH", "HOME", "LANG", "PYTHONPATH", "LC_CTYPE"}
+    assert of_machine <= {"PATH", "HOME", "LANG", "PYTHONPATH", "LC_CTYPE", "SLIPWAY_STAND_IN"}
     assert seen["AWS_ENDPOINT_URL"] == cluster.yard.endpoint
 
 
