@@ -48,6 +48,8 @@ SSM_COMMANDS = (
 )
 
 OPERATIONS: Mapping[tuple[str, str], str] = {
+    ("iam", "AddClientIDToOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
+    ("iam", "RemoveClientIDFromOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
     ("autoscaling", "CreateAutoScalingGroup"): "slipway.yard.services.autoscaling.api",
     ("autoscaling", "DescribeScalingActivities"): "slipway.yard.services.autoscaling.api",
     ("batch", "CancelJob"): "slipway.yard.services.batch.api.jobs",
