@@ -26,6 +26,10 @@ from tests.containers.training.engines.native.layouts import (
 )
 from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS
 
+# Not shown to end in minutes on two cores yet: SLIPWAY_PROVE_LAYOUTS=1 scripts/test PATH runs it.
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("SLIPWAY_PROVE_LAYOUTS"), reason="the proof of all layouts is asked for by name"
+)
 ROOT = Path(__file__).resolve().parents[5]
 PATIENCE_SECONDS = 1200
 NUMBERS = 3  # of each step: loss, norm, loss without dropout
