@@ -105,7 +105,7 @@ def glue() -> list[Row]:
 
 
 def checkpoints() -> list[Row]:
-    """How long a save holds up the training, and what memory saving and loading take."""
+    """Measure how long a save holds up the training, and what memory saving and loading take."""
     from scripts.benchmarks_checkpoints import checkpoints as measure
 
     return measure()
