@@ -42,11 +42,15 @@ DEBIAN = {
     "debootstrap": "debootstrap",  # the Debian that machine images begin with
     "gcc": "gcc",  # the compiled core of the data preparation
     "iproute2": "ip",  # networks of hosts
+    "munge": "munged",  # proves to Slurm who sends a message
     "nftables": "nft",  # their security groups
     "openmpi-bin": "mpirun",
     "openssh-client": "ssh",
     "openssh-server": "sshd",
     "shellcheck": "shellcheck",
+    "slurm-client": "sbatch",  # jobs of a Slurm cluster
+    "slurmctld": "slurmctld",  # its controller
+    "slurmd": "slurmd",  # its nodes
     "systemd-container": "systemd-nspawn",  # hosts that boot systemd
 }
 # cloud-init(1): with this file it does nothing when the machine starts.
