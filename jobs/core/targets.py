@@ -79,9 +79,40 @@ class MpiTarget:
     has_internet: bool = False
 
 
-Target = BatchTarget | MpiTarget
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmTarget:
+    """Describes a deployed AWS PCS cluster: one queue, its workers, and a login node that takes its jobs."""
 
-KINDS: Mapping[str, type[Target]] = {kind.kind: kind for kind in (BatchTarget, MpiTarget)}
+    kind: ClassVar[str] = "slurm"
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    is_spot: bool
+    max_nodes: int
+    scheduler_cluster: str  # the id that PCS gave its cluster
+    queue: str  # its name, which is Slurm's partition
+    node_group: str  # the id of the workers' compute node group
+    login_group: str  # and of the login node's: jobs/core/slurm/places.py, GROUP_TAG
+    run_document: str  # of Systems Manager: it acts on the login node
+    log_group: str  # where Systems Manager writes what that prints
+    bucket: str
+    machine_image: str  # a folder of containers/images
+    ami_parameter: str
+    slurm_version: str
+    job_timeout_seconds: int
+    efa_interfaces: int  # of a node
+    file_system_id: str | None  # None: nodes share no files, and jobs go without logs
+    file_system_mount: str | None
+    scratch_mount: str | None  # FSx for Lustre
+    has_internet: bool = False
+
+
+Target = BatchTarget | MpiTarget | SlurmTarget
+
+KINDS: Mapping[str, type[Target]] = {kind.kind: kind for kind in (BatchTarget, MpiTarget, SlurmTarget)}
 
 
 def parameter_name(cluster: str) -> str:

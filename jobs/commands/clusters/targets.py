@@ -40,6 +40,18 @@ OF_KIND: Mapping[str, tuple[Column, ...]] = {
         Column(name="run_document"),
         Column(name="stop_document"),
     ),
+    "slurm": (
+        Column(name="machine_image"),
+        Column(name="ami_parameter", title="named by"),
+        Column(name="slurm_version", title="Slurm"),
+        Column(name="scheduler_cluster", title="PCS cluster"),
+        Column(name="queue"),
+        Column(name="node_group"),
+        Column(name="login_group", title="login node's group"),
+        Column(name="is_spot", title="Spot"),
+        Column(name="run_document"),
+        Column(name="scratch_mount", title="scratch at", absent="none"),
+    ),
 }
 IN_FULL = (
     *LISTED[:-3],

@@ -12,6 +12,7 @@ from slipway.jobs.core.targets import (
     BatchTarget,
     DamagedTarget,
     MpiTarget,
+    SlurmTarget,
     Target,
     decode_target,
     encode_target,
@@ -62,12 +63,37 @@ MPI_TARGET = MpiTarget(
     file_system_mount="/mnt/shared",
 )
 
+SLURM_TARGET = SlurmTarget(
+    name="trn1",
+    account="123456789012",
+    region="us-east-1",
+    zone="us-east-1a",
+    instance_type="trn1.32xlarge",
+    is_spot=False,
+    max_nodes=16,
+    scheduler_cluster="pcs_0123456789",
+    queue="trn1",
+    node_group="pcs_1123456789",
+    login_group="pcs_2123456789",
+    run_document="slipway-trn1-run",
+    log_group="/slipway/trn1",
+    bucket="slipway-trn1-data",
+    machine_image="neuron-slurm",
+    ami_parameter="/slipway/amis/neuron-slurm/id",
+    slurm_version="25.05",
+    job_timeout_seconds=48 * 3600,
+    efa_interfaces=8,
+    file_system_id="fs-0123456789abcdef0",
+    file_system_mount="/shared",
+    scratch_mount=None,
+)
+
 
 def test_the_parameter_is_named_after_the_cluster() -> None:
     assert parameter_name("dl1") == "/slipway/targets/dl1"
 
 
-@pytest.mark.parametrize("target", [TARGET, MPI_TARGET], ids=lambda target: target.kind)
+@pytest.mark.parametrize("target", [TARGET, MPI_TARGET, SLURM_TARGET], ids=lambda target: target.kind)
 def test_what_infra_writes_is_what_jobs_read(target: Target) -> None:
     assert decode_target(encode_target(target), parameter="p") == target
 
@@ -95,7 +121,7 @@ def _record(**changes: object) -> str:
         ("[]", "holds a list where a target is an object"),
         (_record(schema=0), "has schema 0, but this Slipway reads 1"),
         (_record(schema=...), "has schema None"),
-        (_record(kind="slurm"), "has kind 'slurm'; known are batch, mpi"),
+        (_record(kind="pbs"), "has kind 'pbs'; known are batch, mpi, slurm"),
         (_record(kind=[]), "has kind"),
         (_record(bucket=..., image=...), "lacks bucket, lacks image"),
         (_record(nodes=4), "has the unknown field nodes"),
