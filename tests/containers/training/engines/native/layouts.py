@@ -1,28 +1,34 @@
-"""The layouts that are proved equal to one process, and one rank that goes through many of them.
+"""The layouts that are proved equal to one process: each trains and saves, and resumes from the others.
 
-python -m tests.containers.training.engines.native.layouts RANK WORLD PORT FOLDER
+python -m tests.containers.training.engines.native.layouts FOLDER
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import distributed
 
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
+from slipway.containers.runtime.checkpoint.checkpoints import Training as Identity
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.resume import Resumed
+from slipway.containers.runtime.checkpoint.tensors import torch_collective
+from slipway.containers.runtime.checkpoint.verify import read_manifest
 from slipway.containers.training.engines.native.activations import Keeping
 from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.state import SavedState
-from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS, Saved, Training
+from slipway.containers.training.state import SavedState, encode
+from tests.containers.training.engines.native.forks import fork_ranks
+from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS, Training, Wholes
 
 KINDS = ("decoder", "encoder")
-LARGEST_SHARED = 4  # ranks that are started beside others; eight are a test of their own
 RECOMPUTING = NativeSettings(keeping=Keeping(recomputes=True))
 
 
@@ -47,66 +53,76 @@ CASES: Mapping[str, Case] = {
     "tp2×pp2×dp2": Case(Layout(tensor=2, pipeline=2, data=2)),
     "tp2×pp2×fsdp2": Case(Layout(tensor=2, pipeline=2, sharded=2), RECOMPUTING),
 }
+WORLDS = (1, 2, 4, 8)
+Told = Mapping[str, list[float]]
 
 
-def named(world: int) -> list[str]:
-    return [name for name, case in CASES.items() if case.layout.world == world]
+def before(name: str) -> str:
+    """Return the layout from whose checkpoint this one trains on: together they are a ring."""
+    return list(CASES)[list(CASES).index(name) - 1]
 
 
 def sources(kind: str, name: str) -> list[str]:
-    """Return the layouts from whose checkpoints one resumes: decoders from all of as many ranks and from
-    each way to cut, encoders from one other."""
-    world, known = CASES[name].layout.world, list(CASES)
-    if kind == "encoder":
-        return [known[max(0, known.index(name) - 1)]]
-    if world == 1:
-        return [source for source in known if CASES[source].layout.world <= LARGEST_SHARED]
-    return ["one process", *(("tp2", "pp2 interleaved") if world == LARGEST_SHARED else ()), *named(world)]
+    """Return the layouts whose checkpoints one restores: a decoder's all, and last the one before."""
+    others = [source for source in CASES if source != before(name)] if kind == "decoder" else []
+    return [*others, before(name)]
 
 
-def path_of(folder: Path, kind: str, name: str) -> Path:
-    return folder / f"{kind} {name}.pt"
+def train_and_save(folder: Path, kind: str, name: str, rank: int) -> Told:
+    """Train; save half-way, in files and in memory."""
+    training = Training.of(kind, CASES[name].layout, rank, CASES[name].settings)
+    told = training.steps(range(SAVED_AFTER))
+    wholes = Wholes.of(training.engine)
+    if rank == 0:
+        torch.save(wholes.tensors, folder / f"{kind} {name}.pt")
+    identity = Identity(job="layouts", run=kind, attempt=1, topology=CASES[name].layout.degrees)
+    storage = CheckpointFolder(folder / f"{kind} {name}")
+    with Checkpoints(storage, identity, collective=torch_collective(), say=_say_nothing) as checkpoints:
+        checkpoints.save(SAVED_AFTER, encode(training.engine.pieces()))
+    return {f"{kind} {name}": told + training.steps(range(SAVED_AFTER, STEPS))}
 
 
-def train_and_save(rank: int, world: int, folder: Path) -> dict[str, list[float]]:
-    """Train in each layout of so many ranks; save half-way; return losses and norms by training."""
-    told = {}
-    for kind in KINDS:
-        for name in named(world):
-            training = Training.of(kind, CASES[name].layout, rank, CASES[name].settings)
-            told[f"{kind} {name}"] = training.steps(range(SAVED_AFTER))
-            saved = Saved.of(training.engine)
-            if rank == 0:
-                torch.save(saved.tensors, path_of(folder, kind, name))
-            told[f"{kind} {name}"] += training.steps(range(SAVED_AFTER, STEPS))
+def resume(folder: Path, kind: str, name: str, rank: int) -> Told:
+    """Restore what each layout has saved, exactly; train on from the one before."""
+    training = Training.of(kind, CASES[name].layout, rank, CASES[name].settings)
+    told: dict[str, list[float]] = {}
+    for source in sources(kind, name):
+        storage = CheckpointFolder(folder / f"{kind} {source}")
+        found = Resumed(storage=storage, manifest=read_manifest(storage, SAVED_AFTER), rejected=frozenset())
+        training.engine.restore(SavedState(found), SAVED_AFTER)
+        wholes = Wholes(torch.load(folder / f"{kind} {source}.pt"))
+        told[f"{kind} {source} in {name}"] = [_sum(wholes.differing(training.engine))]
+    told[f"{kind} {before(name)} -> {name}"] = training.steps(range(SAVED_AFTER, STEPS))
     return told
 
 
-def resume_all(rank: int, world: int, folder: Path) -> dict[str, list[float]]:
-    """Resume each layout of so many ranks from each that was saved; return the rest of the training."""
-    told = {}
+def _sum(number: int) -> float:
+    """Add up a number of all ranks."""
+    found = torch.tensor(float(number))
+    if distributed.is_initialized():
+        distributed.all_reduce(found)
+    return float(found)
+
+
+def _say_nothing(line: str) -> None:
+    del line
+
+
+def _go(work: Callable[[Path, str, str, int], Told], folder: Path, world: int, rank: int) -> None:
+    told: dict[str, list[float]] = {}
     for kind in KINDS:
-        for name in named(world):
-            training = Training.of(kind, CASES[name].layout, rank, CASES[name].settings)
-            for source in sources(kind, name):
-                path = path_of(folder, kind, source)
-                if path.exists():  # what eight ranks save is not there when four are tried, and the reverse
-                    saved = cast(SavedState, Saved(torch.load(path)))
-                    training.engine.restore(saved, SAVED_AFTER)
-                    told[f"{kind} {source} -> {name}"] = training.steps(range(SAVED_AFTER, STEPS))
-    return told
+        for name, case in CASES.items():
+            if case.layout.world == world:
+                told |= work(folder, kind, name, rank)
+    if rank == 0:
+        (folder / f"{work.__name__} {world}.json").write_text(json.dumps(told))
 
 
-def main(rank: int, world: int, port: int, folder: Path) -> None:
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
-    told = train_and_save(rank, world, folder)
-    print("saved", flush=True)
-    sys.stdin.readline()  # until the others have saved, too
-    told |= resume_all(rank, world, folder)
-    distributed.destroy_process_group()
-    print(json.dumps(told), flush=True)
+def main(folder: Path) -> None:
+    for work in (train_and_save, resume):
+        for world in WORLDS:
+            fork_ranks(world, partial(_go, work, folder, world))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    main(Path(sys.argv[1]))

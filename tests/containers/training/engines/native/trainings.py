@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -23,7 +23,6 @@ from slipway.containers.training.engine import EngineParts, StepWatch
 from slipway.containers.training.engines.native.engine import LayoutEngine, build_native
 from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.state import WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
 ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 60
@@ -78,7 +77,8 @@ class NextWords:
     def metrics_of(self, outputs: Tensor, inputs: Inputs) -> Tensor:
         words = inputs["words"]
         assert words is not None, "there are always words"
-        return F.cross_entropy(outputs[:, :-1].flatten(0, 1).float(), words[:, 1:].flatten())[None]
+        loss = F.cross_entropy(outputs[:, :-1].flatten(0, 1).float(), words[:, 1:].flatten())
+        return torch.stack([loss])
 
 
 def micro_batches(kind: str, step: int, layout: Layout, rank: int) -> list[MicroBatch]:
@@ -170,14 +170,14 @@ class Training:
         return float(counted[0]) / layout.readers
 
 
-class Saved:
-    """Hold a saved training in memory; refuse one that has an element twice or lacks one."""
+class Wholes:
+    """Hold a training's tensors whole, in memory; refuse one that has an element twice or lacks one."""
 
     def __init__(self, tensors: Mapping[tuple[str, str], Tensor]) -> None:
         self.tensors = dict(tensors)
 
     @classmethod
-    def of(cls, engine: LayoutEngine) -> Saved:
+    def of(cls, engine: LayoutEngine) -> Wholes:
         """Gather all ranks' pieces, as files would hold them."""
         own = [(one.kind, one.parameter, one.box, one.data.clone()) for one in engine.pieces()]
         gathered: list[object] = [own]
@@ -198,9 +198,13 @@ class Saved:
             assert not whole[key].isnan().any(), key
         return cls(whole)
 
-    def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
-        for wanted, target in targets:
-            target.copy_(self.tensors[wanted.kind, wanted.parameter][_slices(wanted.box)])
+    def differing(self, engine: LayoutEngine) -> int:
+        """Count the elements on this rank that are not, bit for bit, these."""
+        held = [*engine.pieces(), *engine.weights()]
+        assert held, "every rank holds something"
+        return sum(
+            int((self.tensors[one.kind, one.parameter][_slices(one.box)] != one.data).sum()) for one in held
+        )
 
 
 def _slices(box: Box) -> tuple[slice, ...]:
