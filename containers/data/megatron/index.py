@@ -1,0 +1,170 @@
+"""Tokens as Megatron-LM and GPT-NeoX read them: NAME.bin holds ids end to end, NAME.idx says where they lie.
+
+NAME.idx, little-endian: 9 bytes of magic, the version (8 bytes), the code of the ids' type (1), the number of
+sequences (8) and of documents plus one (8). Then of all sequences the lengths (int32), then their first bytes
+in NAME.bin (int64); then of all documents the first sequences, and at last the number of sequences (int64).
+Source: Megatron-LM, megatron/core/datasets/indexed_dataset.py. Both files are mapped, never read whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slipway.containers.data.errors import DataError
+from slipway.containers.runtime.named_files import UnusableFile, open_regular
+
+MAGIC = b"MMIDIDX\x00\x00"
+VERSION = 1
+HEADER = struct.Struct("<9sQBQQ")
+# The codes that both projects give to whole numbers; they disagree on fractions.
+TYPES: Mapping[int, type[np.integer[Any]]] = {
+    1: np.uint8,
+    2: np.int8,
+    3: np.int16,
+    4: np.int32,
+    5: np.int64,
+    8: np.uint16,
+}
+CODES: Mapping[type[np.integer[Any]], int] = {kind: code for code, kind in TYPES.items()}
+# Both projects write 16 bits for vocabularies below this size.
+MOST_IN_16_BITS = 65_500
+SAMPLED_SEQUENCES = 4096
+NAMES = "give the path of the two files, .bin and .idx side by side, without these endings"
+MADE_AGAIN = "copy both files again, or prepare the tokens again"
+
+Ids = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TokenIndex:
+    """Hold tokens and where each document of them lies, mapped from their two files."""
+
+    prefix: Path
+    tokens: Ids = field(repr=False)
+    lengths: NDArray[np.int32] = field(repr=False)
+    """Of sequences, in tokens."""
+    pointers: NDArray[np.int64] = field(repr=False)
+    """The first byte of each sequence."""
+    document_starts: NDArray[np.int64] = field(repr=False)
+    """The first sequence of each document, and at last the number of sequences."""
+
+    @classmethod
+    def open(cls, prefix: Path) -> TokenIndex:
+        """Map NAME.bin and NAME.idx; refuse a pair that does not belong together."""
+        path = index_path(prefix)
+        code, sequences, starts = _header(path)
+        tokens = _mapped(tokens_path(prefix), np.dtype(TYPES[code]), 0)
+        places = HEADER.size
+        lengths = _mapped(path, np.dtype("<i4"), places, sequences)
+        pointers = _mapped(path, np.dtype("<i8"), places + 4 * sequences, sequences)
+        documents = _mapped(path, np.dtype("<i8"), places + 12 * sequences, starts)
+        index = cls(
+            prefix=prefix, tokens=tokens, lengths=lengths, pointers=pointers, document_starts=documents
+        )
+        index._check()
+        return index
+
+    @property
+    def documents(self) -> int:
+        return len(self.document_starts) - 1
+
+    @property
+    def identity(self) -> str:
+        """Return a cheap digest that tells these tokens from others: sizes, and where some begin."""
+        size, count = self.tokens.itemsize, len(self.pointers)
+        digest = hashlib.sha256(f"{size} {count} {self.documents} {len(self.tokens)}".encode())
+        digest.update(self.pointers[:: max(1, count // SAMPLED_SEQUENCES)].tobytes())
+        return digest.hexdigest()
+
+    def stretches(self, documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first token of each of these documents, and the number of its tokens."""
+        size = self.tokens.itemsize
+        first, last = self.document_starts[documents], self.document_starts[documents + 1] - 1
+        begins = self.pointers[np.minimum(first, len(self.pointers) - 1)] // size
+        ends = self.pointers[last] // size + self.lengths[last]
+        # A document of no sequence holds no token.
+        return begins, np.where(first <= last, ends - begins, 0)
+
+    def _check(self) -> None:
+        starts, sequences = self.document_starts, len(self.lengths)
+        if not sequences or len(starts) < 2:
+            raise DataError(f"{self.prefix} holds no document", hint="prepare tokens from more text")
+        if starts[0] != 0 or starts[-1] != sequences or self.pointers[0] != 0:
+            raise DataError(
+                f"{index_path(self.prefix)} is damaged: its documents end at sequence {starts[-1]} "
+                f"of {sequences}",
+                hint=MADE_AGAIN,
+            )
+        size = self.tokens.itemsize
+        described, there = int(self.pointers[-1]) + int(self.lengths[-1]) * size, len(self.tokens) * size
+        if described != there:
+            raise DataError(
+                f"{index_path(self.prefix)} describes {described:,} bytes of tokens, and "
+                f"{tokens_path(self.prefix)} has {there:,}: one is cut off or of another corpus",
+                hint=MADE_AGAIN,
+            )
+
+
+def index_path(prefix: Path) -> Path:
+    return prefix.with_name(f"{prefix.name}.idx")
+
+
+def tokens_path(prefix: Path) -> Path:
+    return prefix.with_name(f"{prefix.name}.bin")
+
+
+def type_for(vocabulary_entries: int) -> type[np.integer[Any]]:
+    """Return the type that both projects choose for ids of a vocabulary of this size."""
+    return np.uint16 if vocabulary_entries < MOST_IN_16_BITS else np.int32
+
+
+def _header(path: Path) -> tuple[int, int, int]:
+    try:
+        with open_regular(path) as file:
+            head, size = file.read(HEADER.size), path.stat().st_size
+    except UnusableFile as error:
+        raise DataError(error.message, hint=NAMES) from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}", hint=NAMES) from error
+    if len(head) < HEADER.size or not head.startswith(MAGIC):
+        raise DataError(f"{path} is no index of tokens: it begins with {head[:9]!r}", hint=MADE_AGAIN)
+    _, version, code, sequences, starts = HEADER.unpack(head)
+    if version != VERSION or code not in TYPES:
+        raise DataError(
+            f"{path} has version {version} and ids of type {code}",
+            hint=f"version {VERSION} is read, and the types {', '.join(map(str, TYPES))}",
+        )
+    if size != HEADER.size + 12 * sequences + 8 * starts:
+        raise DataError(
+            f"{path} has {size:,} bytes, which is not what {sequences:,} sequences and {starts:,} document "
+            f"ends take",
+            hint=MADE_AGAIN,
+        )
+    return code, sequences, starts
+
+
+def _mapped(path: Path, kind: np.dtype[Any], offset: int, count: int | None = None) -> NDArray[Any]:
+    """Map a stretch of a file as a plain array: slices of numpy's memmap cost much more."""
+    try:
+        with open_regular(path) as file:
+            size = path.stat().st_size - offset
+            if count is None and size % kind.itemsize:
+                raise DataError(
+                    f"{path} has {size:,} bytes, and its ids take {kind.itemsize} each", hint=MADE_AGAIN
+                )
+            length = size // kind.itemsize if count is None else count
+            if not length:
+                return np.empty(0, kind)
+            return np.asarray(np.memmap(file, kind, "r", offset, (length,)))
+    except UnusableFile as error:
+        raise DataError(error.message, hint=NAMES) from error
+    except OSError as error:
+        raise DataError(f"cannot map {path}: {error.strerror or error}", hint=NAMES) from error

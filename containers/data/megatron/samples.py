@@ -1,0 +1,137 @@
+"""Samples of one length for a decoder: documents in another order each epoch, laid end to end, and cut.
+
+    samples = Samples(TokenIndex.open(folder / "tokens"), length=2048, seed=1)
+    rows = samples.rows(range(taken + rank, taken + batch, world))  # inputs rows[:, :-1], labels rows[:, 1:]
+
+Sample `n` of a training is a function of tokens, length, seed and n, whoever reads it: resuming takes only
+the number of samples that were taken. Documents are shuffled, then samples, both over the whole corpus.
+Memory does not grow with it, but for 8 bytes per 1024 documents and what the system keeps of mapped files.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.megatron.index import MADE_AGAIN, Ids, TokenIndex, index_path
+from slipway.containers.data.megatron.shuffle import Shuffle
+
+OF_DOCUMENTS, OF_SAMPLES = 7, 8  # what a stream of random numbers is for, as in rng.py and rows/order.py
+GROUP_DOCUMENTS = 1024
+PASS_DOCUMENTS = 64 * GROUP_DOCUMENTS  # at once, while an epoch is laid out
+KEPT_EPOCHS = 2  # a batch may take the last samples of one and the first of the next
+LONGEST = 1 << 24
+
+
+class Samples:
+    """Return samples by number, `length` + 1 tokens each: the last token of one is the first of the next.
+
+    An epoch's last tokens, fewer than `length`, are left out; they are others in each epoch.
+    """
+
+    def __init__(self, index: TokenIndex, length: int, seed: int) -> None:
+        if not 1 <= length <= LONGEST:
+            raise DataError(f"a sample of {length} tokens", hint=f"give a length from 1 to {LONGEST}")
+        self.index, self.length, self.seed = index, length, seed
+        self.per_epoch = (len(index.tokens) - 1) // length
+        if self.per_epoch < 1:
+            raise DataError(
+                f"{index.prefix} holds {len(index.tokens)} tokens, fewer than one sample of {length} + 1",
+                hint="prepare more text, or make the samples shorter",
+            )
+        self._epochs: OrderedDict[int, EpochLayout] = OrderedDict()
+
+    def rows(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        """Return these samples of the training, a row each; number `per_epoch` begins the second epoch."""
+        found = np.empty((len(numbers), self.length + 1), np.int64)
+        for row, number in zip(found, numbers, strict=True):
+            epoch, sample = divmod(number, self.per_epoch)
+            row[:] = self.sample(epoch, sample)
+        return found
+
+    def sample(self, epoch: int, number: int) -> NDArray[np.int64]:
+        """Return one sample of one epoch."""
+        if not 0 <= number < self.per_epoch or epoch < 0:
+            raise DataError(
+                f"sample {number} of epoch {epoch}", hint=f"an epoch has samples 0 to {self.per_epoch - 1}"
+            )
+        layout = self._layout(epoch)
+        place = int(layout.samples.at(np.array([number]))[0])
+        return layout.stretch(place * self.length, self.length + 1)
+
+    def _layout(self, epoch: int) -> EpochLayout:
+        if epoch not in self._epochs:
+            self._epochs[epoch] = EpochLayout(self.index, self.per_epoch, self.seed, epoch)
+            if len(self._epochs) > KEPT_EPOCHS:
+                self._epochs.popitem(last=False)
+        return self._epochs[epoch]
+
+
+class EpochLayout:
+    """Lay the documents of one epoch end to end: places are found by groups of documents."""
+
+    def __init__(self, index: TokenIndex, samples: int, seed: int, epoch: int) -> None:
+        self._index = index
+        self._documents = Shuffle(index.documents, seed, OF_DOCUMENTS, epoch)
+        self.samples = Shuffle(samples, seed, OF_SAMPLES, epoch)
+        sums = [self._group_sums(first) for first in range(0, index.documents, PASS_DOCUMENTS)]
+        self._ends = np.cumsum(np.concatenate(sums))
+        if self._ends[-1] != len(index.tokens):
+            described, there = int(self._ends[-1]), len(index.tokens)
+            raise _damaged(
+                index, f"its documents have {described:,} tokens together, and there are {there:,}"
+            )
+
+    def stretch(self, start: int, count: int) -> NDArray[np.int64]:
+        """Return `count` tokens from place `start` of the epoch."""
+        parts: list[Ids] = []
+        group = int(np.searchsorted(self._ends, start, side="right"))
+        skipped = start - (int(self._ends[group - 1]) if group else 0)
+        while count:
+            begins, lengths = self._group(group * GROUP_DOCUMENTS, GROUP_DOCUMENTS)
+            ends = np.cumsum(lengths)
+            taken = min(count, int(ends[-1]) - skipped)
+            parts.extend(self._taken(begins, lengths, ends, skipped, skipped + taken))
+            count, skipped, group = count - taken, 0, group + 1
+        return np.concatenate(parts).astype(np.int64)
+
+    def _taken(
+        self,
+        begins: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        start: int,
+        stop: int,
+    ) -> list[Ids]:
+        """Return the tokens from `start` to `stop` of a group, document by document."""
+        first = int(np.searchsorted(ends, start, side="right"))
+        last = int(np.searchsorted(ends, stop, side="left"))
+        before = ends - lengths
+        cuts = slice(first, last + 1)
+        froms = begins[cuts] + np.maximum(start - before[cuts], 0)
+        tos = begins[cuts] + np.minimum(stop - before[cuts], lengths[cuts])
+        tokens = self._index.tokens
+        return [tokens[begin:end] for begin, end in zip(froms.tolist(), tos.tolist(), strict=True)]
+
+    def _group_sums(self, first: int) -> NDArray[np.int64]:
+        _, lengths = self._group(first, PASS_DOCUMENTS)
+        sums: NDArray[np.int64] = np.add.reduceat(lengths, np.arange(0, len(lengths), GROUP_DOCUMENTS))
+        return sums
+
+    def _group(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        places = np.arange(first, min(first + count, self._index.documents))
+        try:
+            begins, lengths = self._index.stretches(self._documents.at(places))
+        except IndexError:
+            raise _damaged(self._index, "it names sequences that are not there") from None
+        if min(lengths.min(), begins.min()) < 0 or (begins + lengths).max() > len(self._index.tokens):
+            raise _damaged(self._index, "it names tokens that are not there")
+        return begins, lengths
+
+
+def _damaged(index: TokenIndex, why: str) -> DataError:
+    return DataError(f"{index_path(index.prefix)} is damaged: {why}", hint=MADE_AGAIN)
