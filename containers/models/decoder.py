@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
+from slipway.containers.models.rotary import Rotation, rearranged, rotated, rotation
 from slipway.containers.models.stages import cut_layers
-
-Rotation = tuple[Tensor, Tensor]  # cosines and sines: length × half of the rotary dimensions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +41,7 @@ class DecoderShape:
     vocabulary: int
     rotary_dimensions: int  # of each head, from its first
     rotary_base: float = 10_000.0
+    rotates_whole_heads: bool = False  # how the same is computed: see rotary.py
     positions: int = 2048  # the longest sequence that the model was made for
     has_parallel_residual: bool = True
     has_attention_bias: bool = False
@@ -62,6 +62,10 @@ class DecoderShape:
         return self.hidden // self.heads
 
     @property
+    def rotates_neighbours(self) -> bool:
+        return FAMILIES[self.family].rotates_neighbours
+
+    @property
     def key_value_heads(self) -> int:
         return self.heads  # both families: one key and one value for each query
 
@@ -75,6 +79,9 @@ class DecoderShape:
             ),
             "family='gptj' has no residual in series": is_neighbours and not self.has_parallel_residual,
             "a tied head has no bias of its own": self.is_tied and self.has_head_bias,
+            f"rotates_whole_heads needs an even width of a head, and it is {width}": (
+                self.rotates_whole_heads and width % 2 > 0
+            ),
         }
         return [reason for reason, is_so in found.items() if is_so]
 
@@ -136,7 +143,8 @@ class Decoder(nn.Module):
             return torch.ones(size)
         digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
         draws = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
-        return torch.empty(size).normal_(std=self.shape.initial_spread, generator=draws)
+        drawn = torch.empty(size).normal_(std=self.shape.initial_spread, generator=draws)
+        return rearranged(self.shape, name, drawn)
 
     def cut(self, stages: int) -> list[Decoder]:
         """Return the stages of a pipeline, which share this decoder's modules."""
@@ -177,8 +185,7 @@ class DecoderAttention(nn.Module):
     def __init__(self, shape: DecoderShape) -> None:
         super().__init__()
         self.width = shape.head_width
-        self.rotary = shape.rotary_dimensions
-        self.rotates_neighbours = FAMILIES[shape.family].rotates_neighbours
+        self.rotates_neighbours = shape.rotates_neighbours
         self.dropout = shape.attention_dropout
         self.query_key_value = nn.Linear(shape.hidden, 3 * shape.hidden, bias=shape.has_attention_bias)
         self.output = nn.Linear(shape.hidden, shape.hidden, bias=shape.has_attention_bias)
@@ -188,7 +195,7 @@ class DecoderAttention(nn.Module):
         # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
         together = self.query_key_value(hidden).view(batch, length, -1, 3, self.width)
         moving, value = together.split((2, 1), dim=3)
-        query, key = self._rotated(moving, turned).unbind(3)
+        query, key = rotated(moving, turned, neighbours=self.rotates_neighbours).unbind(3)
         mixed = F.scaled_dot_product_attention(
             query.transpose(1, 2),
             key.transpose(1, 2),
@@ -198,20 +205,6 @@ class DecoderAttention(nn.Module):
         )
         output: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, length, -1))
         return output
-
-    def _rotated(self, heads: Tensor, turned: Rotation) -> Tensor:
-        """Turn the first dimensions of each head by an angle that grows with the position."""
-        cosines, sines = (table[:, None, None, :] for table in turned)
-        # The gradient of a split is put together; that of a slice is added to zeros, which costs twice.
-        moved, still = heads.split((self.rotary, self.width - self.rotary), dim=-1)
-        if self.rotates_neighbours:
-            first, second = moved.unflatten(-1, (-1, 2)).unbind(-1)
-        else:
-            first, second = moved.chunk(2, dim=-1)
-        halves = [first * cosines - second * sines, second * cosines + first * sines]
-        if self.rotates_neighbours:
-            halves = [torch.stack(halves, dim=-1).flatten(-2)]
-        return torch.cat((*halves, still), dim=-1)
 
 
 class FeedForward(nn.Module):
@@ -224,14 +217,6 @@ class FeedForward(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         output: Tensor = self.down(F.gelu(self.up(hidden), approximate=self.gelu))
         return output
-
-
-def rotation(shape: DecoderShape, length: int, like: Tensor) -> Rotation:
-    """Return the tables of all positions, computed in fp32 and given in the precision of `like`."""
-    numbers = torch.arange(0, shape.rotary_dimensions, 2, dtype=torch.float32, device=like.device)
-    speeds = 1.0 / (shape.rotary_base ** (numbers / shape.rotary_dimensions))
-    angles = torch.arange(length, dtype=torch.float32, device=like.device)[:, None] * speeds
-    return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 
 
 def build_decoder(shape: DecoderShape, *, seed: int, device: torch.device | str = "cpu") -> Decoder:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slipway.containers.models.decoder import DecoderShape
+from slipway.containers.models.rotary import is_rearranged, spans_between
 from slipway.containers.models.shapes import EncoderShape
 
 Shape = EncoderShape | DecoderShape
@@ -150,6 +151,10 @@ def row_runs(shape: Shape, parameter: str, sizes: Sizes, begin: int, end: int) -
     """Yield where rows `begin` to `end` of our parameter lie; padding of the vocabulary lies nowhere."""
     names = published_names(shape.family, parameter)
     rows = _rows(shape, parameter, sizes)
+    if isinstance(shape, DecoderShape) and is_rearranged(shape, parameter):
+        for at, (first, count) in spans_between(shape, begin, end):
+            yield RowRun(names[0], first, at, count)
+        return
     takes_turns = len(names) > 1 and FAMILIES[shape.family].takes_turns
     width = rows // (len(names) * (shape.heads if takes_turns else 1))
     at = begin

@@ -18,7 +18,14 @@ from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.models.config_reading import Config, shape_of_config
-from slipway.containers.models.names import Shape, plain_name, published_names, published_sizes, row_runs
+from slipway.containers.models.names import (
+    RowRun,
+    Shape,
+    plain_name,
+    published_names,
+    published_sizes,
+    row_runs,
+)
 from slipway.containers.models.slices import TensorSlices
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.errors import Refusal
@@ -35,6 +42,7 @@ CARRIED = (
     "merges.txt",
     "generation_config.json",
 )
+_MOST_READ = 1.5  # times what is wanted, to have it in one read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +107,24 @@ class PublishedWeights:
     def read_into(self, target: Tensor, parameter: str, box: Box, sizes: tuple[int, ...]) -> None:
         """Fill `target` with a box of our parameter. Rows that pad the vocabulary are left alone."""
         begin, column = box.offsets[0], sum(box.offsets[1:])
+        runs: dict[str, list[RowRun]] = {}
         for run in row_runs(self.shape, parameter, sizes, begin, begin + box.shape[0]):
-            rows = target[run.at - begin : run.at - begin + run.rows]
-            self._slices.read_rows(self._theirs[run.name], run.begin, rows, column)
+            runs.setdefault(self._theirs[run.name], []).append(run)
+        for name, own in runs.items():
+            for close in _close(own):
+                self._read_together(name, close, target, begin, column)
+
+    def _read_together(self, name: str, runs: list[RowRun], target: Tensor, begin: int, column: int) -> None:
+        targets = [target[run.at - begin : run.at - begin + run.rows] for run in runs]
+        if len(runs) == 1:
+            self._slices.read_rows(name, runs[0].begin, targets[0], column)
+            return
+        first = min(run.begin for run in runs)
+        last = max(run.begin + run.rows for run in runs)
+        together = torch.empty(last - first, *target.shape[1:])
+        self._slices.read_rows(name, first, together, column)
+        for run, rows in zip(runs, targets, strict=True):
+            rows.copy_(together[run.begin - first : run.begin - first + run.rows])
 
     def problem(self, parameter: str, sizes: tuple[int, ...]) -> str | None:
         """Return why our parameter of these sizes cannot be read, or None."""
@@ -115,6 +138,13 @@ class PublishedWeights:
             if not entry.dtype.startswith(("F", "BF")):
                 return f"has {name} as {entry.dtype}"
         return None
+
+
+def _close(runs: list[RowRun]) -> list[list[RowRun]]:
+    """Group runs that one read brings without much else: heads that take turns are many short ones."""
+    first, last = min(run.begin for run in runs), max(run.begin + run.rows for run in runs)
+    is_close = last - first <= _MOST_READ * sum(run.rows for run in runs)
+    return [runs] if is_close else [[run] for run in runs]
 
 
 def load_weights(
