@@ -19,6 +19,7 @@ from slipway.jobs.core.suggestions import did_you_mean
 RECIPES: Mapping[str, str] = {
     "bert_pretrain": "slipway.containers.recipes.bert_pretrain.recipe",
     "glue_finetune": "slipway.containers.recipes.glue_finetune.recipe",
+    "gpt_neox": "slipway.containers.recipes.gpt_neox.recipe",
     "prepare_bert": "slipway.containers.recipes.prepare_bert.recipe",
     "prepare_corpus": "slipway.containers.recipes.prepare_corpus.recipe",
     "smoke": "slipway.containers.recipes.smoke.recipe",

@@ -37,12 +37,11 @@ def whole(environment: Environment, name: str, *, low: int = 0, high: int, defau
 
 
 def seconds(environment: Environment, name: str) -> float | None:
-    text = environment.get(name)
-    if text is None:
-        return None
-    if not _DECIMAL.fullmatch(text):
-        raise _refused(name, text, "a number of seconds such as 30 or 0.5")
-    return float(text)
+    return _decimal(environment, name, "a number of seconds such as 30 or 0.5")
+
+
+def dollars(environment: Environment, name: str) -> float | None:
+    return _decimal(environment, name, "US dollars such as 86 or 21.5")
 
 
 def address(environment: Environment, name: str) -> str:
@@ -71,6 +70,15 @@ def shown(text: str | None) -> str:
         return "missing"
     cut = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
     return f"{cut!a}"
+
+
+def _decimal(environment: Environment, name: str, wanted: str) -> float | None:
+    text = environment.get(name)
+    if text is None:
+        return None
+    if not _DECIMAL.fullmatch(text):
+        raise _refused(name, text, wanted)
+    return float(text)
 
 
 def _matching(environment: Environment, name: str, pattern: re.Pattern[str], wanted: str) -> str:

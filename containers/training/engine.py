@@ -9,7 +9,7 @@ import importlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.optimizers import EPSILON
+from slipway.containers.training.optimizers import BETAS, EPSILON, decay_groups
 from slipway.containers.training.state import SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
@@ -58,7 +58,13 @@ class EngineParts:
     rank: int
     plan: BatchPlan
     watch: StepWatch
-    epsilon: float = EPSILON  # of the optimizer
+    betas: tuple[float, float] = BETAS  # of the optimizer
+    epsilon: float = EPSILON  # likewise
+
+    def optimizer_groups(self, parameters: Iterable[Tensor]) -> list[dict[str, Any]]:
+        """Return what the optimizer is made of: which parameters decay, and its own numbers."""
+        numbers = {"betas": self.betas, "eps": self.epsilon}
+        return [{**group, **numbers} for group in decay_groups(parameters, self.config.weight_decay)]
 
 
 class Engine(Protocol):

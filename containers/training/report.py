@@ -71,6 +71,7 @@ class Reporter:
     telemetry: Telemetry
     show: Say
     utilisation: Utilisation
+    usd_per_hour: float | None = None  # of all nodes; None: nobody knows it
     _since: list[StepReport] = field(default_factory=list)
 
     def tell(self, report: StepReport) -> None:
@@ -85,6 +86,7 @@ class Reporter:
                 loss_scale=report.loss_scale,
                 sequences_per_second=report.rows / report.seconds,
                 tokens_per_second=report.tokens / report.seconds,
+                tokens_per_dollar=self._per_dollar(report.tokens / report.seconds),
                 mfu=self.utilisation.share(report.tokens / report.seconds),
                 memory_bytes=self.device.memory_bytes(),
             )
@@ -94,17 +96,22 @@ class Reporter:
             self.show(self._line())
             self._since.clear()
 
+    def _per_dollar(self, tokens_per_second: float) -> float | None:
+        return None if not self.usd_per_hour else tokens_per_second * 3600 / self.usd_per_hour
+
     def _line(self) -> str:
         last = self._since[-1]
         seconds = sum(report.seconds for report in self._since)
         rows = sum(report.rows for report in self._since)
         tokens = sum(report.tokens for report in self._since)
         loss = sum(report.loss * report.rows for report in self._since) / rows
+        value = self._per_dollar(tokens / seconds)
         left = (self.steps - last.step) * seconds / len(self._since)
         return (
             f"step {last.step}/{self.steps}  loss {loss:.4f}  lr {last.learning_rate:.3g}  "
             f"|g| {last.gradient_norm:.3g}  {rows / seconds:,.1f} sequences/s"
-            f"{self.utilisation.in_words(tokens / seconds)}  {_in_hours(left)} left"
+            f"{self.utilisation.in_words(tokens / seconds)}"
+            f"{'' if value is None else f'  {value:,.0f} tokens/$'}  {_in_hours(left)} left"
         )
 
 

@@ -1,10 +1,11 @@
-"""How the learning rate goes: up in a line, level for a while, then down to nothing. Standard library only.
+"""How the learning rate goes: up in a line, level for a while, then down. Standard library only.
 
 A new way down is one function and one entry of DECAYS, named after the reference that trains with it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ class Schedule:
     decay_power: float
     constant_share: float = 0.0
     decay: str = "habana"
+    least: float = 0.0  # what it falls to
 
     @property
     def warmup_steps(self) -> int:
@@ -35,8 +37,9 @@ class Schedule:
         if step < self.level_until:
             return self.peak
         if step >= self.steps:
-            return 0.0
-        return self.peak * DECAYS[self.decay](self, step) ** self.decay_power
+            return self.least
+        left: float = DECAYS[self.decay](self, step) ** self.decay_power
+        return self.least + (self.peak - self.least) * left
 
 
 def _left_since_the_peak(schedule: Schedule, step: int) -> float:
@@ -47,10 +50,16 @@ def _left_since_the_start(schedule: Schedule, step: int) -> float:
     return (schedule.steps - step) / schedule.steps
 
 
+def _half_a_cosine(schedule: Schedule, step: int) -> float:
+    return (1 + math.cos(math.pi * (1 - _left_since_the_peak(schedule, step)))) / 2
+
+
 # habana: HabanaAI/Model-References, deepspeed-bert/schedulers.py, PolyWarmUpScheduler: falls from the peak.
 # nvidia: NVIDIA/DeepLearningExamples, LanguageModeling/BERT/schedulers.py, PolyWarmUpScheduler: as if it had
 # fallen since the first step, so that the rate drops below the peak where the warm-up ends.
+# cosine: NVIDIA/NeMo, core/optim/lr_scheduler.py, CosineAnnealing: half a wave from the peak to the least.
 DECAYS: Mapping[str, Callable[[Schedule, int], float]] = {
     "habana": _left_since_the_peak,
     "nvidia": _left_since_the_start,
+    "cosine": _half_a_cosine,
 }

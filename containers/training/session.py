@@ -26,7 +26,7 @@ from slipway.containers.training.held_out import Evaluation, HeldOut
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.loop import Loop
 from slipway.containers.training.mesh import checkpoint_wire, process_group, with_backend
-from slipway.containers.training.optimizers import EPSILON
+from slipway.containers.training.optimizers import BETAS, EPSILON
 from slipway.containers.training.profile import StepProfiler
 from slipway.containers.training.report import Reporter, Utilisation, Words
 from slipway.containers.training.saving import Saving
@@ -70,7 +70,8 @@ class RecipeParts:
     schedule: Schedule
     identity: dict[str, Json]  # what ranks must share, and a resumed training with the saved one
     open_batches: Callable[[Beginning], AbstractContextManager[Iterator[StepBatch]]]
-    epsilon: float = EPSILON  # of the optimizer
+    betas: tuple[float, float] = BETAS  # of the optimizer
+    epsilon: float = EPSILON  # likewise
     start_from: str | None = None  # a job whose newest weights it begins with
     flops_per_token: float | None = None  # of forward and backward; None: nobody counted
     held_out: HeldOut | None = None
@@ -139,6 +140,7 @@ def _engine_parts(config: TrainingConfig, place: Workplace, brought: RecipeParts
         rank=place.contract.rank,
         plan=brought.plan,
         watch=StepWatch(),
+        betas=brought.betas,
         epsilon=brought.epsilon,
     )
 
@@ -163,6 +165,7 @@ def _loop(
         device=device,
         telemetry=place.telemetry,
         show=words.show,
+        usd_per_hour=place.contract.usd_per_hour,
         utilisation=Utilisation(device, place.contract.world, brought.flops_per_token),
     )
     return Loop(

@@ -27,6 +27,7 @@ def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
         variables.JOB: name,
         variables.NODES: str(job.nodes),
         variables.RESUME_AFTER_SIGNALS: "1",  # a rank that crashed is tried again, one out of memory is not
+        variables.USD_PER_HOUR: _usd_per_hour(job, target),
         variables.TIMEOUT_SECONDS: str(timeout_seconds(job, target)),
         variables.DATA: _place("--data", job.data, target, default="data"),
         variables.CHECKPOINTS: _place(
@@ -88,6 +89,16 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
         variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
         variables.PROCESSES_PER_NODE: str(job.processes_per_node or devices or 1),
     }
+
+
+def _usd_per_hour(job: Job, target: Target) -> str | None:
+    """Return what all nodes cost on demand; None where nobody knows it, as on Spot."""
+    price = instance_type(target.instance_type).price
+    return (
+        None
+        if price is None or getattr(target, "is_spot", False)
+        else f"{price.usd_per_hour * job.nodes:.6g}"
+    )
 
 
 def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:

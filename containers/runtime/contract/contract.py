@@ -33,6 +33,7 @@ _VARIABLES: Mapping[str, str] = {
     "account": variables.ACCOUNT,
     "accelerator": variables.ACCELERATOR,
     "deadline": variables.DEADLINE,
+    "usd_per_hour": variables.USD_PER_HOUR,
     "collective_seconds": variables.COLLECTIVE_SECONDS,
 }
 
@@ -59,6 +60,7 @@ class LaunchContract:
     account: str | None = None  # whose buckets may be read; None: not in AWS
     accelerator: str | None = None  # that the node was promised with; a key of ACCELERATOR_FILES
     deadline: float | None = None  # Unix seconds at which the platform ends this attempt
+    usd_per_hour: float | None = None  # of all nodes together, on demand; None: nobody said
     collective_seconds: float = DEFAULT_COLLECTIVE_SECONDS  # for init_process_group(timeout=)
 
     def __post_init__(self) -> None:
@@ -105,6 +107,7 @@ def _decode(environment: Mapping[str, str]) -> dict[str, object]:
         "account": values.account(environment, variables.ACCOUNT),
         "accelerator": promised_accelerator(environment),
         "deadline": values.seconds(environment, variables.DEADLINE),
+        "usd_per_hour": values.dollars(environment, variables.USD_PER_HOUR),
         "collective_seconds": collective_seconds or DEFAULT_COLLECTIVE_SECONDS,
     }
 

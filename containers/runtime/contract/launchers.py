@@ -192,6 +192,7 @@ def contract_of(place: RankPosition, environment: Environment) -> LaunchContract
         account=values.account(environment, variables.ACCOUNT),
         accelerator=promised_accelerator(environment),
         deadline=_deadline(environment),
+        usd_per_hour=values.dollars(environment, variables.USD_PER_HOUR),
         collective_seconds=seconds,
     )
 

@@ -40,6 +40,7 @@ class StepRecord:
     loss_scale: float | None = None  # of a training in fp16
     sequences_per_second: float | None = None
     tokens_per_second: float | None = None
+    tokens_per_dollar: float | None = None  # on demand, where the price is known
     mfu: float | None = None  # model FLOPs over the device's published peak
     memory_bytes: int | None = None  # the most that was held at once
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from slipway.containers.runtime.checkpoint.boxes import Box, boxes_of_stretch
 from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
-from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
+from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
@@ -58,10 +58,9 @@ class DeepSpeedEngine:
 
         self._parts = parts
         self._model = parts.model.to(parts.device.place, parts.device.precision).train()
-        groups = decay_groups(self._model.parameters(), parts.config.weight_decay)
         self._optimizer = build_optimizer(
             parts.config.optimizer,
-            [{**group, "eps": parts.epsilon} for group in groups],
+            parts.optimizer_groups(self._model.parameters()),
             is_fused=parts.device.has_fused_adam,
         )
         with redirect_stdout(StringIO()):  # it prints its memory at every turn

@@ -12,7 +12,7 @@ from torch.nn import Parameter
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
 from slipway.containers.training.engines.gradients import GradientSum
-from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
+from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
@@ -26,10 +26,9 @@ class DataParallel:
         self._named: dict[str, Parameter] = dict(self._model.named_parameters())
         self._gradients = GradientSum(self._named.values(), parts.layout.world)
         self._masters = {name: self._master(parameter) for name, parameter in self._named.items()}
-        groups = decay_groups(self._masters.values(), parts.config.weight_decay)
         self._optimizer = build_optimizer(
             parts.config.optimizer,
-            [{**group, "eps": parts.epsilon} for group in groups],
+            parts.optimizer_groups(self._masters.values()),
             is_fused=parts.device.has_fused_adam,
         )
 

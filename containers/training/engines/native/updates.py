@@ -11,7 +11,7 @@ from torch import Tensor, distributed
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.engines.native.assembly import HeldParameter, RankPlace
-from slipway.containers.training.optimizers import build_optimizer, decay_groups, set_rate
+from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
@@ -43,9 +43,8 @@ class Updates:
         self._parts, self._place = parts, place
         self.masters = {one: one.local for one in held}
         full = [master for master in self.masters.values() if master.numel()]
-        groups = [{**group, "eps": parts.epsilon} for group in decay_groups(full, parts.config.weight_decay)]
         self._optimizer = build_optimizer(
-            parts.config.optimizer, groups, is_fused=parts.device.has_fused_adam
+            parts.config.optimizer, parts.optimizer_groups(full), is_fused=parts.device.has_fused_adam
         )
 
     def step(self, rate: float, scale: float) -> float:

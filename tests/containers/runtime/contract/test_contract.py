@@ -29,6 +29,7 @@ ONE = LaunchContract(
     logs=None,
     account="123456789012",
     deadline=1_800_000_000.25,
+    usd_per_hour=86.0,
 )
 
 PLACES = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1)
@@ -56,6 +57,7 @@ def contracts(draw: st.DrawFn) -> LaunchContract:
         account=draw(st.none() | st.from_regex(r"[0-9]{12}", fullmatch=True)),
         accelerator=draw(st.none() | st.sampled_from(["habana", "neuron", "nvidia"])),
         deadline=draw(st.none() | st.floats(0.001, 9e9)),
+        usd_per_hour=draw(st.none() | st.floats(0.001, 9e4)),
         collective_seconds=draw(st.floats(0.001, 9e4)),
     )
 

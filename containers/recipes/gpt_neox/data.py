@@ -1,0 +1,172 @@
+"""Rows of tokens as the model's tensors: one step's micro-batches after the other.
+
+A row is a number: which of them a step takes follows from the step alone, so a training resumes on any number
+of ranks. All shapes are the same in every step: a device that compiles, compiles once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slipway.containers.data.megatron.index import TokenIndex
+from slipway.containers.data.megatron.samples import Samples
+from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device
+from slipway.containers.training.held_out import HeldOut
+from slipway.containers.training.numbers import mixed
+from slipway.containers.training.start import Beginning, local_folder
+from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
+
+TokenRows = NDArray[np.int64]
+
+
+class TokenSource(Protocol):
+    """Return rows of tokens by number, each one token longer than a row that is trained on."""
+
+    def rows(self, numbers: Sequence[int]) -> TokenRows: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RandomTokens:
+    """Draw rows from a seed: nothing is learnt of them but how often a token comes."""
+
+    length: int
+    seed: int
+    vocabulary: int
+
+    def rows(self, numbers: Sequence[int]) -> TokenRows:
+        drawn = [
+            np.random.default_rng(mixed(self.seed, number)).integers(self.vocabulary, size=self.length + 1)
+            for number in numbers
+        ]
+        return np.stack(drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Hold where rows come from, and what tells that place from another."""
+
+    name: str
+    source: TokenSource
+    identity: str
+    vocabulary: int
+
+    def rows(self, numbers: Sequence[int]) -> TokenRows:
+        """Return rows by number; refuse a token that the model does not know."""
+        found = self.source.rows(numbers)
+        if found.size and (found.max() >= self.vocabulary or found.min() < 0):
+            worst = int(found.max() if found.max() >= self.vocabulary else found.min())
+            raise Refusal(
+                f"{self.name} has the token {worst}, and the model knows {self.vocabulary}",
+                hint=f"set vocabulary to {worst + 1} or more, or prepare the tokens with its own vocabulary",
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBatches:
+    """Make what one reader trains on, step after step."""
+
+    plan: BatchPlan
+    reader: int
+    seed: int
+    device: Device
+
+    @contextmanager
+    def open(self, corpus: Corpus, beginning: Beginning) -> Iterator[Iterator[StepBatch]]:
+        _check_cursor(corpus, beginning)
+        yield self._steps(corpus, beginning.step)
+
+    def _steps(self, corpus: Corpus, step: int) -> Iterator[StepBatch]:
+        while True:
+            yield self.step_batch(corpus, step)
+            step += 1
+
+    def step_batch(self, corpus: Corpus, step: int) -> StepBatch:
+        plan = self.plan
+        own = plan.micro_batch * plan.accumulation_steps
+        first = step * plan.global_batch + self.reader * own
+        rows = corpus.rows(range(first, first + own))
+        return StepBatch(
+            micro_batches=[
+                MicroBatch(
+                    inputs=inputs_of(
+                        rows[position * plan.micro_batch : (position + 1) * plan.micro_batch], self.device
+                    ),
+                    # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
+                    seed=mixed(self.seed, plan.number(step, self.reader, position)),
+                    weight=1 / plan.accumulation_steps,
+                )
+                for position in range(plan.accumulation_steps)
+            ],
+            rows=plan.global_batch,
+            tokens=plan.global_batch * (rows.shape[1] - 1),
+            cursor={"corpus": corpus.identity, "rows": (step + 1) * plan.global_batch},
+        )
+
+    def held_out(self, corpus: Corpus | None, config: GptNeoxConfig) -> HeldOut | None:
+        """Return held-out rows as all readers take them, a micro-batch each at a time."""
+        if corpus is None or config.evaluate_every is None:
+            return None
+        together = self.plan.micro_batch * self.plan.readers
+        count = max(1, config.held_out_rows // together)
+
+        @contextmanager
+        def open_batches() -> Iterator[Iterator[Inputs]]:
+            firsts = (at * together + self.reader * self.plan.micro_batch for at in range(count))
+            yield (
+                inputs_of(corpus.rows(range(first, first + self.plan.micro_batch)), self.device)
+                for first in firsts
+            )
+
+        return HeldOut(
+            every=config.evaluate_every, rows=count * together, open=open_batches, perplexity_of="loss"
+        )
+
+
+def inputs_of(rows: TokenRows, device: Device) -> Inputs:
+    """Return the model's words and, one further, the labels."""
+    tokens = torch.from_numpy(np.ascontiguousarray(rows)).to(device.place)
+    return {"words": tokens[:, :-1], "labels": tokens[:, 1:].contiguous()}
+
+
+def open_corpus(contract: LaunchContract, config: GptNeoxConfig, data: str, vocabulary: int) -> Corpus:
+    """Open tokens below the data folder, or draw them."""
+    if data == RANDOM:
+        source = RandomTokens(config.length, config.seed, vocabulary)
+        return Corpus("random tokens", source, f"random {config.length}", vocabulary)
+    prefix = below_data(contract, data)
+    index = TokenIndex.open(prefix)
+    samples = Samples(index, config.length, config.seed)
+    return Corpus(str(prefix), samples, f"{index.identity} {config.length}", vocabulary)
+
+
+def below_data(contract: LaunchContract, given: str) -> Path:
+    if contract.data is None:
+        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
+    *folders, name = given.split("/")
+    root = str(local_folder("the data", contract.data))
+    return disk.folder_within(root, *folders) / name if folders else Path(root) / name
+
+
+def _check_cursor(corpus: Corpus, beginning: Beginning) -> None:
+    if not beginning.step:
+        return
+    cursor = beginning.cursor
+    if not isinstance(cursor, dict) or cursor.get("corpus") != corpus.identity:
+        raise Refusal(
+            f"{beginning.folder} was trained on other tokens, or rows of another length, than {corpus.name}",
+            hint="resume with the data that it was trained on, or start again in another folder",
+        )

@@ -1,0 +1,38 @@
+"""One rank of GPT-NeoX pre-training: python -m slipway.containers.recipes.gpt_neox.train --set data=tokens
+
+Rank, world and places come from the launch contract. With `steps`, so many are compiled and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from slipway.containers.recipes.gpt_neox.batch import plan_batch
+from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig, decode_arguments
+from slipway.containers.recipes.gpt_neox.recipe import MODULE
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.rank import run_rank
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
+
+
+def _train(config: GptNeoxConfig, contract: LaunchContract, stack: ExitStack) -> None:
+    if config.engine == "auto" and "neuron" in (contract.accelerator, config.device):
+        config = replace(config, engine="neuron")
+    if config.steps is not None:
+        contract = replace(contract, checkpoints=None, logs=None)
+    layout = config.layout(contract)
+    plan_batch(config, layout.readers)  # refused here, it needs no torch
+    from slipway.containers.recipes.gpt_neox.start import prepare
+    from slipway.containers.training.session import train
+
+    train(config, contract, layout, prepare, stack)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

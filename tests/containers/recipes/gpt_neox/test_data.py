@@ -1,0 +1,76 @@
+"""All readers together train on the same rows, however many they are, and each row once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
+import torch
+
+from slipway.containers.recipes.gpt_neox.data import Corpus, RandomTokens, TokenBatches, TokenRows
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.devices import Device
+from slipway.containers.training.start import Beginning
+
+PROCESSOR = Device(
+    kind="cpu", place=torch.device("cpu"), precision=torch.float32, backend="gloo", has_fused_adam=True
+)
+
+
+class Numbered:
+    """Return rows that hold their own number."""
+
+    def rows(self, numbers: Sequence[int]) -> TokenRows:
+        return np.repeat(np.array(numbers)[:, None], 5, axis=1)
+
+
+CORPUS = Corpus("numbers", Numbered(), "numbers 4", 1000)
+
+
+def taken(readers: int, step: int) -> list[list[int]]:
+    """Return the rows of each micro-batch of a step, reader after reader."""
+    plan = BatchPlan(micro_batch=2, accumulation_steps=8 // readers, readers=readers)
+    found = []
+    for reader in range(readers):
+        batches = TokenBatches(plan=plan, reader=reader, seed=1, device=PROCESSOR)
+        with batches.open(CORPUS, beginning(step)) as steps:
+            batch = next(steps)
+        assert (batch.rows, batch.tokens) == (16, 64)
+        found += [each.inputs["words"][:, 0].tolist() for each in batch.micro_batches]  # type: ignore[index]  # words
+    return found
+
+
+def beginning(step: int) -> Beginning:
+    return Beginning(step=step, cursor={"corpus": CORPUS.identity, "rows": 16 * step}, folder="there")
+
+
+@pytest.mark.parametrize("readers", [1, 2, 4])
+def test_a_step_takes_the_same_micro_batches_on_any_number_of_readers(readers: int) -> None:
+    assert taken(readers, 0) == [[row, row + 1] for row in range(0, 16, 2)]
+    assert taken(readers, 3)[0] == [48, 49]
+
+
+def test_labels_are_the_words_one_further() -> None:
+    tokens = RandomTokens(4, 1, 100)
+    plan = BatchPlan(micro_batch=2, accumulation_steps=1, readers=1)
+    batches = TokenBatches(plan=plan, reader=0, seed=1, device=PROCESSOR)
+    (only,) = batches.step_batch(Corpus("random", tokens, "random 4", 100), 0).micro_batches
+    rows = tokens.rows([0, 1])
+    assert only.inputs["words"].tolist() == rows[:, :-1].tolist()  # type: ignore[union-attr]  # never None
+    assert only.inputs["labels"].tolist() == rows[:, 1:].tolist()  # type: ignore[union-attr]  # likewise
+    assert not (rows[0] == rows[1]).all()
+
+
+def test_a_checkpoint_of_other_tokens_is_refused() -> None:
+    plan = BatchPlan(micro_batch=2, accumulation_steps=1, readers=1)
+    batches = TokenBatches(plan=plan, reader=0, seed=1, device=PROCESSOR)
+    other = Corpus("others", Numbered(), "others 4", 1000)
+    said = "there was trained on other tokens, or rows of another length, than others"
+    with pytest.raises(Refusal, match=re.escape(said)), batches.open(other, beginning(2)):
+        pass

@@ -1,0 +1,68 @@
+"""The models have the published numbers of parameters, and one that cannot be cut so is refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from slipway.containers.models.config_writing import config_of
+from slipway.containers.recipes.gpt_neox.config import decode
+from slipway.containers.recipes.gpt_neox.model import SIZES, build_model, model_shape
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
+from slipway.jobs.estimate.work.models import MODELS
+
+NAMES = {"neox-20b": "gpt-neox-20b", "pythia-6.9b": "pythia-6.9b"}
+
+
+def contract(data: Path | None = None) -> LaunchContract:
+    return LaunchContract(
+        job="neox",
+        run="1",
+        attempt=1,
+        rank=0,
+        local_rank=0,
+        local_world=1,
+        world=1,
+        node=0,
+        nodes=1,
+        main_address="127.0.0.1",
+        main_port=29500,
+        data=None if data is None else str(data),
+    )
+
+
+@pytest.mark.parametrize("size", NAMES)
+def test_a_published_size_has_its_number_of_parameters_without_any_memory(size: str) -> None:
+    model = build_model(decode({"size": size}), contract())
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert sum(parameter.numel() for parameter in model.parameters()) == MODELS[NAMES[size]].parameters
+
+
+def test_any_config_of_a_gpt_neox_is_taken_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    written = {**config_of(SIZES["tiny"], "GPTNeoXForCausalLM"), "num_hidden_layers": 3}
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(written))
+    config = decode({"config": "mine", "rotary": "whole"})
+    shape = model_shape(config, contract(tmp_path))
+    assert (shape.layers, shape.hidden, shape.rotates_whole_heads) == (3, 64, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"size": "neox-20b", "vocabulary": "50257"},
+            "tensor=8 does not divide the vocabulary of 50257; set vocabulary=50264, which pads it",
+        ),
+        ({"length": "257"}, "length=257 is more than the 256 positions of size=tiny; set length"),
+    ],
+)
+def test_a_model_that_cannot_be_trained_so_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(Refusal, match=re.escape(said)):
+        model_shape(decode(given), contract())

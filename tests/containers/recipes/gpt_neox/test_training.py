@@ -1,0 +1,148 @@
+"""GPT-NeoX trains the same however it is laid out, rotated or resumed, and leaves what transformers loads."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from slipway.containers.models.decoder import build_decoder
+from slipway.containers.models.published import load_weights, open_model
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
+
+LENGTH, ROWS, STEPS, SAVED_AFTER = 16, 8, 6, 3
+ROOT = Path(__file__).resolve().parents[4]
+MOST_SECONDS = 600
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    folder: Path
+    codes: Mapping[str, list[int]]
+
+    def records(self, name: str) -> dict[int, dict[str, float]]:
+        lines = (self.folder / "logs" / name / "steps.jsonl").read_text().splitlines()
+        return {record["step"]: record for record in map(json.loads, lines)}
+
+    def numbers(self, name: str) -> list[tuple[float, float]]:
+        return [(each["loss"], each["gradient_norm"]) for _, each in sorted(self.records(name).items())]
+
+    def said(self, name: str) -> str:
+        return (self.folder / f"{name}.0.txt").read_text()
+
+    def held_out(self, name: str) -> float:
+        lines = (self.folder / "logs" / name / "held_out.jsonl").read_text().splitlines()
+        return float(json.loads(lines[-1])["loss"])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    folder = tmp_path_factory.mktemp("trained")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.containers.recipes.gpt_neox.trained", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return Trained(folder, json.loads((folder / "codes.json").read_text()))
+
+
+def close(numbers: list[tuple[float, float]]) -> object:
+    return [pytest.approx(pair, rel=1e-5, abs=1e-5) for pair in numbers]
+
+
+def test_the_loss_falls_and_the_title_says_how_many_tokens_that_takes(trained: Trained) -> None:
+    assert trained.codes["alone"] == [0], trained.said("alone")
+    losses = [loss for loss, _ in trained.numbers("alone")]
+    assert len(losses) == STEPS
+    assert losses[-1] < losses[0] - 0.5
+    assert f"GPT-NeoX tiny: {STEPS * ROWS * LENGTH} tokens in {STEPS} steps" in trained.said("alone")
+
+
+def test_tensor_and_pipeline_ranks_have_the_losses_and_norms_of_one_process(trained: Trained) -> None:
+    assert trained.codes["cut"] == [0, 0, 0, 0], trained.said("cut")
+    assert trained.numbers("cut") == close(trained.numbers("alone"))
+
+
+def test_another_layout_goes_on_where_one_process_stopped(trained: Trained) -> None:
+    assert trained.codes["resumed"] == [0, 0, 0, 0], trained.said("resumed")
+    assert trained.numbers("resumed") == close(trained.numbers("alone")[SAVED_AFTER:])
+
+
+def test_heads_that_rotate_whole_train_as_those_that_rotate_in_part(trained: Trained) -> None:
+    assert trained.codes["whole"] == [0], trained.said("whole")
+    assert trained.numbers("whole") == close(trained.numbers("alone"))
+
+
+def test_a_training_does_not_resume_with_the_rows_of_the_other_rotation(trained: Trained) -> None:
+    assert trained.codes["otherwise"] == [MISTAKE_EXIT_CODE]
+    assert "rotary" in trained.said("otherwise").splitlines()[-1]
+
+
+def test_the_model_folder_says_here_and_in_transformers_what_the_training_said(trained: Trained) -> None:
+    transformers = pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
+    place = trained.folder / "checkpoints" / "alone" / "model"
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
+    assert type(theirs).__name__ == "GPTNeoXForCausalLM"
+    found = open_model(str(place))
+    ours = build_decoder(found.shape, seed=0)  # type: ignore[arg-type]  # a decoder's
+    assert load_weights(ours, found.weights()) == []
+    words = torch.randint(128, (2, LENGTH), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(ours(words), theirs(words).logits, rtol=2e-5, atol=2e-5)
+
+
+def test_published_weights_begin_where_their_training_ended_whatever_the_rotation(trained: Trained) -> None:
+    assert trained.codes["from-published"] == [0], trained.said("from-published")
+    first = trained.numbers("from-published")[0][0]
+    assert first < trained.numbers("alone")[-1][0] + 0.2
+    assert trained.held_out("from-published") < trained.held_out("alone")
+
+
+def test_steps_tell_norms_throughput_and_tokens_per_dollar(trained: Trained) -> None:
+    for record in trained.records("alone").values():
+        assert record["gradient_norm"] > 0
+        per_dollar = record["tokens_per_second"] * 3600 / 21.5
+        assert record["tokens_per_dollar"] == pytest.approx(per_dollar)
+    assert "tokens/$" in trained.said("alone")
+    events = b"".join(path.read_bytes() for path in (trained.folder / "logs" / "alone").glob("events.*"))
+    for name in ("loss", "gradient_norm", "tokens_per_second", "tokens_per_dollar"):
+        assert f"train/{name}".encode() in events
+    assert math.isfinite(trained.held_out("alone"))
+
+
+def test_a_compile_job_keeps_nothing_but_a_record_of_what_it_compiled(trained: Trained) -> None:
+    assert trained.codes["compile"] == [0], trained.said("compile")
+    assert "compiles 2 step(s), and keeps nothing" in trained.said("compile")
+    assert not (trained.folder / "checkpoints" / "compile").exists()
+    assert not (trained.folder / "logs" / "compile").exists()
+    (record,) = (trained.folder / "cache" / "slipway-compiled").iterdir()
+    assert json.loads(record.read_bytes())["micro_batch"] == 2
+
+
+def test_a_run_that_differs_from_what_was_compiled_is_refused_by_name(trained: Trained) -> None:
+    assert trained.codes["differs"] == [MISTAKE_EXIT_CODE]
+    assert "differs from this run: micro_batch was 2, and is 4; compile with" in trained.said("differs")
+    assert trained.codes["same"] == [0], trained.said("same")
+
+
+def test_a_token_that_the_model_does_not_know_is_refused(trained: Trained) -> None:
+    assert trained.codes["short-vocabulary"] == [MISTAKE_EXIT_CODE]
+    assert "and the model knows 100; set vocabulary to" in trained.said("short-vocabulary")
