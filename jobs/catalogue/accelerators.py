@@ -18,6 +18,7 @@ class Family:
     driver: str  # as the lock of an image that holds it calls it
     efa_variables: Mapping[str, str] = field(default_factory=dict)  # of every rank where nodes have EFA
     huge_pages: int = 0  # of 2 MiB, that the image of a node reserves
+    ranks_per_device: int = 1
 
 
 CPU = "cpu"
@@ -40,12 +41,14 @@ FAMILIES: Mapping[str, Family] = {
         files="neuron",
         driver="neuron-driver",
         efa_variables={"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"},
+        ranks_per_device=2,  # NeuronCores
     ),
     "Trainium2": Family(
         device="neuron",
         files="neuron",
         driver="neuron-driver",
         efa_variables={"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"},
+        ranks_per_device=2,  # NeuronCores
     ),
 }
 

@@ -67,8 +67,9 @@ def _refuse_crowd(job: Job, target: Target) -> None:
     """Refuse more processes than a node has devices or processors for."""
     hardware = instance_type(target.instance_type)
     most, things = hardware.vcpus, "vCPUs"
-    if family_of(hardware) and hardware.accelerator:
-        most, things = hardware.accelerator.count, f"{hardware.accelerator.name} devices"
+    if (family := family_of(hardware)) and hardware.accelerator:
+        most = hardware.accelerator.count * family.ranks_per_device
+        things = f"{hardware.accelerator.name} {'devices' if family.ranks_per_device == 1 else 'cores'}"
     if job.processes_per_node and job.processes_per_node > most:
         raise DoesNotFit(
             f"--processes-per-node is {job.processes_per_node}, and a node of '{target.name}' "
@@ -82,12 +83,13 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
     hardware = instance_type(target.instance_type)
     family, accelerator = family_of(hardware), hardware.accelerator
     devices = accelerator.count if accelerator else 0
+    ranks = devices * family.ranks_per_device if family else devices
     return {
         variables.ACCELERATOR: family.files if family else None,
         variables.ACCELERATORS: str(devices) if family else None,
         variables.EFA_INTERFACES: str(target.efa_interfaces),
         variables.HUGE_PAGES: str(family.huge_pages) if family and family.huge_pages else None,
-        variables.PROCESSES_PER_NODE: str(job.processes_per_node or devices or 1),
+        variables.PROCESSES_PER_NODE: str(job.processes_per_node or ranks or 1),
     }
 
 

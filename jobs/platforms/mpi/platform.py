@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
@@ -12,12 +11,13 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.explanation import Explanation
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
+from slipway.jobs.core.log_marks import locator
 from slipway.jobs.core.names import CLUSTER_TAG
 from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.core.text import Say
+from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi import explain as mpi_explain
-from slipway.jobs.platforms.mpi.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
 from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.request import send as send_request
@@ -41,9 +41,6 @@ MpiPrepared = Prepared[MpiTarget, MpiRequest]
 SERVICE = "Systems Manager"
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 _DIGEST_SHOWN = 16
-# As node/mpirun.py begins a job's log, and containers/runtime/observe/log_pump.py marks ranks and launchers.
-_RANKS_EACH = re.compile(r"\[run\] [0-9]+ hosts, (?P<ranks>[1-9][0-9]{0,3}) ranks each: ")
-_MARK = re.compile(r"\[(?:node )?(?P<rank>[0-9]{1,6})\] ")
 
 
 class CodeChanged(SlipwayError):
@@ -131,15 +128,7 @@ def log_streams(found: Found[MpiTarget], node: int | None) -> list[tuple[int, st
 
 
 def log_locator() -> Callable[[int, str], int]:
-    ranks_each = [1]
-
-    def locate(node: int, text: str) -> int:
-        if begins := _RANKS_EACH.match(text):
-            ranks_each[0] = int(begins["ranks"])
-        mark = _MARK.match(text)
-        return int(mark["rank"]) // ranks_each[0] if mark else node
-
-    return locate
+    return locator(launchers_per_node=False)  # mpirun starts one a rank
 
 
 def cancel(found: Found[MpiTarget], reason: str) -> None:

@@ -18,7 +18,7 @@ from slipway.jobs.core.mpi.mpirun import MPIS, Topology
 from slipway.jobs.core.records import wrong_fields
 from slipway.jobs.platforms.mpi.node.processes import jobs_here
 from slipway.jobs.platforms.mpi.node.setting import node_paths
-from slipway.jobs.platforms.mpi.node.training import rank_python
+from slipway.jobs.platforms.rank_python import rank_python
 
 _CCL = "oneccl_bindings_for_pytorch"
 _NONE = "none"

@@ -30,8 +30,8 @@ from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, StopReques
 from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
-from slipway.jobs.platforms.mpi.node.training import rank_python
 from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+from slipway.jobs.platforms.rank_python import rank_python
 
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
 _LOOK_AGAIN_SECONDS = 10.0  # at nodes of which some are missing

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.platforms.mpi.code_bundle import own_containers, pack
-from slipway.jobs.platforms.mpi.node.code import DamagedCode, ensure_code
+from slipway.jobs.platforms.code_archive import DamagedCode
+from slipway.jobs.platforms.code_bundle import own_containers, pack
+from slipway.jobs.platforms.mpi.node.code import ensure_code
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 
 SETUP = Setup(

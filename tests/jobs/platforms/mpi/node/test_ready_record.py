@@ -13,11 +13,11 @@ import pytest
 from slipway.jobs.aws import client, reader
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Member, Readiness
 from slipway.jobs.platforms.mpi.node import serve
-from slipway.jobs.platforms.mpi.node.files import write_whole
 from slipway.jobs.platforms.mpi.node.instance import Instance
 from slipway.jobs.platforms.mpi.node.readiness import summarise
 from slipway.jobs.platforms.mpi.node.ready_record import STOPS, read_record, take_back_answer, write_record
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.platforms.whole_files import write_whole
 from tests.jobs.conftest import yard, yard_process, yard_shell
 from tests.jobs.platforms.mpi.node.conftest import Node, Start, free_port
 from tests.yard.conftest import REGION, RunningYard

@@ -22,7 +22,7 @@ from slipway.jobs.platforms.mpi.node.lock import CannotRun, lock_cluster
 from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, _true_code, run_everywhere
 from slipway.jobs.platforms.mpi.node.processes import end_processes, jobs_here
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
-from slipway.jobs.platforms.mpi.node.training import FOLDER, rank_python
+from slipway.jobs.platforms.rank_python import FOLDER, rank_python
 from tests.jobs.core.mpi.test_mpi_job import JOB
 from tests.jobs.platforms.mpi.node.conftest import Node, Start
 from tests.jobs.platforms.mpi.node.test_code import SETUP
