@@ -16,6 +16,7 @@ T = TypeVar("T", bound=Target)
 PLATFORMS: Mapping[str, str] = {
     "batch": "slipway.jobs.platforms.batch.platform",
     "mpi": "slipway.jobs.platforms.mpi.platform",
+    "slurm": "slipway.jobs.platforms.slurm.platform",
 }
 
 

@@ -74,9 +74,19 @@ def slurm(environment: Environment, machine: Machine) -> RankPosition:
         world=world,
         local_rank=values.whole(own, "SLURM_LOCALID", high=world - 1),
         local_world=tasks_of_slurm_node(own, node) if nodes > 1 else world,
-        main_address=main_host_of_slurm(own) if nodes > 1 else LOOPBACK,
+        main_address=_main_of_slurm(own) if nodes > 1 else LOOPBACK,
         main_port=identity.port(environment),
     )
+
+
+def _main_of_slurm(environment: Environment) -> str:
+    """Return the first node's address as the batch script gave it, which runs there; else that node's name.
+
+    Slurm's name of a node need not be one that a name service knows.
+    """
+    if variables.MAIN_ADDRESS in environment:
+        return values.address(environment, variables.MAIN_ADDRESS)
+    return main_host_of_slurm(environment)
 
 
 def sagemaker(environment: Environment, machine: Machine) -> RankPosition:

@@ -20,6 +20,9 @@ USD_PER_HOUR = "SLIPWAY_USD_PER_HOUR"
 TIMEOUT_SECONDS = "SLIPWAY_TIMEOUT_SECONDS"
 COLLECTIVE_SECONDS = "SLIPWAY_COLLECTIVE_SECONDS"
 PORT = "SLIPWAY_PORT"
+MAIN_ADDRESS = "SLIPWAY_MAIN_ADDRESS"  # of node 0, where the launcher names it as only the scheduler knows it
+ARRAY_INDEX = "SLIPWAY_ARRAY_INDEX"  # from 0: which part of the work an element of an array of jobs does
+ARRAY_SIZE = "SLIPWAY_ARRAY_SIZE"
 
 # The settings of a launcher (settings.py).
 PROCESSES_PER_NODE = "SLIPWAY_PROCESSES_PER_NODE"
@@ -44,3 +47,7 @@ LAUNCHED = "SLIPWAY_LAUNCHED"  # a mark by which the guard finds what it must en
 LAUNCHER = "SLIPWAY_LAUNCHER"  # the launcher's process id
 PROGRESS_FILE = "SLIPWAY_PROGRESS_FILE"  # where a rank tells its launcher how far it is
 EXIT_FILE = "SLIPWAY_EXIT_FILE"  # where rank 0 writes its launcher's exit code, on the main node's own disk
+
+# On the nodes of a Slurm cluster: what compile.slurm and run.slurm tell the script of a model.
+PHASE = "SLIPWAY_PHASE"
+MODEL = "SLIPWAY_MODEL"

@@ -1,0 +1,136 @@
+"""Why a job on Slurm is not running, or why it failed: in one sentence, from Slurm's reason and its log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.core.explanation import EXIT_CODES, Explanation
+from slipway.jobs.core.log_marks import ERROR, last_error
+from slipway.jobs.core.run import Found, Run
+from slipway.jobs.core.slurm.slurm_answer import SlurmNode, SlurmRecord
+from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.slurm.pending_reasons import ENDS, meaning_of
+from slipway.jobs.platforms.slurm.request import STATES
+
+_LAST_LINES = 200
+_LOG = "look at its log: slipway logs {job}"
+_BAD_STATES = ("DRAIN", "FAIL", "NOT_RESPONDING", "INVALID_REG")
+
+Told = tuple[str, str]
+
+
+def explain(found: Found[SlurmTarget]) -> Explanation:
+    run, detail = found.run, found.detail
+    sentence, fix = _told(run, detail.get("Compile"))
+    error = _last_error(found) if run.state is JobState.FAILED else None
+    words = {"job": run.name, "target": run.target, "id": run.id, "image": found.target.machine_image}
+    said = [
+        run.reason or "",
+        f"the log: {error}" if error else "",
+        *(_bad_nodes(detail) if run.state is not JobState.SUCCEEDED else ()),
+        *detail.get("Notes", ()),
+    ]
+    return Explanation(
+        sentence=f"{run.name} {sentence}",
+        fix=fix.format(**words),
+        evidence=tuple(dict.fromkeys(each for each in said if each)),
+    )
+
+
+def log_streams(found: Found[SlurmTarget]) -> list[str]:
+    """List the streams of a submission, that of its compile job first: NAME/ID-PHASE-ATTEMPT."""
+    pages = ask(
+        reader("logs", found.target.region),
+        "DescribeLogStreams",
+        logGroupName=found.target.log_group,
+        logStreamNamePrefix=f"{found.run.name}/",
+    )
+    if isinstance(pages, Unanswered):
+        return []
+    names = [str(stream["logStreamName"]) for stream in pages["logStreams"]]
+    return sorted(names, key=_stream_order)
+
+
+def _stream_order(name: str) -> tuple[str, int]:
+    """Order streams by job and attempt: compile comes before run in the alphabet, too."""
+    job, _, attempt = name.rpartition("-")
+    return job.rpartition("-")[2], int(attempt) if attempt.isdigit() else 0
+
+
+def _told(run: Run, compiled: SlurmRecord | None) -> Told:
+    if compiled is not None and (told := _about_compiling(run, compiled)):
+        return told
+    if run.state is JobState.FAILED:
+        return _failed(run)
+    if run.state in (JobState.WAITING, JobState.STARTING):
+        meaning = meaning_of(run.reason or "None")
+        if meaning is None:
+            return f"waits: Slurm says {run.reason}", ""
+        return f"waits: {meaning[0]}", meaning[1]
+    if run.state is JobState.RUNNING:
+        nodes = "its nodes" if run.nodes is None else f"{run.nodes} node{'' if run.nodes == 1 else 's'}"
+        return f"runs on {nodes}", ""
+    if run.state is JobState.SUCCEEDED:
+        return "succeeded", ""
+    return (
+        f"is in a state that Slipway does not know: {run.status}",
+        "on the login node: scontrol show job {id}",
+    )
+
+
+def _about_compiling(run: Run, compiled: SlurmRecord) -> Told | None:
+    """Say how the job stands that compiles its graphs, as long as that is what matters."""
+    state = translate(STATES, compiled.state)
+    if state is JobState.FAILED and run.state is not JobState.SUCCEEDED:
+        return f"will not start: compile job {compiled.id} ended as {compiled.state}", _LOG
+    if run.state is JobState.WAITING and not state.is_final:
+        meaning = meaning_of(compiled.reason) if state is JobState.WAITING else None
+        how = f"waits: {meaning[0]}" if meaning else f"is {compiled.state}"
+        return f"waits for its graphs: compile job {compiled.id} {how}", meaning[1] if meaning else ""
+    return None
+
+
+def _failed(run: Run) -> Told:
+    if run.status in ENDS:
+        means, fix = ENDS[run.status]
+        return f"failed: {means}", fix
+    if known := EXIT_CODES.get(run.exit_code or 0):
+        return f"failed: {known.means} (exit code {run.exit_code})", known.fix
+    if meaning := meaning_of(run.reason or ""):
+        return f"failed: {meaning[0]}", meaning[1]
+    return f"failed with exit code {run.exit_code}", _LOG
+
+
+def _bad_nodes(detail: Mapping[str, Any]) -> list[str]:
+    nodes: tuple[SlurmNode, ...] = detail.get("Nodes", ())
+    return [
+        f"node {node.name} is {node.state}: {node.reason or 'Slurm does not say why'}"
+        for node in nodes
+        if not is_fit(node)
+    ]
+
+
+def is_fit(node: SlurmNode) -> bool:
+    """Return True if Slurm would give the node a job, once it is up."""
+    words = node.state.split("+")
+    return words[0] != "DOWN" and not any(word.startswith(_BAD_STATES) for word in words)
+
+
+def _last_error(found: Found[SlurmTarget]) -> str | None:
+    """Return the last error of the newest stream, that of a rank if there is one."""
+    lines: list[str] = []
+    for stream in log_streams(found)[-1:]:
+        answer = ask(
+            reader("logs", found.target.region),
+            "GetLogEvents",
+            logGroupName=found.target.log_group,
+            logStreamName=stream,
+            limit=_LAST_LINES,
+            startFromHead=False,
+        )
+        events = [] if isinstance(answer, Unanswered) else answer["events"]
+        lines += [line for event in events for line in str(event["message"]).splitlines()]
+    return last_error([line for line in lines if ERROR in line])

@@ -1,0 +1,131 @@
+"""The login node of a Slurm cluster, seen from a laptop: a command of Systems Manager, and what it prints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask, client, reader
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.slurm.places import GROUP_TAG
+from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, decode_answer
+from slipway.jobs.core.slurm.slurm_job import request_key
+from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.slurm.request import build_command
+
+WAIT_SECONDS = 300.0  # that the run document gives its program
+_POLL_SECONDS = 0.5
+_LONGEST_POLL_SECONDS = 4.0
+_ONLINE = "Online"
+_UNDER_WAY = ("Pending", "InProgress", "Delayed", "Cancelling")
+_NOT_YET = "InvocationDoesNotExist"  # in the first moments after SendCommand
+_ERROR, _HINT = "error: ", "hint: "
+
+
+class NoLoginNode(SlipwayError):
+    """Nothing takes jobs for this cluster now, so nothing was submitted."""
+
+
+class LoginNodeRefused(SlipwayError):
+    """The login node did not do what it was asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandClock:
+    pause: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+
+
+def find_login_node(target: SlurmTarget) -> str | None:
+    """Return the instance of the login node; None while none runs."""
+    filters = [
+        {"Name": f"tag:{GROUP_TAG}", "Values": [target.login_group]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
+    pages = reader("ec2", target.region).get_paginator("describe_instances").paginate(Filters=filters)
+    found = [
+        (instance["LaunchTime"], str(instance["InstanceId"]))
+        for page in pages
+        for reservation in page["Reservations"]
+        for instance in reservation["Instances"]
+    ]
+    return min(found)[1] if found else None
+
+
+def needed_login_node(target: SlurmTarget) -> str:
+    instance = find_login_node(target)
+    if instance is None:
+        raise NoLoginNode(
+            f"no login node of '{target.name}' is running, and only that can reach its scheduler",
+            hint="PCS starts it within minutes of a deployment; if it does not: "
+            f"aws pcs get-compute-node-group --cluster-identifier {target.scheduler_cluster} "
+            f"--compute-node-group-identifier {target.login_group}",
+        )
+    if (state := _agent_state(instance, target.region)) != _ONLINE:
+        raise NoLoginNode(
+            f"Systems Manager does not reach the login node {instance} of '{target.name}' ({state})",
+            hint="a node that boots is reached a minute or two later; run the same command again",
+        )
+    return instance
+
+
+def read_answer(target: SlurmTarget, name: str | None = None) -> SlurmAnswer:
+    """Ask what is known of one submission, or of all."""
+    request = request_key(name) if name else ""
+    return decode_answer(run_action(target, "status", request=request))
+
+
+def run_action(
+    target: SlurmTarget, action: str, *, request: str = "", clock: CommandClock | None = None
+) -> str:
+    """Run one action and return what it prints; none of these does harm when it is repeated."""
+    command = build_command(target, needed_login_node(target), action=action, request=request)
+    return await_output(target, client("ssm", target.region).send_command(**command), clock)
+
+
+def await_output(target: SlurmTarget, sent: Mapping[str, Any], clock: CommandClock | None = None) -> str:
+    """Wait until a command has ended; return what it printed, or raise what it refused."""
+    clock = clock or CommandClock()
+    command = sent["Command"]["CommandId"]
+    instance = sent["Command"]["InstanceIds"][0]
+    ends, pause = clock.now() + WAIT_SECONDS, _POLL_SECONDS
+    while clock.now() < ends:
+        answer = ask(
+            reader("ssm", target.region), "GetCommandInvocation", CommandId=command, InstanceId=instance
+        )
+        if isinstance(answer, Unanswered) and answer.code != _NOT_YET:
+            raise LoginNodeRefused(
+                f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+                hint="run the same command again: nothing is submitted twice",
+            )
+        if not isinstance(answer, Unanswered) and answer["Status"] not in _UNDER_WAY:
+            return _output(answer, instance)
+        clock.pause(pause)
+        pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
+    raise LoginNodeRefused(
+        f"the login node {instance} has not answered command {command} after {WAIT_SECONDS:.0f} s",
+        hint="run the same command again: nothing is submitted twice",
+    )
+
+
+def _output(answer: Mapping[str, Any], instance: str) -> str:
+    if answer["Status"] == "Success":
+        return str(answer.get("StandardOutputContent") or "").strip()
+    lines = str(answer.get("StandardErrorContent") or "").splitlines()
+    error = next((line.removeprefix(_ERROR) for line in lines if line.startswith(_ERROR)), None)
+    hint = next((line.removeprefix(_HINT) for line in lines if line.startswith(_HINT)), "")
+    if error is None:
+        last = next((line for line in reversed(lines) if line.strip()), "it says nothing")
+        error = f"its command ended as {answer.get('StatusDetails') or answer['Status']}: {last.strip()}"
+    raise LoginNodeRefused(f"login node {instance}: {error}", hint=hint)
+
+
+def _agent_state(instance: str, region: str) -> str:
+    asked = [{"Key": "InstanceIds", "Values": [instance]}]
+    said = ask(reader("ssm", region), "DescribeInstanceInformation", Filters=asked)
+    if isinstance(said, Unanswered):  # who may not ask, is told by SendCommand itself
+        return _ONLINE
+    states = [str(known["PingStatus"]) for known in said["InstanceInformationList"]]
+    return states[0] if states else "its agent has not registered"

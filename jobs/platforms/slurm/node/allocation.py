@@ -1,0 +1,79 @@
+"""The nodes that Slurm gave a job, as its batch script finds them on the first of these."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.platforms.slurm.node import programs
+from slipway.jobs.platforms.slurm.node.slurm_json import whole
+
+_FOREVER_MINUTES = 365 * 24 * 60
+
+
+class NoAllocation(SlipwayError):
+    """This process was not started by sbatch."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    job: str  # Slurm's id
+    nodes: int
+    hosts: tuple[str, ...]  # this one first
+    attempt: int  # from 1
+    array_index: int | None
+    array_size: int | None
+    seconds: int | None  # that are left; None: without a limit, or nobody says
+
+
+def read_allocation(environment: Mapping[str, str]) -> Allocation:
+    job, hosts = environment.get("SLURM_JOB_ID"), environment.get("SLURM_JOB_NODELIST")
+    if not job or not hosts:
+        raise NoAllocation(
+            "SLURM_JOB_ID is not set, so this is no job of Slurm",
+            hint="submit it: sbatch --nodes 4 run.slurm ./neox_tiny.sh",
+        )
+    named = tuple(programs.ask(["scontrol", "show", "hostnames", hosts]).split())
+    return Allocation(
+        job=job,
+        nodes=len(named),
+        hosts=named,
+        attempt=int(environment.get("SLURM_RESTART_COUNT") or 0) + 1,
+        array_index=_number(environment, "SLURM_ARRAY_TASK_ID"),
+        array_size=_number(environment, "SLURM_ARRAY_TASK_COUNT"),
+        seconds=_seconds_left(job, environment),
+    )
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    value = environment.get(name, "")
+    return int(value) if value.isdigit() else None
+
+
+def _seconds_left(job: str, environment: Mapping[str, str]) -> int | None:
+    """Return what is left of the job's time: later releases say it in a variable, others when asked."""
+    ends = _number(environment, "SLURM_JOB_END_TIME")
+    if ends is not None:
+        return max(0, ends - int(time.time()))
+    try:
+        said = programs.ask(["squeue", "--noheader", "--format=%L", f"--jobs={job}"]).strip()
+    except programs.SlurmRefused:
+        return None
+    return _seconds(said)
+
+
+def _seconds(text: str) -> int | None:
+    """Read days-hours:minutes:seconds, of which the first parts may be missing."""
+    days, _, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdigit() for part in parts) or not (days or "0").isdigit():
+        return None
+    total = 0
+    for part in parts:
+        total = total * 60 + int(part)
+    total += int(days or 0) * 24 * 3600
+    return whole(total) if total < _FOREVER_MINUTES * 60 else None

@@ -1,0 +1,100 @@
+"""Is this node fit for a job? slurmd asks before each one, through prolog.sh.
+
+A node that is not is drained with the reason, and the prolog fails: Slurm gives the job back to the queue and
+another node takes it. It is held there unless SchedulerParameters has nohold_on_prolog_fail (slurm.conf(5)).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+
+from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
+from slipway.containers.runtime.launch.health import count_devices
+from slipway.jobs.catalogue.accelerators import family_of
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.platforms.slurm.node import programs
+from slipway.jobs.platforms.slurm.node.launch import own_instance_type
+from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
+
+_EFA_FILES = r"infiniband/uverbs[0-9]+"
+_NCCOM = "nccom-test"
+_NCCOM_FOLDERS = ("/opt/aws/neuron/bin",)
+_NCCOM_SECONDS = 180.0
+_NCCOM_BYTES = "67108864"
+_BUS_BANDWIDTH = re.compile(r"Avg bus bandwidth:\s*(?P<gb>[0-9.]+)\s*GB/s")
+# GB/s of an all-reduce over all NeuronCores of one node. A link that is down leaves a tenth of the 384 GB/s
+# that are promised between chips; nobody has measured the floor on Trainium for this project.
+FLOORS: Mapping[str, float] = {"trn1.32xlarge": 20.0, "trn1n.32xlarge": 20.0}
+_SCONTROL_SECONDS = 20.0
+_LONGEST_REASON = 200
+_UNFIT = 1
+
+
+def check_node(where: SlurmNodePaths, facts: SlurmNodeFacts) -> int:
+    """Return 0 for a healthy node; drain another and return what makes slurmd give the job back."""
+    found = [] if is_stand_in(where) else list(findings(where, facts))
+    if not found:
+        return 0
+    reason = f"slipway: {'; '.join(found)}"[:_LONGEST_REASON]
+    print(f"error: this node is not fit for jobs: {reason}", file=sys.stderr)
+    _drain(reason)
+    return _UNFIT
+
+
+def findings(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Iterator[str]:
+    """Yield everything that is less than the instance type promises."""
+    hardware = own_instance_type(facts)
+    family = family_of(hardware) if hardware else None
+    missing = []
+    if hardware and family and hardware.accelerator:
+        pattern = ACCELERATOR_FILES[family.files]
+        missing.append((family.files, count_devices(pattern, where.root), hardware.accelerator.count))
+    missing.append(("EFA", count_devices(_EFA_FILES, where.root), facts.efa_interfaces or 0))
+    few = [f"{count} of {wanted} {name} devices" for name, count, wanted in missing if count < wanted]
+    yield from few
+    if not few and hardware is not None and hardware.name in FLOORS and hardware.accelerator and family:
+        ranks = hardware.accelerator.count * family.ranks_per_device
+        yield from _slow_collectives(where, ranks, FLOORS[hardware.name])
+
+
+def _slow_collectives(where: SlurmNodePaths, ranks: int, floor: float) -> Iterator[str]:
+    program = _find(where)
+    if program is None:
+        yield f"there is no {_NCCOM}"
+        return
+    words = [program, "-r", str(ranks), "allr", "-b", _NCCOM_BYTES, "-e", _NCCOM_BYTES, "-d", "bf16"]
+    try:
+        ran = subprocess.run(
+            words, capture_output=True, text=True, check=False, timeout=_NCCOM_SECONDS, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        yield f"an all-reduce of {ranks} ranks does not end in {_NCCOM_SECONDS:.0f} s"
+        return
+    said = _BUS_BANDWIDTH.search(ran.stdout)
+    if ran.returncode or said is None:
+        last = " ".join((ran.stderr or ran.stdout).split())[-80:]
+        yield f"an all-reduce of {ranks} ranks fails ({last or f'exit code {ran.returncode}'})"
+    elif float(said["gb"]) < floor:
+        yield f"an all-reduce of {ranks} ranks moves {said['gb']} GB/s, and {floor:g} is the least"
+
+
+def _find(where: SlurmNodePaths) -> str | None:
+    folders = [str(where.below(folder)) for folder in _NCCOM_FOLDERS]
+    return shutil.which(_NCCOM, path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
+
+
+def _drain(reason: str) -> None:
+    """Say the reason before slurmd drains the node, which would only say that the prolog failed."""
+    node = os.environ.get("SLURMD_NODENAME")
+    if not node:
+        return
+    words = ["scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}"]
+    try:
+        programs.ask(words, seconds=_SCONTROL_SECONDS)
+    except SlipwayError as error:
+        print(f"error: {error.message}", file=sys.stderr)

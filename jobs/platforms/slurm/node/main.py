@@ -1,0 +1,168 @@
+"""The program of a Slurm cluster's nodes. A new word is a function and a row of WORDS.
+
+`submit`, `status`, `cancel` and `logs` are sent to the login node by Systems Manager (places.ACTIONS);
+`train` is what batch scripts run, `check` what slurmd runs before a job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.platforms.slurm.node.setting import (
+    SlurmNodeFacts,
+    SlurmNodePaths,
+    needed,
+    node_paths,
+    read_facts,
+)
+
+_AWS_FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parsed = _parser().parse_args(arguments)
+    try:
+        return WORDS[parsed.word](parsed)
+    except SlipwayError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        if not type(error).__module__.startswith("botocore"):
+            raise
+        print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)
+        return _AWS_FAILED
+
+
+def _submit(parsed: argparse.Namespace) -> int:
+    """Give the job of a request in S3 to Slurm, unless Slurm has it; print its id."""
+    from slipway.jobs.aws import reader
+    from slipway.jobs.platforms.code_archive import ensure_unpacked
+    from slipway.jobs.platforms.slurm.node.submitting import read_request, submit_once
+
+    where, facts = _begin()
+    s3 = reader("s3", facts.region)
+    bucket = needed(facts.bucket, "bucket", where)
+    job = read_request(s3, bucket, parsed.request, parsed.digest)
+    ensure_unpacked(_code(where, facts) / job.code, job.code, bucket, s3)
+    print(submit_once(job, _runs(where, facts) / job.name, facts.slurm_version))
+    return 0
+
+
+def _status(parsed: argparse.Namespace) -> int:
+    """Print what is known of one submission or all, as one line of JSON."""
+    from slipway.jobs.core.slurm.slurm_answer import encode_answer
+    from slipway.jobs.core.slurm.slurm_job import name_of
+    from slipway.jobs.platforms.slurm.node.standing import read_standing
+
+    where, facts = _begin()
+    name = name_of(parsed.request)
+    print(encode_answer(read_standing(_runs(where, facts), name, facts.slurm_version)))
+    return 0
+
+
+def _cancel(parsed: argparse.Namespace) -> int:
+    """End a submission's jobs, those that wait as well."""
+    from slipway.jobs.platforms.slurm.node.ending import cancel
+
+    where, facts = _begin()
+    print(cancel(_runs(where, facts), _name(parsed.request), facts.slurm_version))
+    return 0
+
+
+def _logs(parsed: argparse.Namespace) -> int:
+    """Print the last lines that a submission's jobs wrote."""
+    from slipway.jobs.platforms.slurm.node.ending import last_lines
+
+    where, facts = _begin()
+    print(last_lines(_runs(where, facts) / _name(parsed.request)))
+    return 0
+
+
+def _train(parsed: argparse.Namespace) -> int:
+    """Run one attempt of a job inside its allocation; batch scripts do."""
+    from slipway.jobs.platforms.slurm.node.train import train_words
+    from slipway.jobs.platforms.slurm.node.training_job import train
+
+    where = node_paths()
+    return train(where, read_facts(where), train_words(parsed))
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    """Count this node's devices and run an all-reduce over them; drain the node if it is not fit."""
+    from slipway.jobs.platforms.slurm.node.health import check_node
+
+    where = node_paths()
+    return check_node(where, read_facts(where))
+
+
+def _environment(parsed: argparse.Namespace) -> int:
+    """Print the Neuron variables that jobs get on this node, each with its reason."""
+    from slipway.jobs.platforms.slurm.node.neuron_environment import describe
+
+    where = node_paths()
+    print(describe(where, read_facts(where)))
+    return 0
+
+
+WORDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "submit": _submit,
+    "status": _status,
+    "cancel": _cancel,
+    "logs": _logs,
+    "train": _train,
+    "check": _check,
+    "environment": _environment,
+}
+
+
+def _begin() -> tuple[SlurmNodePaths, SlurmNodeFacts]:
+    from slipway.jobs.platforms.slurm.node.users import become_job_user
+
+    where = node_paths()
+    facts = read_facts(where)
+    become_job_user((_runs(where, facts), _code(where, facts)))
+    return where, facts
+
+
+def _runs(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Path:
+    return where.below(f"{facts.shared}/jobs")
+
+
+def _code(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Path:
+    return where.below(f"{facts.shared}/slipway/code")
+
+
+def _name(request: str) -> str:
+    from slipway.jobs.core.slurm.slurm_job import name_of
+
+    name = name_of(request)
+    if name is None:
+        raise SlipwayError(
+            f"'{request[:80]}' is not the key of a request; allowed is jobs/NAME/request.json",
+            hint="slipway runs lists the names",
+        )
+    return name
+
+
+def _parser() -> argparse.ArgumentParser:
+    from slipway.jobs.core.slurm.places import ACTIONS
+    from slipway.jobs.platforms.slurm.node.train import add_arguments
+
+    parser = argparse.ArgumentParser(prog="python -m slipway.jobs.platforms.slurm.node.main")
+    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+    known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
+    for name in ACTIONS:
+        known[name].add_argument("request", nargs="?", default="", metavar="KEY")
+        known[name].add_argument("digest", nargs="?", default="", metavar="DIGEST")
+    add_arguments(known["train"])
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

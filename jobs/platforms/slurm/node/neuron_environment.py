@@ -1,0 +1,186 @@
+"""The variables that Neuron's libraries want of a rank, by the installed release, each with its reason.
+
+Guides of several years contradict each other: what they say and we do not is in LEFT_OUT, with its reason.
+Another release is a row of RELEASES. None of this was tried on Trainium.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.platforms.rank_python import RankPython, rank_python
+from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
+
+# Below Linux's ephemeral ports (32768 up) or kept out of them: the machine image reserves it by
+# net.ipv4.ip_local_reserved_ports, or an outgoing connection may hold it when the root communicator binds.
+ROOT_PORT = 48_620
+NO_COMPILER = "none"
+_COMPILER_SECONDS = 60
+_FORK_SAFE_SINCE = (5, 15)
+# Of the compiler: what has to be the same where graphs are compiled and where they are loaded.
+FLAGS = "--model-type=transformer --distribution-strategy=llm-training"
+
+
+class UnknownCompiler(SlipwayError):
+    """The installed compiler belongs to no release whose settings are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeuronVariable:
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeuronNode:
+    """Describes what the values depend on."""
+
+    compiler: str  # version of neuronx-cc
+    kernel: str
+    has_efa: bool
+    main_address: str
+    cache: str  # folder on shared files
+
+
+# By the first two parts of the version of neuronx-cc: the release of the SDK that holds it.
+RELEASES: Mapping[str, str] = {"2.23": "2.28.1"}
+
+LEFT_OUT: Mapping[str, str] = {
+    "XLA_USE_BF16": "torch-xla ended it; the recipe casts what is to be cast, and keeps sums in fp32",
+    "XLA_DOWNCAST_BF16": "the same",
+    "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS": "removed from SDK 2.31, and warned of since",
+    "TF_NUM_INTEROP_THREADS": "of torch-xla before 2.0, which stood on TensorFlow",
+    "FI_EFA_FORK_SAFE": "kernels since 5.15 keep pinned pages from a forked child by themselves",
+}
+
+
+def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
+    """Return the variables of every rank on this node."""
+    _refuse_unknown(node.compiler)
+    return tuple(_of_collectives(node)) + tuple(_of_graphs(node)) + tuple(_of_memory())
+
+
+def cache_folder(root: str, compiler: str, flags: str = FLAGS) -> str:
+    """Return where the compiled graphs of one compiler and one set of flags lie."""
+    return f"{root}/neuron-cache/{compiler}/{sha256(flags.encode()).hexdigest()[:12]}"
+
+
+def cache_root(facts: SlurmNodeFacts) -> str:
+    return facts.scratch_mount or facts.shared
+
+
+def installed_compiler(python: RankPython) -> str:
+    """Return the version of neuronx-cc that ranks would use; NO_COMPILER where there is none."""
+    asked = "from importlib.metadata import version; print(version('neuronx-cc'))"
+    try:
+        ran = subprocess.run(
+            [python.program, "-c", asked],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_COMPILER_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return NO_COMPILER
+    said = ran.stdout.strip()
+    return said if ran.returncode == 0 and re.fullmatch(r"[0-9][\w.+-]*", said) else NO_COMPILER
+
+
+def describe(where: SlurmNodePaths, facts: SlurmNodeFacts) -> str:
+    """Describe the variables as a shell would set them, each below its reason."""
+    compiler = installed_compiler(rank_python(where.root))
+    if compiler == NO_COMPILER:
+        return "# no neuronx-cc is installed here, so ranks get no Neuron variables"
+    node = NeuronNode(
+        compiler=compiler,
+        kernel=os.uname().release,
+        has_efa=bool(facts.efa_interfaces),
+        main_address="MAIN_NODE",
+        cache=cache_folder(cache_root(facts), compiler),
+    )
+    set_ = [f"# {each.reason}\nexport {each.name}='{each.value}'" for each in neuron_variables(node)]
+    names = {each.name for each in neuron_variables(node)}
+    left = [f"# {name} is not set: {reason}" for name, reason in LEFT_OUT.items() if name not in names]
+    return "\n".join([*set_, *left])
+
+
+def _of_collectives(node: NeuronNode) -> Iterator[NeuronVariable]:
+    yield NeuronVariable(
+        name="NEURON_RT_ROOT_COMM_ID",
+        value=f"{node.main_address}:{ROOT_PORT}",
+        reason="ranks of several nodes meet there; the runtime's guide calls it mandatory for collectives",
+    )
+    yield NeuronVariable(
+        name="NEURON_RT_EXEC_TIMEOUT",
+        value="600",
+        reason="seconds for one execution, first steps included, in which nodes still load their graphs",
+    )
+    if node.has_efa:
+        yield NeuronVariable(
+            name="FI_PROVIDER",
+            value="efa",
+            reason="libfabric else falls back to TCP where a card is missing, and nobody sees why it is slow",
+        )
+        yield NeuronVariable(
+            name="FI_EFA_USE_DEVICE_RDMA",
+            value="1",
+            reason="cards read the devices' memory; libfabric before 1.18 does not unless told",
+        )
+        if _version(node.kernel) < _FORK_SAFE_SINCE:
+            yield NeuronVariable(
+                name="FI_EFA_FORK_SAFE",
+                value="1",
+                reason="before kernel 5.15 a fork, as data workers do, moves pages that a card still writes",
+            )
+
+
+def _of_graphs(node: NeuronNode) -> Iterator[NeuronVariable]:
+    yield NeuronVariable(
+        name="NEURON_CC_FLAGS",
+        value=FLAGS,
+        reason="the compiler's own preset for decoders that are trained; part of the cache's folder",
+    )
+    yield NeuronVariable(
+        name="NEURON_COMPILE_CACHE_URL",
+        value=node.cache,
+        reason="all nodes load what one compiled; a folder for each compiler and set of flags",
+    )
+    yield NeuronVariable(
+        name="NEURON_RT_STOCHASTIC_ROUNDING_EN",
+        value="1",
+        reason="weights in bf16 drift where small updates are always rounded down",
+    )
+    yield NeuronVariable(
+        name="NEURON_FUSE_SOFTMAX",
+        value="1",
+        reason="softmax becomes one operation of the compiler instead of four that write to memory",
+    )
+
+
+def _of_memory() -> Iterator[NeuronVariable]:
+    yield NeuronVariable(
+        name="MALLOC_ARENA_MAX",
+        value="64",
+        reason="glibc gives each of a hundred threads an arena, and 32 ranks run out of the node's memory",
+    )
+
+
+def _refuse_unknown(compiler: str) -> None:
+    if ".".join(compiler.split(".")[:2]) not in RELEASES:
+        known = ", ".join(f"{version} (SDK {release})" for version, release in RELEASES.items())
+        raise UnknownCompiler(
+            f"the installed neuronx-cc is {compiler}; its settings are known for {known}",
+            hint="bake the AMI from its lock, or add a row to RELEASES in slurm/node/neuron_environment.py",
+        )
+
+
+def _version(text: str) -> tuple[int, int]:
+    found = re.match(r"([0-9]+)\.([0-9]+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -1,0 +1,85 @@
+"""Slurm's own programs: found, run with a limit of time, and what they refuse said in one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.slurm.places import program_folders
+
+_ANSWER_SECONDS = 60.0
+# As Slurm's clients say that the controller, or the database of the accounts, is not there.
+_NO_CONTROLLER = (
+    "Unable to contact slurm controller",
+    "Connection refused",
+    "Socket timed out",
+    "Zero Bytes were transmitted",
+    "controller not responding",
+)
+_SHOWN = 300
+
+
+class NoSlurm(SlipwayError):
+    """Slurm's programs are not on this machine."""
+
+
+class SlurmRefused(SlipwayError):
+    """Slurm did not do what it was asked."""
+
+
+class DeadController(SlurmRefused):
+    """Slurm's controller does not answer; its jobs go on without it."""
+
+
+def find_program(name: str, slurm_version: str | None = None) -> str:
+    """Return the path of one of Slurm's programs: on PATH, or where PCS, ParallelCluster or Debian put it."""
+    folders = [*os.environ.get("PATH", "").split(os.pathsep), *_folders(slurm_version)]
+    found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
+    if found is None:
+        raise NoSlurm(
+            f"there is no {name} on this machine, so it is no node of a Slurm cluster",
+            hint=f"looked in PATH and {', '.join(_folders(slurm_version))}",
+        )
+    return found
+
+
+def ask(words: Sequence[str], *, slurm_version: str | None = None, seconds: float = _ANSWER_SECONDS) -> str:
+    """Run one of Slurm's programs and return what it prints; raise what it refuses."""
+    program = find_program(words[0], slurm_version)
+    try:
+        ran = subprocess.run(
+            [program, *words[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        raise DeadController(
+            f"{words[0]} has no answer after {seconds:.0f} s: Slurm's controller does not answer",
+            hint=_LATER,
+        ) from None
+    if ran.returncode == 0:
+        return ran.stdout
+    said = " ".join((ran.stderr.strip() or ran.stdout.strip()).split())[:_SHOWN]
+    if any(mark in said for mark in _NO_CONTROLLER):
+        raise DeadController(f"{words[0]}: Slurm's controller does not answer ({said})", hint=_LATER)
+    raise SlurmRefused(f"{words[0]} says: {said or f'exit code {ran.returncode}'}")
+
+
+_LATER = "nothing was changed and running jobs go on; run the same command again in some minutes"
+
+
+def _folders(slurm_version: str | None) -> tuple[str, ...]:
+    if slurm_version:
+        return program_folders(slurm_version)
+    installed = sorted(map(str, Path("/opt/aws/pcs").glob("scheduler*/slurm-*/bin")), reverse=True)
+    return (
+        *installed,
+        *(folder for folder in program_folders("") if "{" not in folder and folder[-1] == "n"),
+    )

@@ -1,0 +1,109 @@
+"""What a node of a Slurm cluster knows of it, and where it finds what. User data writes node.json.
+
+SLIPWAY_NODE_ROOT is for machines that are only imitated: everything then lies under that folder. A node of a
+cluster that Slipway did not deploy has no node.json, and goes without what only that tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.containers.runtime.contract import variables
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.slurm.places import NODE_FACTS, SHARED
+
+ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
+USER = "slipway"  # that jobs run as; the machine image has it
+
+
+class NotANode(SlipwayError):
+    """This machine was not set up as a node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmNodePaths:
+    root: Path
+
+    @property
+    def facts(self) -> Path:
+        return self.root / NODE_FACTS.lstrip("/")
+
+    @property
+    def stand_in(self) -> Path:
+        """Exists where a yard's processors stand in for accelerators: slurmd passes on no variables."""
+        return self.own / "stand-in"
+
+    @property
+    def own(self) -> Path:
+        return self.facts.parent
+
+    def below(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmNodeFacts:
+    """Holds what node.json says; None where it does not."""
+
+    cluster: str | None = None
+    region: str | None = None
+    account: str | None = None
+    bucket: str | None = None
+    instance_type: str | None = None
+    efa_interfaces: int | None = None
+    log_group: str | None = None
+    file_system_mount: str | None = None
+    scratch_mount: str | None = None
+    slurm_version: str | None = None
+
+    @property
+    def shared(self) -> str:
+        return self.file_system_mount or SHARED
+
+
+# What a job's batch script gets of the process that submits it; all else is in the frozen request.
+PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ROOT_VARIABLE, variables.STAND_IN)
+
+
+def is_stand_in(where: SlurmNodePaths, environment: Mapping[str, str] = os.environ) -> bool:
+    return variables.STAND_IN in environment or where.stand_in.exists()
+
+
+def node_paths(environment: Mapping[str, str] = os.environ) -> SlurmNodePaths:
+    return SlurmNodePaths(root=Path(environment.get(ROOT_VARIABLE, "/")))
+
+
+def read_facts(where: SlurmNodePaths) -> SlurmNodeFacts:
+    try:
+        record = json.loads(where.facts.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return SlurmNodeFacts()
+    except ValueError as error:
+        raise NotANode(f"{where.facts} is not JSON ({error})", hint="deploy the cluster again") from None
+    if not isinstance(record, dict):
+        raise NotANode(f"{where.facts} is no object", hint="deploy the cluster again")
+    known = {
+        name: record[name] for name in SlurmNodeFacts.__dataclass_fields__ if record.get(name) is not None
+    }
+    for name, value in known.items():
+        expected = int if name == "efa_interfaces" else str
+        if type(value) is not expected:
+            raise NotANode(
+                f"{where.facts} has {name} = {value!r}, not {'a number' if expected is int else 'a text'}",
+                hint="deploy the cluster again with this version of Slipway",
+            )
+    return SlurmNodeFacts(**known)
+
+
+def needed(value: str | None, name: str, where: SlurmNodePaths) -> str:
+    """Return what a deployed cluster's node must know."""
+    if value is None:
+        raise NotANode(
+            f"{where.facts} does not say {name}, so this machine takes no jobs from S3",
+            hint="user data of the launch template writes it: look at /var/log/cloud-init-output.log",
+        )
+    return value

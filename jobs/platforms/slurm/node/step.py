@@ -1,0 +1,123 @@
+"""One srun over the nodes of a job: its output line by line, and Slurm's warning passed to the ranks."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
+from slipway.jobs.platforms.slurm.node import programs
+
+_LOOK_SECONDS = 0.5
+_ASK_AGAIN_SECONDS = 5.0
+_DRAIN_SECONDS = 10.0
+# Of a launcher that says what was wrong: the same again would end the same. All else is of machines.
+_ITS_OWN_WORDS = (1, 2, 126, 127)
+# As srun is told, whatever the job: a launcher a node, the whole node, and who is left saves before it ends.
+_OPTIONS = ("--ntasks-per-node=1", "--kill-on-bad-exit=0", "--export=ALL", "--cpu-bind=none", "--mpi=none")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEnd:
+    code: int
+    was_warned: bool  # of the end of the job's time
+    was_ended: bool  # by scancel, or because Slurm takes the nodes back: Slurm decides what follows
+
+
+@dataclass(slots=True)
+class Heard:
+    """Holds what signals told; their handlers do nothing else."""
+
+    warned: bool = False
+    ended: bool = False
+    previous: dict[int, object] = field(default_factory=dict)
+
+    def listen(self) -> None:
+        signal.signal(signal.SIGUSR1, self._hear)
+        signal.signal(signal.SIGTERM, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self.warned = self.warned or number == signal.SIGUSR1
+        self.ended = self.ended or number == signal.SIGTERM
+
+
+def srun_words(nodes: int, command: Sequence[str]) -> list[str]:
+    return [programs.find_program("srun"), f"--nodes={nodes}", *_OPTIONS, *command]
+
+
+def run_step(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    job: str,
+    exit_file: Path,
+    hear_line: Callable[[str], None],
+    heard: Heard,
+) -> StepEnd:
+    """Run srun to its end; `hear_line` hears every line that it prints, as the job's log has it."""
+    exit_file.unlink(missing_ok=True)
+    with subprocess.Popen(
+        words,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        assert process.stdout is not None
+        carrying = threading.Thread(target=_carry, args=(process.stdout, hear_line), daemon=True)
+        carrying.start()
+        _watch(process, job, heard)
+        carrying.join(_DRAIN_SECONDS)
+    return StepEnd(
+        code=_true_code(exit_file, process.returncode), was_warned=heard.warned, was_ended=heard.ended
+    )
+
+
+def _carry(source: IO[bytes], hear_line: Callable[[str], None]) -> None:
+    for line in source:
+        hear_line(line.decode(errors="replace").rstrip("\n"))
+
+
+def _watch(process: subprocess.Popen[bytes], job: str, heard: Heard) -> None:
+    """Wait for the end. When Slurm warns, ask all ranks to save, and again if the controller did not hear."""
+    asked_at: float | None = None
+    has_told = False
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LOOK_SECONDS)
+            return
+        is_due = asked_at is None or time.monotonic() > asked_at + _ASK_AGAIN_SECONDS
+        if heard.warned and not has_told and is_due:
+            asked_at = time.monotonic()
+            has_told = _ask_to_save(job)
+
+
+def _ask_to_save(job: str) -> bool:
+    """Send SIGTERM to the launchers, which give their ranks time to save; srun itself would kill them."""
+    print("[run] the job's time is nearly over: its ranks save and end", flush=True)
+    try:
+        programs.ask(["scancel", "--signal=TERM", job])
+    except SlipwayError as error:
+        print(f"[run] error: {error.message}; asking again", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def _true_code(exit_file: Path, code: int) -> int:
+    """Return the code of the main node's launcher: srun's is the largest of all."""
+    with suppress(OSError, ValueError):
+        return int(exit_file.read_text(encoding="ascii"))
+    if code == 0 or code in _ITS_OWN_WORDS:
+        return code
+    return RETRY_EXIT_CODE

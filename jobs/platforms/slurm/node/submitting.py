@@ -1,0 +1,119 @@
+"""A frozen request becomes jobs of Slurm, exactly once: whoever asks again gets the ids that there are."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.slurm import slurm_job
+from slipway.jobs.core.slurm.slurm_answer import SlurmRecord
+from slipway.jobs.core.slurm.slurm_job import DamagedSlurmRequest, SlurmBatch, SlurmJob
+from slipway.jobs.platforms.slurm.node import programs
+from slipway.jobs.platforms.slurm.node.attempts import remembered
+from slipway.jobs.platforms.slurm.node.programs import DeadController, SlurmRefused
+from slipway.jobs.platforms.slurm.node.setting import PASSED_ON
+from slipway.jobs.platforms.slurm.node.standing import merge, read_accounts, read_queue
+from slipway.jobs.platforms.whole_files import PROGRAM, write_whole
+
+_SUCCEEDED = "COMPLETED"
+_LOST = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
+
+
+class InVain(SlipwayError):
+    """A job that this one waits for has failed, so it would wait forever."""
+
+
+def read_request(s3: Any, bucket: str, key: str, digest: str) -> SlurmJob:
+    """Read the request, which has to be the bytes that the submitter froze."""
+    body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    found = sha256(body).hexdigest()
+    if found != digest:
+        raise DamagedSlurmRequest(
+            f"s3://{bucket}/{key} has the digest {found[:16]}…, and {digest[:16]}… was submitted",
+            hint="somebody submitted another job of this name in the same instant: submit it again",
+        )
+    return slurm_job.decode(body.decode(errors="replace"), where=f"s3://{bucket}/{key}")
+
+
+def submit_once(job: SlurmJob, folder: Path, slurm_version: str | None = None) -> str:
+    """Submit each batch that Slurm does not have yet; return the id of the last, which is the job's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        known = _known(folder, slurm_version)
+        waits_for = [job_id for job_id in job.depends_on if _is_awaited(job_id, known)]
+        last = ""
+        for batch in job.batches:
+            last = _find(known, job.name, batch.phase) or _send(folder, job, batch, waits_for, slurm_version)
+            waits_for = [*waits_for, last] if _is_awaited(last, known) else waits_for
+        return last
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep a second login session from submitting the same between our question and our sbatch."""
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _known(folder: Path, slurm_version: str | None) -> list[SlurmRecord]:
+    """Return what is known of our jobs; the controller has to answer, or nothing is sent."""
+    queued = read_queue(slurm_version)
+    accounted: list[SlurmRecord] = []
+    with suppress(SlurmRefused):  # accounts that do not answer: the folder tells of what began
+        accounted = read_accounts(slurm_version)
+    return merge(remembered(folder), accounted, queued)
+
+
+def _find(known: Sequence[SlurmRecord], name: str, phase: str) -> str | None:
+    found = sorted((job for job in known if (job.name, job.phase) == (name, phase)), key=_age)
+    return found[0].id.partition("_")[0] if found else None
+
+
+def _age(job: SlurmRecord) -> int:
+    return job.submitted or 0
+
+
+def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
+    """Return True if a job has to be waited for; Slurm may no longer know one that succeeded."""
+    states = {job.state for job in known if job.id == job_id}
+    if states & set(_LOST):
+        raise InVain(
+            f"job {job_id} has ended as {', '.join(states)}, and this job was to start after it succeeded",
+            hint=f"slipway explain {job_id}; `slipway submit … --again` runs it once more",
+        )
+    return _SUCCEEDED not in states
+
+
+def _passed_on() -> list[str]:
+    """Return the option that lets the job's script see what a yard needs there; none on AWS."""
+    names = [name for name in PASSED_ON if name in os.environ]
+    return [f"--export={','.join(names)}"] if names else []
+
+
+def _send(
+    folder: Path, job: SlurmJob, batch: SlurmBatch, waits_for: Sequence[str], slurm_version: str | None
+) -> str:
+    script = folder / f"{batch.phase}.sh"
+    write_whole(script, batch.script, PROGRAM)
+    after = [f"--dependency=afterok:{':'.join(waits_for)}", "--kill-on-invalid-dep=yes"] if waits_for else []
+    words = ["sbatch", "--parsable", *batch.options, *_passed_on(), *after, str(script)]
+    try:
+        said = programs.ask(words, slurm_version=slurm_version)
+    except DeadController:
+        # It may have taken the job before it fell silent.
+        if found := _find(_known(folder, slurm_version), job.name, batch.phase):
+            return found
+        raise
+    job_id = said.strip().partition(";")[0]
+    assert job_id.isdigit(), f"sbatch --parsable printed {said!r}"
+    return job_id

@@ -1,0 +1,90 @@
+"""What a batch script asks of the attempt that it starts: words of a command line, read once.
+
+A job that Slipway submitted names all; a script that a person hands to sbatch names a recipe and its settings
+(neox_tiny.sh beside run.slurm), and the rest is what the node knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipway.containers.runtime.contract import variables
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
+
+ATTEMPTS = 3  # of a job that nobody said otherwise of
+_MOST_ATTEMPTS = 10
+_PHASES = (COMPILE, RUN)
+
+
+class WrongWords(SlipwayError):
+    """The batch script asks for something that cannot be."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainWords:
+    phase: str
+    model: str  # the submission's name, or that of the model's script
+    attempts: int
+    ranks_per_node: int | None  # None: one a NeuronCore, or one where there is none
+    folder: str | None  # of the run; None: a person started it, and it leaves no notes
+    code: str | None  # None: what is installed
+    module: str | None  # None: the recipe's own
+    recipe: str
+    settings: Mapping[str, str]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--phase", choices=_PHASES, help="the default is what compile.slurm and run.slurm say"
+    )
+    parser.add_argument("--attempts", type=int, default=ATTEMPTS, metavar="COUNT")
+    parser.add_argument("--ranks-per-node", type=int, metavar="COUNT")
+    parser.add_argument("--folder", metavar="PATH")
+    parser.add_argument("--code", metavar="PATH")
+    parser.add_argument("--module", metavar="MODULE")
+    parser.add_argument("recipe", metavar="RECIPE")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
+
+
+def train_words(parsed: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> TrainWords:
+    phase = parsed.phase or environment.get(variables.PHASE) or RUN
+    if phase not in _PHASES:
+        raise WrongWords(
+            f"{variables.PHASE} is '{phase}'; allowed is {' or '.join(_PHASES)}",
+            hint="hand the script of a model to compile.slurm or run.slurm",
+        )
+    if not 1 <= parsed.attempts <= _MOST_ATTEMPTS:
+        raise WrongWords(f"--attempts is {parsed.attempts}; allowed is 1 to {_MOST_ATTEMPTS}")
+    if parsed.ranks_per_node is not None and parsed.ranks_per_node < 1:
+        raise WrongWords(f"--ranks-per-node is {parsed.ranks_per_node}; at least 1 is allowed")
+    names = (variables.JOB, variables.MODEL, "SLURM_JOB_NAME")
+    return TrainWords(
+        phase=phase,
+        model=next((environment[name] for name in names if environment.get(name)), parsed.recipe),
+        attempts=parsed.attempts,
+        ranks_per_node=parsed.ranks_per_node,
+        folder=parsed.folder,
+        code=parsed.code,
+        module=parsed.module,
+        recipe=parsed.recipe,
+        settings=_settings(parsed.settings),
+    )
+
+
+def _settings(words: list[str]) -> dict[str, str]:
+    """Split `key=value` words; a later one replaces an earlier, as of a model's script."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise WrongWords(
+                f"'{word[:80]}' is no setting; allowed is KEY=VALUE", hint="quote it for the shell"
+            )
+        found[name] = value
+    return found

@@ -1,0 +1,186 @@
+"""One attempt of a job, in its batch script on the first node: from its words to what Slurm hears of it.
+
+Slurm has no limit of restarts, and requeues only what its nodes lost. So the script counts its attempts, and
+gives the job back to the queue itself where another one resumes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
+from slipway.jobs.core.slurm.slurm_job import COMPILE
+from slipway.jobs.platforms.rank_python import rank_python
+from slipway.jobs.platforms.slurm.node.allocation import Allocation, read_allocation
+from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, write_note
+from slipway.jobs.platforms.slurm.node.compiling import Graphs
+from slipway.jobs.platforms.slurm.node.job_log import JobLog
+from slipway.jobs.platforms.slurm.node.launch import (
+    LaunchAttempt,
+    compiles_graphs,
+    launch_command,
+    node_environment,
+)
+from slipway.jobs.platforms.slurm.node.neuron_environment import NO_COMPILER, installed_compiler
+from slipway.jobs.platforms.slurm.node.precompile import STEPS, CompileTally
+from slipway.jobs.platforms.slurm.node.requeueing import requeue
+from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
+from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, srun_words
+from slipway.jobs.platforms.slurm.node.train import TrainWords
+from slipway.jobs.platforms.slurm.node.users import raise_limits
+from slipway.jobs.platforms.slurm.request import refuse_split
+from slipway.jobs.recipes import UnknownRecipe, find_recipe, refuse_settings
+
+
+def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> int:
+    """Run one attempt and return what Slurm is to hear, unless the job goes back to the queue."""
+    heard = Heard()
+    heard.listen()
+    raise_limits()
+    allocation = read_allocation(os.environ)
+    log = JobLog(facts, f"{words.model}/{allocation.job}-{words.phase}-{allocation.attempt}")
+    note = _begin_note(words, allocation)
+    try:
+        end = _run(where, facts, words, allocation, log, heard)
+    except SlipwayError as error:
+        log.say(f"[run] error: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+        end = StepEnd(code=error.exit_code, was_warned=False, was_ended=False)
+    code = RETRY_EXIT_CODE if end.was_warned and end.code else end.code
+    resumes = code == RETRY_EXIT_CODE and not end.was_ended and allocation.attempt < words.attempts
+    _write(words, replace(note, ended=int(time.time()), exit_code=code, resumes=resumes))
+    _say_ending(words, allocation, code, end, log, resumes=resumes)
+    log.close()
+    if resumes:
+        requeue(allocation.job, lambda line: print(line, file=sys.stderr, flush=True))
+    return code
+
+
+def _run(
+    where: SlurmNodePaths,
+    facts: SlurmNodeFacts,
+    words: TrainWords,
+    allocation: Allocation,
+    log: JobLog,
+    heard: Heard,
+) -> StepEnd:
+    if allocation.attempt > words.attempts:  # Slurm itself requeues what its nodes lost
+        raise AttemptsOver(f"attempt {allocation.attempt} is one more than the {words.attempts} of this job")
+    with _scratch() as scratch:
+        attempt = _prepare(where, facts, words, allocation, scratch)
+        tally = CompileTally()
+        graphs = Graphs(attempt=attempt, tally=tally)
+        graphs.begin(log.say)
+        hosts = ", ".join(allocation.hosts)
+        log.say(f"[run] {allocation.nodes} hosts, {attempt.ranks_per_node} ranks each: {hosts}")
+
+        def hear(line: str) -> None:
+            tally.hear(line)
+            log.say(line)
+
+        end = run_step(
+            srun_words(allocation.nodes, launch_command(attempt)),
+            node_environment(attempt, graphs.variables()),
+            allocation.job,
+            attempt.exit_file,
+            hear,
+            heard,
+        )
+        graphs.end(end.code)
+        return end
+
+
+class AttemptsOver(SlipwayError):
+    """The job has had all of its attempts."""
+
+    exit_code = RETRY_EXIT_CODE
+
+
+def _prepare(
+    where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords, allocation: Allocation, scratch: Path
+) -> LaunchAttempt:
+    """Find everything that is wrong with the job before a rank starts on any node."""
+    module, has_steps = _recipe(words)
+    python = rank_python(where.root)
+    attempt = LaunchAttempt(
+        where=where,
+        facts=facts,
+        words=words,
+        allocation=allocation,
+        python=python,
+        module=module,
+        has_steps=has_steps,
+        compiler=NO_COMPILER,
+        scratch=scratch,
+    )
+    refuse_split(words.settings, attempt.ranks_per_node * allocation.nodes, f"{allocation.nodes} nodes")
+    return replace(attempt, compiler=installed_compiler(python)) if compiles_graphs(attempt) else attempt
+
+
+def _recipe(words: TrainWords) -> tuple[str, bool]:
+    """Return the module to run, and whether it can be told to end after a few steps."""
+    try:
+        recipe = find_recipe(words.recipe)
+    except UnknownRecipe:
+        if words.module is None:
+            raise
+        return words.module, words.phase == COMPILE  # of a newer Slipway than this image has
+    if words.module is None:
+        refuse_settings(recipe, words.settings)
+    given = {**words.settings, "steps": STEPS}
+    try:
+        recipe.config.decode_arguments([f"{name}={value}" for name, value in given.items()])
+    except Refusal:
+        return words.module or recipe.module, False
+    return words.module or recipe.module, True
+
+
+def _begin_note(words: TrainWords, allocation: Allocation) -> AttemptNote:
+    note = AttemptNote(
+        job=allocation.job,
+        phase=words.phase,
+        number=allocation.attempt,
+        nodes=allocation.nodes,
+        hosts=",".join(allocation.hosts),
+        started=int(time.time()),
+        ended=None,
+        exit_code=None,
+        resumes=False,
+    )
+    _write(words, note)
+    return note
+
+
+def _write(words: TrainWords, note: AttemptNote) -> None:
+    if words.folder is not None:
+        write_note(Path(words.folder), note)
+
+
+def _say_ending(
+    words: TrainWords, allocation: Allocation, code: int, end: StepEnd, log: JobLog, *, resumes: bool
+) -> None:
+    which = f"attempt {allocation.attempt} of {words.attempts}"
+    if resumes:
+        why = "its time was over" if end.was_warned else "its machines failed it"
+        log.say(f"[run] {which} ended: {why}; the job goes back to the queue, and the next attempt resumes")
+    else:
+        error = "error: " if code else ""
+        log.say(f"[run] {error}{words.model} ended with exit code {code}, {which}")
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="slipway-train-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

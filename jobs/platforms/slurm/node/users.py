@@ -1,0 +1,48 @@
+"""From root, which Systems Manager runs us as on the login node, to the user that jobs run as."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import resource
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from slipway.jobs.platforms.slurm.node.setting import USER
+
+_EVERYBODY_READS = 0o755
+_OPEN_FILES = 65_536  # sockets of collectives and files of graphs: the Neuron guides ask for 65,535
+
+
+def become_job_user(folders: tuple[Path, ...]) -> None:
+    """Make the folders of all jobs, give them to the jobs' user, and drop root for good."""
+    user = _job_user()
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True, mode=_EVERYBODY_READS)
+        if user and os.geteuid() == 0:
+            shutil.chown(folder, user.pw_uid, user.pw_gid)
+    if user is None or os.geteuid() != 0:
+        return
+    os.initgroups(user.pw_name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+    os.environ["HOME"] = user.pw_dir
+    os.environ["USER"] = user.pw_name
+
+
+def raise_limits() -> None:
+    """Let this process and its ranks open many files and lock memory, as far as the machine allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    with suppress(ValueError, OSError):  # EFA locks memory
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def _job_user() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError:  # a cluster that Slipway did not deploy: whoever calls us
+        return None

@@ -1,0 +1,173 @@
+"""What commands ask of a Slurm cluster, through its login node. Requests are built in request.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from slipway.jobs import aws
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.explanation import Explanation
+from slipway.jobs.core.inputs import unreadable_inputs
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.log_marks import locator
+from slipway.jobs.core.run import Found, Run
+from slipway.jobs.core.slurm.slurm_answer import SlurmNode
+from slipway.jobs.core.slurm.slurm_job import request_key
+from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.core.text import Say
+from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
+from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.slurm import explain as slurm_explain
+from slipway.jobs.platforms.slurm.explain import is_fit
+from slipway.jobs.platforms.slurm.login_node import (
+    await_output,
+    find_login_node,
+    needed_login_node,
+    read_answer,
+    run_action,
+)
+from slipway.jobs.platforms.slurm.request import SlurmRequest, attempts, build_request
+from slipway.jobs.platforms.slurm.runs import (
+    is_known,
+    list_jobs,
+    list_runs,
+    refresh,
+    unfinished_runs,
+)
+from slipway.jobs.recipes import Recipe, idle_accelerators
+
+__all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
+
+SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
+
+SERVICE = "Slurm"
+_DIGEST_SHOWN = 16
+
+
+class ChangedCode(SlipwayError):
+    """The code changed while the job was prepared, so nothing was submitted."""
+
+
+def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
+    code = pack(own_containers()).digest
+    login = find_login_node(target)
+    request = _request(job, recipe, target, code, login, waits_for)
+    missing = () if login else (f"no login node of '{target.name}' is running; submitting refuses",)
+    return Prepared(
+        job=job,
+        recipe=recipe,
+        target=target,
+        request=request,
+        image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        image_digest=f"sha256:{code}",
+        waits_for=waits_for,
+        attempts=attempts(job),
+        warnings=(
+            *missing,
+            *unreadable_inputs(job, target),
+            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
+        ),
+    )
+
+
+def repeat(prepared: SlurmPrepared, job: Job) -> SlurmPrepared:
+    login = next(iter(prepared.request.send_command["InstanceIds"]), None)
+    return _again(prepared, job, login)
+
+
+def refuse_unready(prepared: SlurmPrepared) -> None:
+    """Nodes that are missing are Slurm's to wait for; the login node is asked for when it is needed."""
+
+
+def make_ready(prepared: SlurmPrepared, say: Say) -> SlurmPrepared:
+    """See that the login node is there, and upload the code."""
+    target, request = prepared.target, prepared.request
+    login = needed_login_node(target)
+    bundle = pack(own_containers())
+    if bundle.digest != request.digest:
+        raise ChangedCode(
+            "containers/ has changed while the job was prepared",
+            hint="run the same command again",
+        )
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
+        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
+    return _again(prepared, prepared.job, login)
+
+
+def send(prepared: SlurmPrepared) -> str:
+    """Send the request and return Slurm's id; the login node calls sbatch only for what Slurm lacks."""
+    target, request = prepared.target, prepared.request
+    aws.client("s3", target.region).put_object(**request.put)
+    sent = aws.sender("ssm", target.region).send_command(**request.send_command)
+    return await_output(target, sent).rpartition("\n")[2]
+
+
+def find_job_id(name: str, target: SlurmTarget) -> str | None:
+    return next((job.id for job in list_jobs(target) if job.name == name), None)
+
+
+def find_dependencies_of(run: Run, target: SlurmTarget) -> list[Run]:
+    """Return the jobs that this one waits for; one that compiles its graphs is part of it."""
+    return [other for other in list_runs(target) if other.id in run.depends_on]
+
+
+def log_streams(found: Found[SlurmTarget], node: int | None) -> list[tuple[int, str]]:
+    """List the streams of all attempts, which hold all lines; each line names its node."""
+    return [(0, name) for name in slurm_explain.log_streams(found)]
+
+
+def log_locator() -> Callable[[int, str], int]:
+    return locator(launchers_per_node=True)
+
+
+def cancel(found: Found[SlurmTarget], reason: str) -> None:
+    """End the job and the one that compiles its graphs; ranks have Slurm's KillWait to save."""
+    run_action(found.target, "cancel", request=request_key(found.run.name))
+
+
+def explain(found: Found[SlurmTarget]) -> Explanation:
+    return slurm_explain.explain(found)
+
+
+def node_rows(target: SlurmTarget) -> Sequence[Mapping[str, object]]:
+    return [_node_row(node) for node in read_answer(target).nodes]
+
+
+def _node_row(node: SlurmNode) -> Mapping[str, object]:
+    why = node.reason or ("" if is_fit(node) else f"Slurm says {node.state}")
+    if "POWERED_DOWN" in node.state or "POWER_DOWN" in node.state:
+        why = "Slurm starts it when a job needs it"
+    return {
+        "name": node.name,
+        "instance_id": None,
+        "main": False,
+        "answered": not why,
+        "why": why,
+        "state": node.state,
+    }
+
+
+def _again(prepared: SlurmPrepared, job: Job, login: str | None) -> SlurmPrepared:
+    request = _request(
+        job, prepared.recipe, prepared.target, prepared.request.digest, login, prepared.waits_for
+    )
+    return replace(prepared, job=job, request=request)
+
+
+def _request(
+    job: Job,
+    recipe: Recipe,
+    target: SlurmTarget,
+    code: str,
+    login: str | None,
+    waits_for: tuple[str, ...],
+) -> SlurmRequest:
+    request = build_request(
+        job, target, module=recipe.module, code=code, login_node=login, waits_for=waits_for
+    )
+    refuse_malformed("ssm", "SendCommand", request.send_command)
+    return request

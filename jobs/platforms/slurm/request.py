@@ -1,0 +1,223 @@
+"""A Slurm cluster: a job becomes one object in S3 and one command to the login node, which calls sbatch.
+
+Decided here is all but the ids of jobs to wait for, and what only a node knows: jobs/platforms/slurm/node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from slipway.containers.runtime.contract import variables
+from slipway.jobs.catalogue.accelerators import device_of
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.errors import Problem
+from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job, submission_name
+from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, timeout_seconds
+from slipway.jobs.core.slurm import slurm_job
+from slipway.jobs.core.slurm.slurm_job import (
+    COMPILE,
+    JOB_ID,
+    RUN,
+    SlurmBatch,
+    SlurmJob,
+    request_key,
+)
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.slurm.batch_script import (
+    BatchWork,
+    batch_script,
+    grace_seconds,
+    sbatch_options,
+)
+
+# Slurm documentation, squeue(1) and sacct(1), "JOB STATE CODES" of releases 22.05 to 25.11.
+STATES: Mapping[str, JobState] = {
+    **dict.fromkeys(
+        ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING"),
+        JobState.WAITING,
+    ),
+    **dict.fromkeys(("CONFIGURING", "POWER_UP_NODE"), JobState.STARTING),
+    **dict.fromkeys(
+        ("RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"),
+        JobState.RUNNING,
+    ),
+    "COMPLETED": JobState.SUCCEEDED,
+    **dict.fromkeys(
+        (
+            *("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL"),
+            *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+        ),
+        JobState.FAILED,
+    ),
+}
+
+# Machines fail, a time limit ends an attempt with a checkpoint, and the prolog sends a job away from a bad
+# node: each costs an attempt. More than this is a job that fails by itself.
+ATTEMPTS = 3
+DELIVERY_SECONDS = 600  # in which the agent of the login node has to take a command
+_DIGEST_SHOWN = 16
+_MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
+_NEURON = "neuron"
+# Those that trace graphs for Neuron's compiler; others run on the nodes' processors.
+COMPILED_RECIPES = frozenset({"gpt_neox"})
+# Splits that recipes call so: ranks are counted by both.
+_TENSOR, _PIPELINE = "tensor", "pipeline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmRequest:
+    """Holds everything that will be sent, except the code itself; a dry run prints it."""
+
+    digest: str  # of the code
+    put: Mapping[str, Any]  # of the request object: batch scripts and what sbatch is told
+    send_command: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.send_command["Comment"])
+
+
+def build_request(
+    job: Job,
+    target: SlurmTarget,
+    *,
+    module: str,
+    code: str,
+    login_node: str | None = None,
+    waits_for: tuple[str, ...] = (),
+) -> SlurmRequest:
+    """Build the request of a job; `login_node` is an instance's id, None if a dry run found none."""
+    refuse_misfit(job, target)
+    _refuse_what_cannot_be(job, target, waits_for)
+    decided = _decide(job, target, module, code, waits_for)
+    body = slurm_job.encode(decided)
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    key = request_key(decided.name)
+    command = build_command(
+        target, login_node, action="submit", request=key, digest=sha256(body.encode()).hexdigest()
+    )
+    return SlurmRequest(
+        digest=code,
+        put={**owner, "Key": key, "Body": body, "ContentType": "application/json"},
+        send_command={**command, "Comment": decided.name},
+    )
+
+
+def build_command(
+    target: SlurmTarget,
+    login_node: str | None,
+    *,
+    action: str,
+    request: str = "",
+    digest: str = "",
+) -> Mapping[str, Any]:
+    """Build a command to the login node; without a request it is about all jobs."""
+    words = {"Action": action, "Request": request, "Digest": digest}
+    return {
+        "DocumentName": target.run_document,
+        "InstanceIds": [login_node] if login_node else [],
+        "Parameters": {name: [word] for name, word in words.items() if word},
+        "TimeoutSeconds": DELIVERY_SECONDS,
+    }
+
+
+def attempts(job: Job) -> int:
+    return ATTEMPTS if job.attempts is None else job.attempts
+
+
+def ranks_per_node(environment: Mapping[str, str]) -> int:
+    return int(environment[variables.PROCESSES_PER_NODE])
+
+
+def _decide(job: Job, target: SlurmTarget, module: str, code: str, waits_for: tuple[str, ...]) -> SlurmJob:
+    name = submission_name(
+        job,
+        {
+            "account": target.account,
+            "region": target.region,
+            "target": target.name,
+            "image": f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        },
+    )
+    settings = tuple(f"{key}={value}" for key, value in sorted(job.settings.items()))
+    return SlurmJob(
+        name=name,
+        recipe=job.recipe,
+        nodes=job.nodes,
+        arguments=tuple(word for setting in settings for word in ("--set", setting)),
+        code=code,
+        attempts=attempts(job),
+        batches=tuple(_batches(job, target, name, module, code, settings)),
+        depends_on=waits_for,
+    )
+
+
+def _batches(
+    job: Job, target: SlurmTarget, name: str, module: str, code: str, settings: tuple[str, ...]
+) -> Iterator[SlurmBatch]:
+    """Yield the job, and before it the one that compiles its graphs, where the hardware wants that."""
+    mount = target.file_system_mount
+    seconds = timeout_seconds(job, target)
+    environment = {
+        **launch_environment(job, target, name),
+        **_MARKETS[target.is_spot],
+        variables.GRACE_SECONDS: str(grace_seconds(seconds)),
+    }
+    for phase in _phases(job, target):
+        work = BatchWork(
+            name=name,
+            phase=phase,
+            queue=target.queue,
+            nodes=job.nodes,
+            timeout_seconds=seconds,
+            attempts=attempts(job),
+            ranks_per_node=ranks_per_node(environment),
+            folder=f"{mount}/jobs/{name}",
+            code=f"{mount}/slipway/code/{code}",
+            module=module,
+            recipe=job.recipe,
+            settings=settings,
+            environment=environment,
+        )
+        yield SlurmBatch(phase=phase, options=sbatch_options(work), script=batch_script(work))
+
+
+def _phases(job: Job, target: SlurmTarget) -> tuple[str, ...]:
+    is_compiled = device_of(instance_type(target.instance_type)) == _NEURON and job.recipe in COMPILED_RECIPES
+    return (COMPILE, RUN) if is_compiled else (RUN,)
+
+
+def _refuse_what_cannot_be(job: Job, target: SlurmTarget, waits_for: tuple[str, ...]) -> None:
+    if target.file_system_mount is None:
+        raise DoesNotFit(
+            f"the nodes of cluster '{target.name}' share no files, where a job on Slurm has its log and code",
+            hint="set file_system in infra/clusters.py, and deploy again",
+        )
+    for job_id in waits_for:
+        assert re.fullmatch(JOB_ID, job_id), f"Slurm gave an id that is none: {job_id!r}"
+    ranks = ranks_per_node(launch_environment(job, target, job.name)) * job.nodes
+    refuse_split(job.settings, ranks, f"{job.nodes} nodes")
+
+
+def refuse_split(settings: Mapping[str, str], ranks: int, of: str) -> None:
+    """Refuse a split that does not divide the ranks; values that are no numbers are the recipe's to judge."""
+    given = {name: settings.get(name, "1") for name in (_TENSOR, _PIPELINE)}
+    if not all(value.isascii() and value.isdigit() and int(value) for value in given.values()):
+        return
+    split = int(given[_TENSOR]) * int(given[_PIPELINE])
+    if ranks % split:
+        raise InvalidJob(
+            [
+                Problem(
+                    where="--set",
+                    message=f"{_TENSOR}={given[_TENSOR]} times {_PIPELINE}={given[_PIPELINE]} is {split}, "
+                    f"and does not divide the {ranks} ranks of {of}",
+                    hint="choose another number of nodes or another split",
+                )
+            ]
+        )

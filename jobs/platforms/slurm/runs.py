@@ -1,0 +1,166 @@
+"""The jobs of a Slurm cluster as its login node tells them, read into one form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
+from slipway.jobs.core.slurm import slurm_job
+from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
+from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, DamagedSlurmRequest, SlurmJob, request_key
+from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.slurm.login_node import read_answer
+from slipway.jobs.platforms.slurm.request import STATES
+
+_DIGEST_SHOWN = 16
+_SIGNAL_CODE = 128
+
+
+def list_jobs(target: SlurmTarget) -> list[Listed]:
+    """List all jobs; of those with the same name, the first was kept."""
+    seen: set[str] = set()
+    listed = []
+    for record in _runs(read_answer(target)):
+        listed.append(Listed(id=record.id, name=record.name, is_twin=record.name in seen))
+        seen.add(record.name)
+    return listed
+
+
+def list_runs(target: SlurmTarget) -> list[Run]:
+    answer = read_answer(target)
+    return [_found(record, answer, target).run for record in _runs(answer)]
+
+
+def unfinished_runs(target: SlurmTarget) -> list[Run]:
+    """Read the jobs that have not ended."""
+    return [run for run in list_runs(target) if not run.state.is_final]
+
+
+def refresh(job_id: str, target: SlurmTarget) -> Found[SlurmTarget] | None:
+    answer = read_answer(target)
+    record = next((each for each in _runs(answer) if each.id == job_id), None)
+    return _found(record, answer, target) if record else None
+
+
+def is_known(job_id: str, target: SlurmTarget) -> bool:
+    return any(record.id == job_id for record in _runs(read_answer(target)))
+
+
+def read_run(
+    record: SlurmRecord,
+    answer: SlurmAnswer,
+    job: SlurmJob | None,
+    target: SlurmTarget,
+    now: datetime | None = None,
+) -> Run:
+    state = translate(STATES, record.state)
+    began = [attempt for attempt in answer.attempts if attempt.job == record.id]
+    nodes, kind = job.nodes if job else record.nodes, catalogued(target)
+    seconds = _seconds(record, began, state, now)
+    compiled = _compile_of(record, answer)
+    awaited = [compiled.id] if compiled else []
+    return Run(
+        id=record.id,
+        name=record.name,
+        target=target.name,
+        region=target.region,
+        state=state,
+        status=record.state,
+        reason=record.reason or None,
+        recipe=job.recipe if job else None,
+        nodes=nodes,
+        instance_type=target.instance_type,
+        created_at=_moment(record.submitted),
+        started_at=_moment(min([attempt.started for attempt in began], default=record.started)),
+        stopped_at=_moment(record.ended) if state.is_final else None,
+        attempts=tuple(_attempts(began, record, state)),
+        exit_code=_exit_code(record) if state.is_final else None,
+        image=f"{target.machine_image}:{job.code[:_DIGEST_SHOWN]}" if job else None,
+        image_digest=f"sha256:{job.code}" if job else None,
+        hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
+        cost=cost(nodes, seconds, kind.price if kind else None),
+        depends_on=tuple(dict.fromkeys([*awaited, *(job.depends_on if job else ())])),
+    )
+
+
+def _runs(answer: SlurmAnswer) -> list[SlurmRecord]:
+    """Return the jobs themselves: one that only compiles stands behind the one that it is for."""
+    return [record for record in answer.jobs if record.phase == RUN]
+
+
+def _compile_of(record: SlurmRecord, answer: SlurmAnswer) -> SlurmRecord | None:
+    return next((job for job in answer.jobs if (job.name, job.phase) == (record.name, COMPILE)), None)
+
+
+def _found(record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget) -> Found[SlurmTarget]:
+    job = _request(record.name, target)
+    compiled = _compile_of(record, answer)
+    detail = {
+        "Job": record,
+        "Compile": compiled,
+        "Nodes": answer.nodes,
+        "Notes": answer.notes,
+        **({"RecipeArguments": list(job.arguments)} if job else {}),
+    }
+    return Found(run=read_run(record, answer, job, target), target=target, detail=detail)
+
+
+def _request(name: str, target: SlurmTarget) -> SlurmJob | None:
+    """Read the request; None if it was deleted, or this Slipway cannot read it."""
+    key = request_key(name)
+    s3 = reader("s3", target.region)
+    answer = ask(s3, "GetObject", Bucket=target.bucket, Key=key, ExpectedBucketOwner=target.account)
+    if isinstance(answer, Unanswered):
+        return None
+    try:
+        return slurm_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
+    except (DamagedSlurmRequest, NewerRecord):
+        return None
+
+
+def _seconds(
+    record: SlurmRecord, began: Sequence[SlurmAttempt], state: JobState, now: datetime | None
+) -> float | None:
+    """Return the time of all attempts in which nodes were paid for; the last may still go on."""
+    over = sum(attempt.ended - attempt.started for attempt in began if attempt.ended <= (record.started or 0))
+    if record.started is None:
+        return float(over)
+    until = record.ended if state.is_final else int((now or datetime.now(UTC)).timestamp())
+    return None if until is None else float(over + max(0, until - record.started))
+
+
+def _attempts(began: Sequence[SlurmAttempt], record: SlurmRecord, state: JobState) -> list[Attempt]:
+    found = [
+        Attempt(
+            started_at=_moment(attempt.started),
+            stopped_at=_moment(attempt.ended),
+            exit_code=attempt.exit_code,
+            reason=None,
+        )
+        for attempt in began
+    ]
+    if not found and state.is_final and record.started is not None:
+        found.append(
+            Attempt(
+                started_at=_moment(record.started),
+                stopped_at=_moment(record.ended),
+                exit_code=_exit_code(record),
+                reason=None,
+            )
+        )
+    return found
+
+
+def _exit_code(record: SlurmRecord) -> int | None:
+    if record.exit_signal:
+        return _SIGNAL_CODE + record.exit_signal
+    return record.exit_code
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,162 @@
+"""Jobs on a real Slurm, from the frozen request to their end: attempts, time limits, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.slurm.slurm_job import RUN, request_key
+from slipway.jobs.platforms.slurm.node import standing, submitting
+from slipway.jobs.platforms.slurm.node.attempts import read_notes
+from slipway.jobs.platforms.slurm.node.ending import cancel, last_lines
+from slipway.jobs.platforms.slurm.node.programs import DeadController
+from slipway.jobs.platforms.slurm.node.standing import read_standing
+from slipway.jobs.platforms.slurm.node.submitting import InVain, submit_once
+from tests.jobs.platforms.slurm.conftest import Cluster
+
+HOSTILE = {
+    "quotes": 'it\'s "here" `id` $(id) ${HOME} \\',
+    "shell": "; rm -rf / # && || | > /dev/null < * ? [a-z] ! ~ %j %x",
+    "spaces": "  two  spaces\u2003and an em space ",
+    "words": "-- --module os =x= नमस्ते 🙂",
+    "empty": "",
+}
+
+
+def told(cluster: Cluster, name: str) -> list[dict[str, object]]:
+    """Return what each rank printed of itself."""
+    lines = [line.partition("] ")[2] for line in cluster.log(name).splitlines() if line.startswith("[0] {")]
+    return [json.loads(line) for line in lines]
+
+
+def test_ranks_see_hostile_settings_and_places_as_they_were_written(cluster: Cluster) -> None:
+    job = Job(name="echo", recipe="smoke", nodes=2, settings=HOSTILE, data="/d 'a' $(id)")
+    job_id, request = cluster.submit(job)
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    (rank,) = told(cluster, request.name)
+    assert rank["arguments"] == [
+        word for name, value in sorted(HOSTILE.items()) for word in ("--set", f"{name}={value}")
+    ]
+    environment = rank["environment"]
+    assert isinstance(environment, dict)
+    assert environment["SLIPWAY_DATA"] == "/d 'a' $(id)"
+    assert environment["SLIPWAY_NODES"] == "2"
+    assert "SLIPWAY_LAUNCH_SECRET" not in environment
+
+
+def test_the_same_request_is_one_job_however_often_and_from_wherever_it_is_sent(cluster: Cluster) -> None:
+    before = cluster.slurm.count_jobs()
+    request = cluster.request(Job(name="once", recipe="smoke", nodes=1, settings={"mode": "echo"}))
+    with ThreadPoolExecutor(3) as pool:
+        ids = set(pool.map(lambda _: submit_once(request, cluster.runs / request.name), range(3)))
+    assert len(ids) == 1
+    assert cluster.slurm.ended(*ids) == "COMPLETED"
+    assert submit_once(request, cluster.runs / request.name) in ids
+    assert cluster.slurm.count_jobs() == before + 1
+
+
+def test_a_job_is_not_sent_again_though_slurm_has_forgotten_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id, request = cluster.submit(Job(name="gone", recipe="smoke", nodes=1))
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    for module in (standing, submitting):
+        monkeypatch.setattr(module, "read_queue", lambda _: [])
+    assert submit_once(request, cluster.runs / request.name) == job_id
+    (record,) = read_standing(cluster.runs, request.name).jobs
+    assert (record.id, record.state, record.exit_code, record.nodes) == (job_id, "COMPLETED", 0, 1)
+
+
+def test_without_a_controller_nothing_is_submitted_and_what_is_known_is_still_told(cluster: Cluster) -> None:
+    job_id, request = cluster.submit(Job(name="told", recipe="smoke", nodes=1))
+    cluster.slurm.ended(job_id)
+    cluster.slurm.kill_controller()
+    try:
+        with pytest.raises(DeadController, match="controller does not answer") as caught:
+            cluster.submit(Job(name="later", recipe="smoke", nodes=1))
+        assert "run the same command again" in caught.value.hint
+        answer = read_standing(cluster.runs, request.name)
+    finally:
+        cluster.slurm.start_controller()
+    assert [job.state for job in answer.jobs] == ["COMPLETED"]
+    assert any("controller does not answer" in note for note in answer.notes)
+    job_id, _ = cluster.submit(Job(name="later", recipe="smoke", nodes=1))
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+
+
+def test_at_the_end_of_its_time_a_job_saves_and_its_next_attempt_resumes(cluster: Cluster) -> None:
+    job = Job(name="limit", recipe="smoke", nodes=1, settings={"mode": "resume"}, attempts=2)
+    request = cluster.request(job)
+    (batch,) = request.batches
+    signalled = [option for option in batch.options if option.startswith("--signal=B:USR1@")]
+    assert len(signalled) == 1
+    short = tuple(
+        {"--time": "--time=1", "--signal": "--signal=B:USR1@58"}.get(option.partition("=")[0], option)
+        for option in batch.options
+    )
+    request = replace(request, batches=(replace(batch, options=short),))
+    job_id = submit_once(request, cluster.runs / request.name)
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    log = cluster.log(request.name)
+    assert "[run] the job's time is nearly over: its ranks save and end" in log
+    assert "[0] resumes from attempt 1" in log
+    notes = read_notes(cluster.runs / request.name)
+    assert [(note.number, note.exit_code, note.resumes) for note in notes] == [(1, 85, True), (2, 0, False)]
+
+
+def test_a_requeued_job_resumes_as_another_attempt(cluster: Cluster) -> None:
+    job_id, request = cluster.submit(Job(name="again", recipe="smoke", nodes=2, settings={"mode": "resume"}))
+    cluster.slurm.until(lambda: "[0] trains" in cluster.log(request.name), "training")
+    cluster.slurm.ask("scontrol", "requeue", job_id)
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    assert "[0] resumes from attempt 1" in cluster.log(request.name)
+    (record,) = read_standing(cluster.runs, request.name).jobs
+    assert record.restarts == 1
+
+
+def test_a_job_that_its_machines_always_fail_ends_after_its_attempts(cluster: Cluster) -> None:
+    job = Job(name="bad", recipe="smoke", nodes=1, settings={"mode": "resumable"}, attempts=2)
+    job_id, request = cluster.submit(job)
+    assert cluster.slurm.ended(job_id) == "FAILED"
+    answer = read_standing(cluster.runs, request.name)
+    assert [attempt.exit_code for attempt in answer.attempts] == [85, 85]
+    assert [job.exit_code for job in answer.jobs] == [85]
+    assert "error: bad" in last_lines(cluster.runs / request.name)
+
+
+def test_a_job_whose_program_fails_is_not_tried_again(cluster: Cluster) -> None:
+    job_id, request = cluster.submit(Job(name="own", recipe="smoke", nodes=2, settings={"mode": "fail"}))
+    assert cluster.slurm.ended(job_id) == "FAILED"
+    answer = read_standing(cluster.runs, request.name)
+    assert [(job.exit_code, job.restarts) for job in answer.jobs] == [(3, 0)]
+
+
+def test_cancelling_ends_a_job_and_does_not_give_it_back_to_the_queue(cluster: Cluster) -> None:
+    job_id, request = cluster.submit(Job(name="stop", recipe="smoke", nodes=2, settings={"mode": "resume"}))
+    cluster.slurm.until(lambda: "[0] trains" in cluster.log(request.name), "training")
+    assert cancel(cluster.runs, request.name) == job_id
+    assert cluster.slurm.ended(job_id) == "CANCELLED"
+    assert cancel(cluster.runs, request.name) == ""
+
+
+def test_a_job_that_waits_for_one_that_failed_is_refused(cluster: Cluster) -> None:
+    job_id, _ = cluster.submit(Job(name="first", recipe="smoke", nodes=1, settings={"mode": "fail"}))
+    cluster.slurm.ended(job_id)
+    second = cluster.request(Job(name="second", recipe="smoke", nodes=1), waits_for=(job_id,))
+    with pytest.raises(InVain, match=f"job {job_id} has ended as FAILED"):
+        submit_once(second, cluster.runs / second.name)
+
+
+def test_a_job_that_waits_for_another_starts_after_it(cluster: Cluster, tmp_path: Path) -> None:
+    first, _ = cluster.submit(Job(name="before", recipe="smoke", nodes=1))
+    second = cluster.request(Job(name="after", recipe="smoke", nodes=1), waits_for=(first,))
+    job_id = submit_once(second, cluster.runs / second.name)
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    assert cluster.slurm.ended(first) == "COMPLETED"
+    assert second.batches[-1].phase == RUN
+    assert request_key(second.name).startswith("jobs/after-")
