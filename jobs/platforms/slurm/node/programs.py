@@ -19,6 +19,7 @@ _NO_CONTROLLER = (
     "Socket timed out",
     "Zero Bytes were transmitted",
     "controller not responding",
+    "Failed while looking for jobs",  # of squeue --json, release 22.05
 )
 _SHOWN = 300
 
@@ -66,10 +67,15 @@ def ask(words: Sequence[str], *, slurm_version: str | None = None, seconds: floa
         ) from None
     if ran.returncode == 0:
         return ran.stdout
-    said = " ".join((ran.stderr.strip() or ran.stdout.strip()).split())[:_SHOWN]
-    if any(mark in said for mark in _NO_CONTROLLER):
-        raise DeadController(f"{words[0]}: Slurm's controller does not answer ({said})", hint=_LATER)
-    raise SlurmRefused(f"{words[0]} says: {said or f'exit code {ran.returncode}'}")
+    raise refusal(words[0], ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}")
+
+
+def refusal(program: str, said: str) -> SlurmRefused:
+    """Return what one of Slurm's programs refused, as one line."""
+    line = " ".join(said.split())[:_SHOWN]
+    if any(mark in line for mark in _NO_CONTROLLER):
+        return DeadController(f"{program}: Slurm's controller does not answer ({line})", hint=_LATER)
+    return SlurmRefused(f"{program} says: {line}")
 
 
 _LATER = "nothing was changed and running jobs go on; run the same command again in some minutes"

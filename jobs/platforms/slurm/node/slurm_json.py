@@ -14,6 +14,7 @@ from typing import Any
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.slurm.slurm_answer import SlurmNode, SlurmRecord
 from slipway.jobs.core.slurm.slurm_job import read_comment
+from slipway.jobs.platforms.slurm.node.programs import refusal
 
 _NEVER = 0  # as Slurm writes a time that has not come
 _FOREVER = 0xFFFFFFFE  # and one that nobody knows
@@ -128,10 +129,20 @@ def _items(text: str, key: str, program: str) -> Iterator[Mapping[str, Any]]:
         found = json.loads(text)
     except ValueError:
         raise OddAnswer(f"{program} --json printed no JSON but '{' '.join(text.split())[:80]}'") from None
+    if isinstance(found, dict) and (errors := found.get("errors")):
+        _refuse_errors(errors, program)
     items = found.get(key) if isinstance(found, dict) else None
     if not isinstance(items, list):
         raise OddAnswer(f"{program} --json printed no list of {key}")
     return (item for item in items if isinstance(item, dict))
+
+
+def _refuse_errors(errors: object, program: str) -> None:
+    """Refuse what is no answer: with --json the programs end well even where nobody answered them."""
+    first = errors[0] if isinstance(errors, list) else errors
+    told = first if isinstance(first, dict) else {}
+    said = ": ".join(str(told[name]) for name in ("description", "error") if told.get(name)) or str(first)
+    raise refusal(program, said)
 
 
 def _id(job: Mapping[str, Any]) -> str:

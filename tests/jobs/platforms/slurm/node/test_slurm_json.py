@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
 from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.platforms.slurm.node.programs import DeadController
 from slipway.jobs.platforms.slurm.node.slurm_json import (
     OddAnswer,
     read_accounts,
@@ -17,7 +19,7 @@ from slipway.jobs.platforms.slurm.node.slurm_json import (
 from slipway.jobs.platforms.slurm.request import STATES
 
 # As release 22.05 writes a job, and as 24.11 writes the same one.
-OLD = {
+OLD: Mapping[str, object] = {
     "job_id": 7,
     "array_job_id": 0,
     "array_task_id": None,
@@ -40,7 +42,7 @@ def set_(number: int) -> dict[str, object]:
     return {"set": True, "infinite": False, "number": number}
 
 
-NEW = {
+NEW: Mapping[str, object] = {
     **OLD,
     "array_job_id": set_(0),
     "array_task_id": {"set": False, "infinite": False, "number": 0},
@@ -57,7 +59,7 @@ NEW = {
 }
 
 
-def queue(*jobs: dict[str, object]) -> str:
+def queue(*jobs: Mapping[str, object]) -> str:
     return json.dumps({"jobs": jobs})
 
 
@@ -144,3 +146,12 @@ def test_a_number_that_is_not_set_is_none() -> None:
     assert whole({"set": False, "infinite": False, "number": 3}) is None
     assert whole({"set": True, "infinite": True, "number": 0}) is None
     assert whole(True) is None
+
+
+def test_an_answer_without_a_controller_is_not_an_empty_queue() -> None:
+    silent = {
+        "jobs": [],
+        "errors": [{"description": "Failed while looking for jobs", "error": "Unspecified"}],
+    }
+    with pytest.raises(DeadController, match="controller does not answer"):
+        read_queue(json.dumps(silent))
