@@ -9,7 +9,7 @@ from typing import Protocol
 
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.console import Console
-from slipway.yard.machines.hosts.instances import HostInstance
+from slipway.yard.machines.hosts.host_instance import HostInstance
 
 # A host in one of these is not on its way to another.
 SETTLED = ("running", "dead", "failed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.machines.hosts.instances import HostInstance
+from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.sessions import RoleSession
 

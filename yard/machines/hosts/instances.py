@@ -1,67 +1,38 @@
-"""Which instances should be hosts, read from moto: those that run and belong to an Auto Scaling group."""
+"""Which instances should be hosts, read from moto: those that run for Auto Scaling or AWS PCS."""
 
 from __future__ import annotations
 
 import ipaddress
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
+from slipway.jobs.core.slurm import places
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines.hosts import service_hosts
 from slipway.yard.machines.hosts.firewall import Rule
+from slipway.yard.machines.hosts.host_instance import HostInstance
 
 CLUSTER_TAG = "slipway:cluster"
 _WAYS = ("ingress", "egress")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostInstance:
-    """An instance as EC2 has it. Equal ones need nothing done."""
-
-    id: str
-    region: str
-    group: str
-    cluster: str
-    vpc: str
-    subnet: str
-    address: str
-    prefix_length: int  # of the VPC: all of it is one link here
-    hostname: str
-    image: str
-    instance_type: str
-    life_cycle: str  # how it was bought: on-demand, spot or capacity-block
-    zone: str
-    user_data: str  # base64; empty where there is none
-    profile_arn: str
-    role: str  # of the profile
-    launched_at: str
-    key_name: str
-    tags: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        return self.hostname.partition(".")[0]
-
-
 def wanted() -> list[HostInstance]:
-    if "moto.autoscaling.models" not in sys.modules:
-        return []
-    return [_host_instance(group, instance) for group, instance in _members()]
+    """Return the instances that should be hosts, and the hosts that services have of their own."""
+    found = [_host_instance(where, owner, instance) for where, owner, instance in _members()]
+    return [*found, *service_hosts.wanted()]
 
 
 def are_pending() -> bool:
-    """Return True while an instance of a group has not started to run."""
-    if "moto.autoscaling.models" not in sys.modules:
-        return False
-    return any(state.instance.state == "pending" for group in groups() for state in group.instance_states)
+    """Return True while an instance that becomes a host has not started to run."""
+    grouped = (state.instance for group in groups() for state in group.instance_states)
+    return any(instance.state == "pending" for instance in (*grouped, *(each for _, each in _of_pcs())))
 
 
 def rules(instance: HostInstance) -> tuple[Rule, ...]:
     """Return the rules of the instance's security groups, with groups and prefix lists as addresses."""
     backend = _ec2(instance.region)
-    recorded = backend.get_instance(instance.id)
-    groups = {group.id: group for interface in recorded.nics.values() for group in interface.group_set}
+    groups = {group.id: group for each in _interfaces(backend, instance.id) for group in each.group_set}
     return tuple(
         Rule(way=way, protocol=rule.ip_protocol, first=rule.from_port, last=rule.to_port, peers=peers)
         for group in groups.values()
@@ -73,29 +44,51 @@ def rules(instance: HostInstance) -> tuple[Rule, ...]:
 
 def groups() -> list[Any]:
     """moto's, of every region that was used."""
+    if "moto.autoscaling.models" not in sys.modules:
+        return []
     from moto.autoscaling.models import autoscaling_backends
 
     backends = list(autoscaling_backends[ACCOUNT].values())
     return [group for backend in backends for group in list(backend.autoscaling_groups.values())]
 
 
-def _members() -> Iterator[tuple[Any, Any]]:
+def _members() -> Iterator[tuple[str, str, Any]]:
+    """Yield the region, the id or name of what started it, and moto's instance."""
     for group in groups():
         for state in list(group.instance_states):
             if state.instance.state == "running" and state.instance.vpc_id:
-                yield group, state.instance
+                yield group.region, group.name, state.instance
+    for region, instance in _of_pcs():
+        if instance.state == "running":
+            yield region, _tags(instance)[places.GROUP_TAG], instance
 
 
-def _host_instance(group: Any, instance: Any) -> HostInstance:
-    tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
-    vpc = _ec2(group.region).vpcs[instance.vpc_id]
-    association = _ec2(group.region).iam_instance_profile_associations.get(instance.id)
+def _of_pcs() -> Iterator[tuple[str, Any]]:
+    """Yield the instances that AWS PCS launched and that are not on their way out, with their region."""
+    if "moto.ec2.models" not in sys.modules:
+        return
+    from moto.ec2.models import ec2_backends
+
+    for region, backend in list(ec2_backends[ACCOUNT].items()):
+        for instance in backend.all_instances():
+            if instance.state in ("pending", "running") and places.GROUP_TAG in _tags(instance):
+                yield region, instance
+
+
+def _tags(instance: Any) -> dict[str, str]:
+    return {tag["key"]: tag["value"] for tag in instance.get_tags()}
+
+
+def _host_instance(region: str, owner: str, instance: Any) -> HostInstance:
+    tags = _tags(instance)
+    vpc = _ec2(region).vpcs[instance.vpc_id]
+    association = _ec2(region).iam_instance_profile_associations.get(instance.id)
     profile = association.iam_instance_profile if association else None
     return HostInstance(
         id=instance.id,
-        region=group.region,
-        group=group.name,
-        cluster=tags.get(CLUSTER_TAG, group.name),
+        region=region,
+        group=owner,
+        cluster=tags.get(CLUSTER_TAG, owner),
         vpc=instance.vpc_id,
         subnet=instance.subnet_id or "",
         address=instance.private_ip,
@@ -132,11 +125,19 @@ def _peers(backend: Any, rule: Any) -> Iterator[str]:
 
 
 def _addresses(backend: Any, group: str) -> Iterator[str]:
-    for instance in backend.all_instances():
-        if instance.state == "running":
-            for interface in instance.nics.values():
-                if any(each.id == group for each in interface.group_set):
-                    yield f"{interface.private_ip_address}/32"
+    running = [instance.id for instance in backend.all_instances() if instance.state == "running"]
+    for identifier in (*running, *(each.id for each in service_hosts.wanted())):
+        for interface in _interfaces(backend, identifier):
+            if any(each.id == group for each in interface.group_set):
+                yield f"{interface.private_ip_address}/32"
+
+
+def _interfaces(backend: Any, identifier: str) -> list[Any]:
+    """Return an instance's network interfaces, or the one that is all that EC2 has of a service's host."""
+    if identifier in backend.enis:
+        return [backend.enis[identifier]]
+    found = {each.id: each for each in backend.all_instances()}
+    return list(found[identifier].nics.values()) if identifier in found else []
 
 
 def is_suspended(group: Any, process: str) -> bool:

@@ -24,9 +24,9 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import keys
 from slipway.yard.machines.hosts import spot_notices
+from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.instance_role import session_of
-from slipway.yard.machines.hosts.instances import HostInstance
 
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)

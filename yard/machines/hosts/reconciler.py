@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 from slipway.yard.chaos import links
 from slipway.yard.machines import image_store
-from slipway.yard.machines.hosts import boot_ways, firewall, host_store, instances, replacing
+from slipway.yard.machines.hosts import boot_ways, firewall, host_store, instances, replacing, service_hosts
+from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.host_processes import HostEvent, VpcNetwork, start_plain
 from slipway.yard.machines.hosts.host_session import HostSession
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.inside import cgroups
-from slipway.yard.machines.hosts.instances import HostInstance
 from slipway.yard.machines.hosts.planning import plain, plan
 from slipway.yard.machines.isolation.tiers import best_tier
 
@@ -86,6 +86,17 @@ def reboot(host: Host) -> None:
     host.link.reboot()
 
 
+def start_again(identifier: str) -> None:
+    """Start a service's host that has died anew; what it keeps lies in folders of this machine."""
+    with _working, host_store.changed:
+        found = host_store.hosts.get(identifier)
+        if found is None or not found.ended.is_set():
+            return
+        del host_store.hosts[identifier]
+        shutil.rmtree(plan.root() / identifier, ignore_errors=True)
+    wake()
+
+
 def wait_until_settled(timeout_s: float) -> bool:
     """Return True once everything asked for so far is done: hosts have booted, firewalls are set."""
     deadline = time.monotonic() + timeout_s
@@ -95,6 +106,7 @@ def wait_until_settled(timeout_s: float) -> bool:
 
 def reset() -> None:
     """Every process of every host ends, and their folders go."""
+    service_hosts.reset()
     with _working:
         for host in host_store.hosts.values():
             host.is_expected_to_end = True
@@ -162,7 +174,7 @@ def _start(instance: HostInstance) -> None:
         root=root,
         firewall=rules,
         tier=best_tier().name,
-        boots=boot_ways.way_of(instance.image),
+        boots=boot_ways.IMITATED if instance.is_service else boot_ways.way_of(instance.image),
     )
     with host_store.changed:
         host_store.hosts[instance.id] = host

@@ -44,9 +44,9 @@ def launch_missing() -> bool:
 def has_ended(host: Host) -> None:
     """Hear that a host ended, or is impaired, though nobody ended its instance."""
     _mark_unhealthy(host)
-    if host.was_shut_down:
+    if host.was_shut_down and not host.instance.is_service:
         _shut_instance_down(host)
-    timer = threading.Timer(_replace_s(), _replace, [host])
+    timer = threading.Timer(replace_s(), _replace, [host])
     timer.daemon = True
     timer.start()
 
@@ -104,5 +104,6 @@ def _recorded(host: Host) -> Any:
     return next((each for each in found if each.id == host.instance.id), None)
 
 
-def _replace_s() -> float:
+def replace_s() -> float:
+    """Return how long a dead instance goes unnoticed by who launched it."""
     return float(os.environ.get(REPLACE_VARIABLE) or REPLACE_S)

@@ -15,10 +15,8 @@ from slipway.yard.errors import ApiError
 from slipway.yard.gateway.faults import is_refused_by_script
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.machines.hosts.instances import is_suspended
-from slipway.yard.machines.hosts.planning.plain import loopback
-from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.autoscaling import activities
-from slipway.yard.services.ec2 import launching, spot
+from slipway.yard.services.ec2 import template_launch
 from slipway.yard.services.service_quotas import quotas
 
 Parameters = Mapping[str, Any]
@@ -152,24 +150,22 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
     )
     if not granted:
         return
-    reservation = group.ec2_backend.run_instances(
-        image,
-        granted,
-        version.user_data,
-        [],
-        tags={"instance": {**version.instance_tags, **tags, GROUP_TAG: group.name}},
-        instance_market_options=market or {},
-        **_instance(group, version),
+    placement = group.placement_group or ""
+    wanted = template_launch.TemplateLaunch(
+        version=version,
+        image=image,
+        instance_type=version.instance_type,
+        count=granted,
+        subnet=group.vpc_zone_identifier.split(",")[0] if group.vpc_zone_identifier else "",
+        zone=group.availability_zones[0],
+        user_data=version.user_data,
+        tags={**tags, GROUP_TAG: group.name},
+        market=market or "",
+        profile=profile,
+        placement_group=placement,
     )
-    for instance in reservation.instances:
-        instance.placement.group_name = group.placement_group or _placement(version).get("GroupName", "")
+    for instance in template_launch.launch(wanted, group.region):
         instance.autoscaling_group = group
-        instance.lifecycle = market
-        _give_address(instance)
-        if profile:
-            _give_profile(group.ec2_backend, instance, profile)
-        launching.hold(instance)
-        spot.launched(instance, group.region)
         state = InstanceState(instance, protected_from_scale_in=group.new_instances_protected_from_scale_in)
         group.instance_states.append(state)
 
@@ -190,47 +186,6 @@ def _launch_missing(group: Any) -> None:
     if autoscaling_backends[ACCOUNT][group.region].autoscaling_groups.get(group.name) is group:
         group.set_desired_capacity(group.desired_capacity)
         reconciler.wake_if_kept()
-
-
-def _instance(group: Any, version: Any) -> dict[str, Any]:
-    """Keep only the first interface: nobody here could reach the others of an EFA type."""
-    listed = version.data.get("NetworkInterfaces") or []
-    first: Mapping[str, Any] = next((each for each in listed if int(each.get("DeviceIndex", 0)) == 0), {})
-    subnet = group.vpc_zone_identifier.split(",")[0] if group.vpc_zone_identifier else None
-    interface = {"DeviceIndex": 0, "DeleteOnTermination": True}
-    template = {"LaunchTemplateId": version.template.id, "Version": str(version.number)}
-    return {
-        "instance_type": version.instance_type,
-        "is_instance_type_default": False,
-        "placement": group.availability_zones[0],
-        "region_name": group.region,
-        "subnet_id": subnet,
-        "security_group_ids": first.get("Groups") or version.data.get("SecurityGroupIds") or [],
-        "nics": [interface] if subnet else [],
-        "launch_template": template,
-        "key_name": version.data.get("KeyName"),
-        "instance_initiated_shutdown_behavior": version.data.get("InstanceInitiatedShutdownBehavior"),
-        "metadata_options": version.data.get("MetadataOptions") or {},
-    }
-
-
-def _placement(version: Any) -> Mapping[str, Any]:
-    return version.data.get("Placement") or {}
-
-
-def _give_address(instance: Any) -> None:
-    """Give hosts without a network of their own addresses of this machine."""
-    if reconciler.are_kept() and not best_tier().isolated:
-        interface = instance.nics[0]
-        interface.private_ip_address = loopback(interface.private_ip_address)
-
-
-def _give_profile(ec2: Any, instance: Any, profile: Mapping[str, str]) -> None:
-    ec2.associate_iam_instance_profile(
-        instance_id=instance.id,
-        iam_instance_profile_name=profile.get("Name"),
-        iam_instance_profile_arn=profile.get("Arn"),
-    )
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

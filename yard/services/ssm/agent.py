@@ -25,9 +25,9 @@ def is_managed(host: Host) -> bool:
 
     It is one of a system's services: another one that failed does not keep it from answering.
     """
-    if host.state not in _HAS_SYSTEM or host_store.is_down(host):
-        return False
     instance = host.instance
+    if instance.is_service or host.state not in _HAS_SYSTEM or host_store.is_down(host):
+        return False
     own = arn("ec2", instance.region, f"instance/{instance.id}")
     register = ActionNeed(action="ssm:UpdateInstanceInformation", resource=own)
     channels = (ActionNeed(action=f"ssmmessages:{act}") for act in _CHANNELS)

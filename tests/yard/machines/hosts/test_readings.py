@@ -11,8 +11,8 @@ import pytest
 
 from slipway.yard.machines.hosts import checkup, host_store, resolver
 from slipway.yard.machines.hosts.console import MOST_BYTES, Console
+from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.host_store import Host
-from slipway.yard.machines.hosts.instances import HostInstance
 from slipway.yard.machines.hosts.planning import own_units
 
 RESULT = 'result {"v1": {"datasource": "DataSourceEc2", "errors": [%s]}}'

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from slipway.jobs.core.slurm import places
 from slipway.yard.services.imagebuilder.components import document
 
 UNITS = "/etc/systemd/system"
@@ -45,6 +46,7 @@ _COMPONENT = "infra/components/slipway-node.yaml"
 # What the component node-boot installs, and where.
 _SCRIPTS, _INSTALLED_SCRIPTS = "infra/boot", "/usr/lib/slipway"
 _OWN_UNITS, _INSTALLED_UNITS = "infra/boot/units", "/usr/lib/systemd/system"
+_SLURM_SCRIPTS = "jobs/platforms/slurm/scripts"  # of a Slurm cluster's image
 # systemctl(1), enable: the line of [Install], and the kind of folder that gets a link.
 _INSTALL = {"WantedBy": "wants", "RequiredBy": "requires"}
 
@@ -74,6 +76,7 @@ def _image_files() -> dict[str, dict[str, Any]]:
         **written,
         **dict(_installed(_SCRIPTS, _INSTALLED_SCRIPTS, 0o755)),
         **dict(_installed(_OWN_UNITS, _INSTALLED_UNITS, 0o644)),
+        **dict(_installed(_SLURM_SCRIPTS, places.SCRIPTS, 0o755)),
     }
 
 

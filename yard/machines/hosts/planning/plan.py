@@ -7,21 +7,22 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard.machines import image_store, storage
-from slipway.yard.machines.hosts import boot_ways
-from slipway.yard.machines.hosts.instances import HostInstance
+from slipway.yard.machines.hosts import boot_ways, service_hosts
+from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.planning import boot, own_files, plain, real_boot, systemd
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import STAND_IN
 
 PLAN_FILE = "plan.json"
+STAND_IN_FILE = "/etc/slipway/stand-in"  # a job of Slurm's looks for it (jobs/platforms/slurm/node)
 PATH = f"{systemd.FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FILE_SYSTEM = re.compile(r"\bfs-[0-9a-f]{8,17}\b")
 _TERMINALS = {"root": "newinstance,ptmxmode=0666,mode=620,gid=5"}
@@ -40,9 +41,14 @@ def write(instance: HostInstance, tier: Tier, firewall: str, boots: str) -> Path
     (folder / "mount").mkdir(parents=True)
     file = folder / PLAN_FILE
     file.touch(mode=0o600)  # user data is for root only
-    decide = _real_plan if boots == boot_ways.SYSTEMD else _plan
-    file.write_text(json.dumps(decide(instance, tier, firewall, folder)), encoding="utf-8")
+    file.write_text(json.dumps(_decide(instance, boots)(instance, tier, firewall, folder)), encoding="utf-8")
     return file
+
+
+def _decide(instance: HostInstance, boots: str) -> Callable[[HostInstance, Tier, str, Path], Plan]:
+    if instance.is_service:
+        return _service_plan
+    return _real_plan if boots == boot_ways.SYSTEMD else _plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +138,19 @@ def _plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Pl
     }
 
 
+def _service_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
+    """A service's programs on this machine's files; it takes no logins."""
+    given = service_hosts.find(instance.id)
+    plan = _plan(instance, tier, firewall, folder)
+    return {
+        **plan,
+        "mounts": [*plan["mounts"], *given.mounts],
+        "written": {**plan["written"], **given.written},
+        "boot": given.steps,
+        "units": given.units,
+    }
+
+
 def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
     """systemd and cloud-init do the rest."""
     for _ in _shared(boot.read_user_data(instance.user_data)):  # its folder is there to be mounted
@@ -199,6 +218,7 @@ def _variables() -> Plan:
             "mode": 0o644,
         },
         "/etc/environment": {"text": f"AWS_ENDPOINT_URL={endpoint}\n", "mode": 0o644},
+        STAND_IN_FILE: {"text": "processors stand in for accelerators\n", "mode": 0o644},
     }
 
 
