@@ -26,6 +26,7 @@ from slipway.yard.permissions import judging, record, roles
 from slipway.yard.services import pretending, registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
+from slipway.yard.services.pcs import differences as slurm_differences
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.sns import delivery, mail, subscriptions
 
@@ -102,6 +103,7 @@ def _status(_body: object) -> dict[str, Any]:
         "hosts": host_differences.described(),
         "undelivered": delivery.undelivered(),
         "bakes": bakes.described(),
+        "slurm": slurm_differences.described(),
     }
 
 

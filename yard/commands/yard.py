@@ -47,6 +47,7 @@ NOT_JUDGED = (Column(name="name", title="what is allowed without a look at its p
 JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machine)"),)
 HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
 BAKES = (Column(name="name", title="AMI bakes (run on this machine)"),)
+SLURM = (Column(name="name", title="AWS PCS clusters (a real Slurm)"),)
 UNDELIVERED = (Column(name="name", title="messages that a policy kept from a topic"),)
 
 
@@ -141,6 +142,7 @@ def status(as_json: bool) -> None:
     print_table("", NOT_JUDGED, _named(found["not_judged"]), as_json=False)
     print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
     print_table("", BAKES, _named(found["bakes"]), as_json=False)
+    print_table("", SLURM, _named(found["slurm"]), as_json=False)
     print_table("", UNDELIVERED, _named(found["undelivered"]), as_json=False)
     print_table("", HOSTS, _named(found["hosts"]), as_json=False)
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]

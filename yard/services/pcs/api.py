@@ -1,4 +1,4 @@
-"""AWS PCS: clusters, compute node groups and queues. They are kept and checked; no node starts.
+"""AWS PCS: clusters, compute node groups and queues. What they do is in clusters.py.
 
 Another kind of resource is one entry of KINDS: the operations follow from its noun, as in PCS's own model.
 """
@@ -6,44 +6,25 @@ Another kind of resource is one entry of KINDS: the operations follow from its n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.recorded import TAG_OPERATIONS, Store, StoredRecord, kept, new_id, page
+from slipway.yard.services.pcs import checks, clusters, records
+from slipway.yard.services.pcs.records import CLUSTER, KINDS, QUEUE, PcsKind, store
+from slipway.yard.services.recorded import TAG_OPERATIONS, StoredRecord, kept, new_id, page
 from slipway.yard.services.registry import not_emulated
 
-SLURMCTLD_PORT = "6817"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PcsKind:
-    noun: str  # in the operations: CreateComputeNodeGroup
-    path: str  # in ARNs: …/computenodegroup/<id>
-    in_cluster: bool = True
-
-    @property
-    def member(self) -> str:
-        return self.noun[0].lower() + self.noun[1:]
-
-
-KINDS = (
-    PcsKind(noun="Cluster", path="cluster", in_cluster=False),
-    PcsKind(noun="ComputeNodeGroup", path="computenodegroup"),
-    PcsKind(noun="Queue", path="queue"),
-)
-CLUSTER = KINDS[0]
-
-_ENDPOINTS = {"endpoints": [{"type": "SLURMCTLD", "privateIpAddress": "127.0.0.1", "port": SLURMCTLD_PORT}]}
-
 Parameters = Mapping[str, Any]
-_store = Store()
+
+_REGISTER = "RegisterComputeNodeGroupInstance"
 
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation in TAG_OPERATIONS:
-        return _store.tag_call(operation, parameters, _missing("resource", parameters["resourceArn"]))
+        return store.tag_call(operation, parameters, records.missing("resource", parameters["resourceArn"]))
+    if operation == _REGISTER:
+        return _register(parameters, region)
     if operation not in _OPERATIONS:
         raise not_emulated("pcs", operation)
     act, kind = _OPERATIONS[operation]
@@ -51,34 +32,43 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def reset() -> None:
-    _store.clear()
+    clusters.reset()
+    store.clear()
 
 
 def _create(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     name = parameters[f"{kind.member}Name"]
     cluster = _cluster_of(kind, parameters, region)
-    conflict = ApiError("ConflictException", f"a {kind.member} named '{name}' is there already", status=409)
+    if repeated := _by_token(kind, region, parameters):
+        return {kind.member: _view(repeated)}
     parent_arn = cluster.arn if cluster else ""
-    repeated = _by_token(kind, region, parameters)
-    if repeated is None and any(
-        other.name == name for other in _store.of_kind(kind.noun, region, parent_arn)
-    ):
+    conflict = ApiError("ConflictException", f"a {kind.member} named '{name}' is there already", status=409)
+    if any(other.name == name for other in store.of_kind(kind.noun, region, parent_arn)):
         raise conflict
-    _check_groups(cluster, parameters)
+    checks.check_number(kind, cluster, region)
+    checks.check(kind, cluster, parameters, region)
+    record = store.add(_record(kind, cluster, parameters, region), conflict)
+    record.modified_at = record.created_at
+    if kind is CLUSTER:
+        record.facts["endpoints"] = [clusters.start(record)]
+    clusters.wake()
+    return {kind.member: {**_view(record), "status": "CREATING"}}
+
+
+def _record(kind: PcsKind, cluster: StoredRecord | None, parameters: Parameters, region: str) -> StoredRecord:
     identifier = new_id("pcs_")
-    base = parent_arn or f"arn:aws:pcs:{region}:{ACCOUNT}:cluster"
-    record = StoredRecord(
-        arn=f"{base}/{kind.path}/{identifier}" if parent_arn else f"{base}/{identifier}",
+    own = f"arn:aws:pcs:{region}:{ACCOUNT}:cluster/{identifier}"
+    return StoredRecord(
+        arn=f"{cluster.arn}/{kind.path}/{identifier}" if cluster else own,
         kind=kind.noun,
         region=region,
-        name=name,
+        name=parameters[f"{kind.member}Name"],
         given=kept(parameters, f"{kind.member}Name", "clusterIdentifier"),
-        facts={"id": identifier, **({"clusterId": cluster.facts["id"]} if cluster else _ENDPOINTS)},
+        facts={"id": identifier, **({"clusterId": cluster.facts["id"]} if cluster else {})},
         tags=dict(parameters.get("tags", {})),
-        parent_arn=parent_arn,
+        parent_arn=cluster.arn if cluster else "",
         client_token=parameters.get("clientToken", ""),
     )
-    return {kind.member: {**_view(_store.add(record, conflict)), "status": "CREATING"}}
 
 
 def _get(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
@@ -87,84 +77,89 @@ def _get(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _list(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     cluster = _cluster_of(kind, parameters, region)
-    found = [_view(record) for record in _store.of_kind(kind.noun, region, cluster.arn if cluster else "")]
+    found = [_view(record) for record in store.of_kind(kind.noun, region, cluster.arn if cluster else "")]
     shown, more = page(found, parameters)
     return {f"{kind.member}s": shown, **more}
 
 
 def _update(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     record = _named(kind, parameters, region)
-    _check_groups(_cluster_of(kind, parameters, region), parameters)
     changes = kept(parameters, f"{kind.member}Identifier", "clusterIdentifier")
     slurm = {**record.given.get("slurmConfiguration", {}), **changes.get("slurmConfiguration", {})}
     scheduler = {**record.given.get("scheduler", {}), **changes.get("scheduler", {})}
     merged = {"slurmConfiguration": slurm} | ({"scheduler": scheduler} if scheduler else {})
-    _store.change(record, {**record.given, **changes, **merged})
+    wanted = {**record.given, **changes, **merged}
+    checks.check(kind, _cluster_of(kind, parameters, region), {**wanted, "name": record.name}, region)
+    store.change(record, wanted)
+    clusters.wake()
     return {kind.member: {**_view(record), "status": "UPDATING"}}
 
 
 def _delete(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     record = _named(kind, parameters, region)
-    users = [other.name for other in _store.everything() if _uses(other, record)]
-    if users:
-        raise ApiError(
-            "ConflictException", f"{kind.member} '{record.name}' is used by {', '.join(users)}", status=409
-        )
-    _store.remove(record)
+    checks.check_unused(record)
+    store.remove(record)
+    if kind is CLUSTER:
+        clusters.stop(record)
+    clusters.wake()
     return {}
 
 
-def _uses(other: StoredRecord, record: StoredRecord) -> bool:
-    groups = [
-        item.get("computeNodeGroupId") for item in other.given.get("computeNodeGroupConfigurations", [])
-    ]
-    return other.parent_arn == record.arn or record.facts["id"] in groups
+def _register(parameters: Parameters, region: str) -> dict[str, Any]:
+    """Tell an instance which node it is. The yard's agent gives the instance's id as its bootstrap id."""
+    cluster = records.find(CLUSTER, parameters["clusterIdentifier"], region)
+    running = clusters.find(cluster)
+    node = running.node_of(parameters["bootstrapId"])
+    group = running.group_of(node.name) if node else None
+    if node is None or group is None:
+        raise ApiError(
+            "AccessDeniedException",
+            f"{parameters['bootstrapId']} is no instance that PCS launched for {cluster.name}",
+            status=403,
+        )
+    node.has_registered = True
+    actions = {name: group.given[name] for name in ("nodeLifecycleActions",) if group.given.get(name)}
+    return {
+        "nodeID": node.name,
+        "sharedSecret": running.controller.secret,
+        "endpoints": cluster.facts["endpoints"],
+        "clusterName": cluster.name,
+        "computeNodeGroupId": group.facts["id"],
+        "computeNodeGroupName": group.name,
+        "schedulerVersion": cluster.given["scheduler"]["version"],
+        **actions,
+    }
 
 
 def _named(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord:
-    """Find by name or by id, within the cluster."""
     wanted = parameters[f"{kind.member}Identifier"]
-    cluster = _cluster_of(kind, parameters, region)
-    for record in _store.of_kind(kind.noun, region, cluster.arn if cluster else ""):
-        if wanted in (record.name, record.facts["id"]):
-            return record
-    raise _missing(kind.member, wanted)
+    return records.find(kind, wanted, region, _cluster_of(kind, parameters, region))
 
 
 def _cluster_of(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord | None:
-    return _named(CLUSTER, parameters, region) if kind.in_cluster else None
-
-
-def _check_groups(cluster: StoredRecord | None, parameters: Parameters) -> None:
-    """A queue's node groups are its cluster's."""
-    if cluster is None:
-        return
-    known = {group.facts["id"] for group in _store.of_kind("ComputeNodeGroup", cluster.region, cluster.arn)}
-    for item in parameters.get("computeNodeGroupConfigurations", []):
-        if item["computeNodeGroupId"] not in known:
-            raise _missing("computeNodeGroup", item["computeNodeGroupId"])
+    return records.find(CLUSTER, parameters["clusterIdentifier"], region) if kind.in_cluster else None
 
 
 def _by_token(kind: PcsKind, region: str, parameters: Parameters) -> StoredRecord | None:
     token = parameters.get("clientToken")
-    same = (record for record in _store.everything() if (record.kind, record.region) == (kind.noun, region))
+    same = (record for record in store.everything() if (record.kind, record.region) == (kind.noun, region))
     return next((record for record in same if token and record.client_token == token), None)
 
 
 def _view(record: StoredRecord) -> dict[str, Any]:
     view = record.view()
-    if "endpoints" in record.facts:  # a cluster also shows where Slurm keeps its key
+    if record.kind == CLUSTER.noun:  # it also shows where Slurm keeps its key
         secret = (
             f"arn:aws:secretsmanager:{record.region}:{ACCOUNT}:secret:pcs!slurm-secret-{record.facts['id']}"
         )
         key = {"authKey": {"secretArn": secret, "secretVersion": "1"}}
         view["slurmConfiguration"] = {**view.get("slurmConfiguration", {}), **key}
+    cluster = store.at(record.parent_arn) or record
+    settled = "CREATING" if record.created_at == record.modified_at else "UPDATING"
+    status = "ACTIVE" if clusters.is_settled(cluster) else settled
+    errors = {"errorInfo": clusters.errors_of(cluster, record)} if record.kind != QUEUE.noun else {}
     times = {"createdAt": record.created_at, "modifiedAt": record.modified_at}
-    return {"computeNodeGroupConfigurations": [], **view, **times, "status": "ACTIVE"}
-
-
-def _missing(what: str, identifier: str) -> ApiError:
-    return ApiError("ResourceNotFoundException", f"there is no {what} '{identifier}'", status=404)
+    return {"computeNodeGroupConfigurations": [], **view, **times, **errors, "status": status}
 
 
 _Act = Callable[[PcsKind, Parameters, str], dict[str, Any]]
@@ -177,4 +172,4 @@ _OPERATIONS: Mapping[str, tuple[_Act, PcsKind]] = {
 
 def operations() -> frozenset[str]:
     """List what it answers; the rest is refused."""
-    return frozenset({*_OPERATIONS, *TAG_OPERATIONS})
+    return frozenset({*_OPERATIONS, *TAG_OPERATIONS, _REGISTER})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
-from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     Expression,
@@ -19,9 +20,14 @@ from slipway.yard.cloudformation.resources.scope import (
     snake,
 )
 from slipway.yard.cloudformation.resources.tags import tags
+from slipway.yard.errors import ApiError
 
 # PCS limits the names of its three resources to this many characters.
 NAME = {"cluster": 40, "computeNodeGroup": 25, "queue": 25}
+
+ON_THE_WAY = ("CREATING", "UPDATING")
+PATIENCE_S = 300.0
+PAUSE_S = 0.2
 
 
 def key(scope: ResourceScope) -> str:
@@ -49,6 +55,22 @@ def scheduler_version(scope: ResourceScope) -> dict[str, str] | None:
 IN_CLUSTER: Mapping[str, Expression] = {"clusterIdentifier": prop("ClusterId")}
 
 
+def settled(look: Expression) -> Expression:
+    """Describe the resource once PCS has carried out what it was told; CloudFormation waits for that."""
+
+    def described(scope: ResourceScope) -> Any:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found = look(scope)
+            if not found or found["status"] not in ON_THE_WAY:
+                return found
+            if time.monotonic() > deadline:
+                raise ApiError("NotStabilized", f"Resource is {found['status']} for {PATIENCE_S:.0f} s.")
+            time.sleep(PAUSE_S)
+
+    return described
+
+
 def pcs_resource(
     kind: str,
     *changeable: str,
@@ -62,6 +84,7 @@ def pcs_resource(
     """
     operation = snake(kind)
     which: dict[str, Any] = {**parent, f"{kind}Identifier": key}
+    looked_up = find(f"get_{operation}", kind, **which)
     own: dict[str, Any] = dict(written or {})
     updated: dict[str, Any] = {**which, **own, **(changed or {})}
     return ApiResource(
@@ -69,7 +92,7 @@ def pcs_resource(
         name=Name(property="Name", limit=NAME[kind]),
         create_call=shaped(f"create_{operation}", renames={"Name": f"{kind}Name"}, **parent, **own),
         identity=response(f"{kind}.arn"),
-        describe=find(f"get_{operation}", kind, **which),
+        describe=settled(looked_up),
         attributes={
             "Arn": ID,
             "Id": live("id"),
@@ -83,6 +106,7 @@ def pcs_resource(
         delete_call=call(f"delete_{operation}", **which),
         reads=mirrored(*changeable),
         accepts=frozenset({"ClusterId"} if parent else ()),
+        fidelity=Fidelity.BEHAVIOURAL,
     )
 
 

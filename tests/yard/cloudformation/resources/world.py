@@ -144,6 +144,13 @@ class World:
     def instance_profile(self) -> Made:
         return self._once("AWS::IAM::InstanceProfile", Roles=[self.role().id])
 
+    def pcs_profile(self) -> str:
+        """Return the ARN of an instance profile whose role has a name that AWS PCS takes."""
+        if "pcs profile" not in self.shared:
+            role = self.make("AWS::IAM::Role", RoleName="AWSPCS-trial", AssumeRolePolicyDocument=TRUST)
+            self.shared["pcs profile"] = self.make("AWS::IAM::InstanceProfile", Roles=[role.id])
+        return str(self.shared["pcs profile"].attribute("Arn"))
+
     def key(self) -> Made:
         return self._once("AWS::KMS::Key", KeyPolicy=allow("kms:*"))
 
@@ -165,7 +172,10 @@ class World:
         ).id
 
     def launch_template(self) -> Made:
-        return self._once("AWS::EC2::LaunchTemplate", LaunchTemplateData={"InstanceType": "dl1.24xlarge"})
+        return self._once(
+            "AWS::EC2::LaunchTemplate",
+            LaunchTemplateData={"InstanceType": "dl1.24xlarge", "ImageId": "ami-12c6146b"},
+        )
 
     def scaling_group(self) -> str:
         template = {"LaunchTemplateId": self.launch_template().id, "Version": "1"}

@@ -8,68 +8,38 @@ import pytest
 
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
-
-PROFILE = "arn:aws:iam::123456789012:instance-profile/a"
+from tests.yard.services.pcs.pcs_site import PcsSite
 
 
 @pytest.fixture
-def pcs(yard: RunningYard) -> Any:
-    return yard.client("pcs")
+def site(yard: RunningYard) -> PcsSite:
+    return PcsSite(yard)
 
 
-def create_cluster(pcs: Any, name: str = "trn", **more: Any) -> dict[str, Any]:
-    made: dict[str, Any] = pcs.create_cluster(
-        clusterName=name,
-        scheduler={"type": "SLURM", "version": "24.11"},
-        size="SMALL",
-        networking={"subnetIds": ["subnet-12345678"], "securityGroupIds": ["sg-12345678"]},
-        **more,
-    )["cluster"]
-    return made
+@pytest.fixture
+def pcs(site: PcsSite) -> Any:
+    return site.pcs
 
 
-def create_group(pcs: Any, cluster: str, name: str = "workers", **more: Any) -> dict[str, Any]:
-    made: dict[str, Any] = pcs.create_compute_node_group(
-        clusterIdentifier=cluster,
-        computeNodeGroupName=name,
-        subnetIds=["subnet-12345678"],
-        customLaunchTemplate={"id": "lt-12345678", "version": "1"},
-        iamInstanceProfileArn=PROFILE,
-        scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 4},
-        instanceConfigs=[{"instanceType": "trn1.32xlarge"}],
-        **more,
-    )["computeNodeGroup"]
-    return made
-
-
-def create_queue(pcs: Any, cluster: str, group: str, name: str = "train") -> dict[str, Any]:
-    made: dict[str, Any] = pcs.create_queue(
-        clusterIdentifier=cluster,
-        queueName=name,
-        computeNodeGroupConfigurations=[{"computeNodeGroupId": group}],
-    )["queue"]
-    return made
-
-
-def test_what_was_created_is_found_by_name_and_by_id_as_it_was_given(pcs: Any) -> None:
-    made = create_cluster(pcs, tags={"a": "b"}, slurmConfiguration={"scaleDownIdleTimeInSeconds": 600})
+def test_what_was_created_is_found_by_name_and_by_id_as_it_was_given(site: PcsSite, pcs: Any) -> None:
+    made = site.cluster(tags={"a": "b"}, slurmConfiguration={"scaleDownIdleTimeInSeconds": 600})
     assert made["status"] == "CREATING"
     by_name = pcs.get_cluster(clusterIdentifier="trn")["cluster"]
     assert by_name == pcs.get_cluster(clusterIdentifier=made["id"])["cluster"]
     assert by_name["status"] == "ACTIVE"
     assert by_name["arn"] == f"arn:aws:pcs:us-east-1:123456789012:cluster/{made['id']}"
-    assert by_name["networking"]["subnetIds"] == ["subnet-12345678"]
+    assert by_name["networking"]["subnetIds"] == [site.subnet]
     assert by_name["slurmConfiguration"]["scaleDownIdleTimeInSeconds"] == 600
     assert by_name["slurmConfiguration"]["authKey"]["secretArn"].startswith("arn:aws:secretsmanager:")
     assert by_name["endpoints"][0]["type"] == "SLURMCTLD"
     assert pcs.list_tags_for_resource(resourceArn=made["arn"])["tags"] == {"a": "b"}
 
 
-def test_groups_and_queues_belong_to_their_cluster(pcs: Any) -> None:
-    create_cluster(pcs, "one")
-    two = create_cluster(pcs, "two")
-    group = create_group(pcs, "two")
-    queue = create_queue(pcs, two["id"], group["id"])
+def test_groups_and_queues_belong_to_their_cluster(site: PcsSite, pcs: Any) -> None:
+    site.cluster("one")
+    two = site.cluster("two")
+    group = site.node_group("two")
+    queue = site.queue(two["id"], group["id"])
     assert (group["clusterId"], queue["clusterId"]) == (two["id"], two["id"])
     assert group["arn"] == f"{two['arn']}/computenodegroup/{group['id']}"
     assert queue["arn"] == f"{two['arn']}/queue/{queue['id']}"
@@ -80,31 +50,31 @@ def test_groups_and_queues_belong_to_their_cluster(pcs: Any) -> None:
     assert (refused["Code"], refused["status"]) == ("ResourceNotFoundException", 404)
 
 
-def test_an_update_changes_what_it_names_and_nothing_else(pcs: Any) -> None:
-    cluster = create_cluster(pcs)
-    group = create_group(pcs, cluster["id"])
+def test_an_update_changes_what_it_names_and_nothing_else(site: PcsSite, pcs: Any) -> None:
+    cluster = site.cluster()
+    group = site.node_group(cluster["id"])
     which = {"clusterIdentifier": cluster["id"], "computeNodeGroupIdentifier": group["id"]}
     more = {"minInstanceCount": 1, "maxInstanceCount": 8}
     updated = pcs.update_compute_node_group(**which, scalingConfiguration=more)["computeNodeGroup"]
     assert updated["status"] == "UPDATING"
     found = pcs.get_compute_node_group(**which)["computeNodeGroup"]
     assert found["scalingConfiguration"] == more
-    assert found["customLaunchTemplate"] == {"id": "lt-12345678", "version": "1"}
+    assert found["customLaunchTemplate"] == {"id": site.template, "version": "1"}
     assert found["modifiedAt"] >= found["createdAt"]
 
 
-def test_a_second_of_the_same_name_is_refused_and_a_repeated_request_is_not(pcs: Any) -> None:
-    first = create_cluster(pcs, clientToken="once-1234")
-    assert create_cluster(pcs, clientToken="once-1234")["id"] == first["id"]
-    refused = refusal(lambda: create_cluster(pcs))
+def test_a_second_of_the_same_name_is_refused_and_a_repeated_request_is_not(site: PcsSite, pcs: Any) -> None:
+    first = site.cluster(clientToken="once-1234")
+    assert site.cluster(clientToken="once-1234")["id"] == first["id"]
+    refused = refusal(site.cluster)
     assert (refused["Code"], refused["status"]) == ("ConflictException", 409)
     assert len(pcs.list_clusters()["clusters"]) == 1
 
 
-def test_what_is_used_is_not_deleted(pcs: Any) -> None:
-    cluster = create_cluster(pcs)["id"]
-    group = create_group(pcs, cluster)["id"]
-    create_queue(pcs, cluster, group)
+def test_what_is_used_is_not_deleted(site: PcsSite, pcs: Any) -> None:
+    cluster = site.cluster()["id"]
+    group = site.node_group(cluster)["id"]
+    site.queue(cluster, group)
     which = {"clusterIdentifier": cluster}
     assert refusal(pcs.delete_cluster, **which)["Code"] == "ConflictException"
     used = refusal(pcs.delete_compute_node_group, **which, computeNodeGroupIdentifier=group)
@@ -116,25 +86,127 @@ def test_what_is_used_is_not_deleted(pcs: Any) -> None:
     assert refusal(pcs.delete_cluster, **which)["Code"] == "ResourceNotFoundException"
 
 
-def test_a_queue_of_a_group_that_is_not_there_is_refused(pcs: Any) -> None:
-    cluster = create_cluster(pcs)["id"]
-    refused = refusal(lambda: create_queue(pcs, cluster, "pcs_none"))
+def test_a_queue_of_a_group_that_is_not_there_is_refused(site: PcsSite, pcs: Any) -> None:
+    cluster = site.cluster()["id"]
+    refused = refusal(lambda: site.queue(cluster, "pcs_none"))
     assert (refused["Code"], "pcs_none" in refused["Message"]) == ("ResourceNotFoundException", True)
 
 
-def test_tags_are_added_and_taken_away(pcs: Any) -> None:
-    arn = create_cluster(pcs)["arn"]
+def test_tags_are_added_and_taken_away(site: PcsSite, pcs: Any) -> None:
+    arn = site.cluster()["arn"]
     pcs.tag_resource(resourceArn=arn, tags={"a": "1", "b": "2"})
     pcs.untag_resource(resourceArn=arn, tagKeys=["a"])
     assert pcs.list_tags_for_resource(resourceArn=arn)["tags"] == {"b": "2"}
 
 
-def test_a_list_comes_page_by_page(pcs: Any) -> None:
+def test_a_list_comes_page_by_page(site: PcsSite, pcs: Any) -> None:
     for number in range(5):
-        create_cluster(pcs, f"cluster-{number}")
+        site.cluster(f"cluster-{number}")
     pages = [
         [cluster["name"] for cluster in page["clusters"]]
         for page in pcs.get_paginator("list_clusters").paginate(PaginationConfig={"PageSize": 2})
     ]
     assert [len(page) for page in pages] == [2, 2, 1]
     assert sorted(name for page in pages for name in page) == [f"cluster-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"scheduler": {"type": "SLURM", "version": "23.11"}}, "Supported versions are 24.11, 25.05"),
+        (
+            {"networking": {"subnetIds": ["subnet-0123456789abcdef0"]}},
+            "subnet-0123456789abcdef0 does not exist",
+        ),
+        (
+            {
+                "slurmConfiguration": {
+                    "slurmCustomSettings": [{"parameterName": "ResumeProgram", "parameterValue": "a"}]
+                }
+            },
+            "ResumeProgram cannot be customized",
+        ),
+    ],
+)
+def test_a_cluster_that_pcs_would_not_make_is_refused(site: PcsSite, changed: Any, said: str) -> None:
+    refused = refusal(lambda: site.cluster(**changed))
+    assert (refused["Code"], said in refused["Message"]) == ("ValidationException", True), refused
+
+
+def scaling(least: int, most: int) -> dict[str, Any]:
+    return {"scalingConfiguration": {"minInstanceCount": least, "maxInstanceCount": most}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "said"),
+    [
+        (scaling(3, 2), "ValidationException", "minInstanceCount 3 is more than maxInstanceCount 2"),
+        (scaling(0, 33), "ServiceQuotaExceededException", "A SMALL cluster has at most 32 nodes, and not 33"),
+        (
+            {"instanceConfigs": [{"instanceType": "trn9.large"}]},
+            "ValidationException",
+            "trn9.large does not exist",
+        ),
+        (
+            {"instanceConfigs": [{"instanceType": "c6i.large"}, {"instanceType": "c6i.xlarge"}]},
+            "ValidationException",
+            "different numbers of vCPUs",
+        ),
+        ({"subnetIds": []}, "ValidationException", "needs a subnet"),
+        ({"purchaseOption": "CAPACITY_BLOCK"}, "ValidationException", "MarketType is capacity-block"),
+    ],
+)
+def test_a_node_group_that_pcs_would_not_make_is_refused(
+    site: PcsSite, changed: Any, code: str, said: str
+) -> None:
+    cluster = site.cluster()["id"]
+    refused = refusal(lambda: site.node_group(cluster, **changed))
+    assert (refused["Code"], said in refused["Message"]) == (code, True), refused
+
+
+def test_a_launch_template_of_another_version_or_without_mime_is_refused(site: PcsSite) -> None:
+    cluster = site.cluster()["id"]
+    missing = {"id": site.template, "version": "2"}
+    refused = refusal(lambda: site.node_group(cluster, customLaunchTemplate=missing))
+    assert f"Version 2 of the launch template {site.template}" in refused["Message"]
+    plain = {"id": site.launch_template("plain", "#!/bin/bash\n"), "version": "1"}
+    refused = refusal(lambda: site.node_group(cluster, customLaunchTemplate=plain))
+    assert "not in the MIME multi-part format" in refused["Message"]
+
+
+def test_the_role_of_nodes_has_the_name_or_the_path_that_pcs_demands(site: PcsSite) -> None:
+    cluster = site.cluster()["id"]
+    other = site.instance_profile("nodes")
+    refused = refusal(lambda: site.node_group(cluster, iamInstanceProfileArn=other))
+    assert "the role nodes must start with AWSPCS" in refused["Message"]
+
+
+def test_a_cluster_has_ten_node_groups_and_ten_queues_at_most(site: PcsSite) -> None:
+    cluster = site.cluster()["id"]
+    groups = [site.node_group(cluster, f"group-{number}", **scaling(0, 1)) for number in range(10)]
+    refused = refusal(lambda: site.node_group(cluster, "group-10", **scaling(0, 1)))
+    assert refused["Code"] == "ServiceQuotaExceededException"
+    for number in range(10):
+        site.queue(cluster, groups[0]["id"], f"queue-{number}")
+    refused = refusal(lambda: site.queue(cluster, groups[0]["id"], "queue-10"))
+    assert refused["Code"] == "ServiceQuotaExceededException"
+
+
+def test_an_update_is_checked_like_a_creation(site: PcsSite, pcs: Any) -> None:
+    cluster = site.cluster()["id"]
+    site.node_group(cluster)
+    more = {"minInstanceCount": 0, "maxInstanceCount": 33}
+    refused = refusal(
+        lambda: pcs.update_compute_node_group(
+            clusterIdentifier=cluster, computeNodeGroupIdentifier="workers", scalingConfiguration=more
+        )
+    )
+    assert refused["Code"] == "ServiceQuotaExceededException"
+
+
+def test_an_instance_that_pcs_did_not_launch_cannot_register(site: PcsSite, pcs: Any) -> None:
+    site.cluster()
+    refused = refusal(
+        lambda: pcs.register_compute_node_group_instance(clusterIdentifier="trn", bootstrapId="i-0123")
+    )
+    assert (refused["Code"], "i-0123 is no instance" in refused["Message"]) == ("AccessDeniedException", True)

@@ -37,7 +37,7 @@ def node_group(world: World) -> Case:
             "SubnetIds": [world.subnet()],
             "PurchaseOption": "ONDEMAND",
             "CustomLaunchTemplate": {"TemplateId": template.id, "Version": "1"},
-            "IamInstanceProfileArn": world.instance_profile().attribute("Arn"),
+            "IamInstanceProfileArn": world.pcs_profile(),
             "ScalingConfiguration": {"MinInstanceCount": 0, "MaxInstanceCount": 4},
             "InstanceConfigs": [{"InstanceType": "trn1.32xlarge"}],
             "Tags": TAG_MAP,

@@ -1,0 +1,105 @@
+"""A small account with all that AWS PCS wants to find: a VPC, a role, a launch template, an AMI."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.yard.accounts import own_image
+from tests.yard.conftest import RunningYard
+
+ROLE = "AWSPCS-nodes"
+TRUST = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+NODE = ("pcs:RegisterComputeNodeGroupInstance", "ssm:UpdateInstanceInformation", "ssmmessages:*")
+SCRIPT = "#!/bin/bash\necho the script of user data ran before slurmd >/run/trial\n"
+MIME = (
+    'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="X"\n\n'
+    '--X\nContent-Type: text/x-shellscript; charset="utf-8"\n\n{}\n--X--\n'
+)
+NEURON = {
+    "gresCustomSettings": [{"Name": "neuron", "File": "/dev/neuron[0-15]"}],
+    "slurmCustomSettings": [{"parameterName": "Gres", "parameterValue": "neuron:16"}],
+}
+
+
+@dataclass(slots=True)
+class PcsSite:
+    yard: RunningYard
+    image: str = ""  # "": an AMI of which nothing is known
+    vpc: str = ""
+    subnet: str = ""
+    group: str = ""
+    template: str = ""
+    profile: str = ""
+    pcs: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pcs = self.yard.client("pcs")
+        ec2 = self.yard.client("ec2")
+        self.vpc = ec2.create_vpc(CidrBlock="10.90.0.0/16")["Vpc"]["VpcId"]
+        self.subnet = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.90.0.0/24")["Subnet"]["SubnetId"]
+        self.group = ec2.create_security_group(GroupName="slurm", Description="slurm", VpcId=self.vpc)[
+            "GroupId"
+        ]
+        own = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": self.group}]}]
+        ec2.authorize_security_group_ingress(GroupId=self.group, IpPermissions=own)
+        self.template = self.launch_template("nodes", MIME.format(SCRIPT))
+        self.profile = self.instance_profile(ROLE)
+
+    def launch_template(self, name: str, user_data: str) -> str:
+        ec2 = self.yard.client("ec2")
+        data = {
+            "ImageId": self.image or own_image(ec2),
+            "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": [self.group]}],
+            "UserData": base64.b64encode(user_data.encode()).decode(),
+        }
+        made = ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
+        return str(made["LaunchTemplate"]["LaunchTemplateId"])
+
+    def instance_profile(self, role: str, actions: tuple[str, ...] = NODE) -> str:
+        iam = self.yard.client("iam")
+        iam.create_role(RoleName=role, AssumeRolePolicyDocument=_policy(TRUST))
+        allowed = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
+        iam.put_role_policy(RoleName=role, PolicyName="node", PolicyDocument=_policy(allowed))
+        made = iam.create_instance_profile(InstanceProfileName=role)["InstanceProfile"]
+        iam.add_role_to_instance_profile(InstanceProfileName=role, RoleName=role)
+        return str(made["Arn"])
+
+    def cluster(self, name: str = "trn", **more: Any) -> dict[str, Any]:
+        asked = {
+            "scheduler": {"type": "SLURM", "version": "25.05"},
+            "size": "SMALL",
+            "networking": {"subnetIds": [self.subnet], "securityGroupIds": [self.group]},
+            **more,
+        }
+        made: dict[str, Any] = self.pcs.create_cluster(clusterName=name, **asked)["cluster"]
+        return made
+
+    def node_group(self, cluster: str, name: str = "workers", **more: Any) -> dict[str, Any]:
+        asked = {
+            "subnetIds": [self.subnet],
+            "customLaunchTemplate": {"id": self.template, "version": "1"},
+            "iamInstanceProfileArn": self.profile,
+            "scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 4},
+            "instanceConfigs": [{"instanceType": "trn1.32xlarge"}],
+            **more,
+        }
+        made: dict[str, Any] = self.pcs.create_compute_node_group(
+            clusterIdentifier=cluster, computeNodeGroupName=name, **asked
+        )["computeNodeGroup"]
+        return made
+
+    def queue(self, cluster: str, group: str, name: str = "train", **more: Any) -> dict[str, Any]:
+        made: dict[str, Any] = self.pcs.create_queue(
+            clusterIdentifier=cluster,
+            queueName=name,
+            computeNodeGroupConfigurations=[{"computeNodeGroupId": group}],
+            **more,
+        )["queue"]
+        return made
+
+
+def _policy(statement: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

@@ -1,0 +1,199 @@
+"""A deployed PCS cluster is a real Slurm: one cluster, with a login node and workers that come and go.
+
+Its hosts boot systemd, which takes seconds each; the tests go on where the one before has left the cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from slipway.jobs.core.slurm import places
+from slipway.yard import process
+from slipway.yard.endpoint import control
+from slipway.yard.machines.hosts import boot_ways
+from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
+from slipway.yard.services.pcs import differences
+from tests.yard.accounts import raise_quotas, stand_in
+from tests.yard.conftest import RunningYard
+from tests.yard.machines.hosts.conftest import Site
+from tests.yard.services.pcs.pcs_site import NEURON, PcsSite
+
+PATIENCE_S = 300.0
+IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
+# The job's second attempt ends at once; its first one waits to be interrupted.
+JOB = '#!/bin/bash\nsrun hostname\n[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || sleep 600\n'
+JOB_FILE = "/root/job.sh"
+INTERRUPTED = "interrupted"
+SAVED = "00:00:15"  # by then the controller has written down that the job runs
+IDLE: dict[str, Any] = {"slurmConfiguration": {"scaleDownIdleTimeInSeconds": 5}}
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(slots=True, kw_only=True)
+class SlurmSite:
+    """The deployed cluster, and what is typed on its login node."""
+
+    hosts: Site
+    pcs: PcsSite
+    login_group: str
+
+    @property
+    def login(self) -> str:
+        return str(next(host["name"] for host in self.hosts.hosts() if host["group"] == self.login_group))
+
+    def says(self, *words: str) -> str:
+        said = self.hosts.on(self.login, *words)
+        assert said.code == 0, said
+        return said.out.strip()
+
+    def node(self, name: str) -> dict[str, str]:
+        words = self.says("scontrol", "--oneliner", "show", "node", name).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def job(self, job: str) -> dict[str, str]:
+        words = self.says("scontrol", "--oneliner", "show", "job", job).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def until(self, holds: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if found := holds():
+                return found
+            control(self.hosts.yard, "POST", "/await-hosts", {"timeout_s": 1})
+        pytest.fail(f"it never came: {self.says('sinfo', '-N', '-l')} {self.says('squeue')}")
+
+    def submit(self, *words: str) -> str:
+        return self.says("sbatch", "--parsable", "--chdir=/root", "--partition=train", *words)
+
+    def goes_on(self, job: str, restarts: str) -> None:
+        """Let a requeued job start before the two minutes for which Slurm holds it, and end."""
+        self.until(lambda: self.job(job)["Restarts"] == restarts)
+        self.until(lambda: self.hosts.on(self.login, "scontrol", "update", f"jobid={job}", "starttime=now"))
+        self.until(lambda: self.state(job) == "COMPLETED")
+
+    def state(self, job: str) -> str:
+        return self.job(job)["JobState"]
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmSite]:
+    if why := differences.obstacle() or boot_ways.obstacle_here():
+        pytest.skip(f"no Slurm of the yard runs here: {why}")
+    home = tmp_path_factory.mktemp("slurm") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(REPLACE_VARIABLE, "0.1")
+        started = process.up(folder=home)
+    yard = RunningYard(endpoint=started.state.endpoint, home=home)
+    try:
+        raise_quotas(yard)
+        stand_in(yard, "cpu-mpi")
+        yield deployed(PcsSite(yard, image=IMAGE))
+    finally:
+        process.down(folder=home)
+
+
+def deployed(site: PcsSite) -> SlurmSite:
+    cluster = site.cluster(**IDLE)["id"]
+    only: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
+    login = site.node_group(cluster, "login", instanceConfigs=[{"instanceType": "c6i.large"}], **only)
+    two: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 2}}
+    workers = site.node_group(cluster, slurmConfiguration=NEURON, **two)
+    site.queue(cluster, workers["id"])
+    made = SlurmSite(hosts=Site(yard=site.yard, key=site.yard.home), pcs=site, login_group=str(login["id"]))
+    made.hosts.until(lambda: is_up(made))
+    made.until(lambda: made.hosts.on(made.login, "sinfo").code == 0)
+    made.hosts.on(made.login, "bash", "-c", f"cat >{JOB_FILE} <<'JOB'\n{JOB}JOB")
+    return made
+
+
+def is_up(slurm: SlurmSite) -> bool:
+    """Return True once the login node has booted."""
+    states = {host["group"]: host["state"] for host in slurm.hosts.hosts()}
+    return states.get(slurm.login_group) == "running"
+
+
+def instances(slurm: SlurmSite, group: str) -> list[str]:
+    filters = [
+        {"Name": f"tag:{places.GROUP_TAG}", "Values": [group]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+    ]
+    found = slurm.pcs.yard.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return [each["InstanceId"] for part in found for each in part["Instances"]]
+
+
+def workers(slurm: SlurmSite) -> str:
+    which = {"clusterIdentifier": "trn", "computeNodeGroupIdentifier": "workers"}
+    return str(slurm.pcs.pcs.get_compute_node_group(**which)["computeNodeGroup"]["id"])
+
+
+def test_queues_and_node_groups_are_slurms_partitions_and_nodes_that_are_off(slurm: SlurmSite) -> None:
+    slurm.until(lambda: slurm.pcs.pcs.get_cluster(clusterIdentifier="trn")["cluster"]["status"] == "ACTIVE")
+    assert slurm.says("sinfo", "-h", "-o", "%P %D %T %G %c") == "train 2 idle~ neuron:16 128"
+    assert instances(slurm, workers(slurm)) == []
+    # Between registration and slurmd, as the user guide has it.
+    assert slurm.says("cat", "/run/trial") == "the script of user data ran before slurmd"
+
+
+def test_more_devices_than_a_node_has_are_refused(slurm: SlurmSite) -> None:
+    said = slurm.hosts.on(slurm.login, "sbatch", "-p", "train", "--gres=neuron:17", JOB_FILE)
+    assert (said.code, "configuration is not available" in said.errors) == (1, True), said
+
+
+def test_nodes_without_capacity_requeue_the_job_and_the_group_says_why(slurm: SlurmSite) -> None:
+    control(slurm.pcs.yard, "POST", "/switches", {"values": {"no-capacity": 100}})
+    job = slurm.submit("--nodes=1", "--gres=neuron:16", JOB_FILE)
+    assert slurm.until(lambda: slurm.job(job)["Restarts"] != "0")
+    control(slurm.pcs.yard, "POST", "/switches", {"values": {"no-capacity": 0}})
+    which = {"clusterIdentifier": "trn", "computeNodeGroupIdentifier": "workers"}
+    (error, *_) = slurm.pcs.pcs.get_compute_node_group(**which)["computeNodeGroup"]["errorInfo"]
+    assert error["code"] == "InsufficientInstanceCapacity"
+    slurm.says("scancel", job)
+
+
+def test_a_job_starts_the_instances_that_it_needs(slurm: SlurmSite) -> None:
+    job = slurm.submit("--nodes=2", "--gres=neuron:16", f"--job-name={INTERRUPTED}", JOB_FILE)
+    slurm.until(lambda: slurm.state(job) == "RUNNING")
+    assert len(instances(slurm, workers(slurm))) == 2
+
+
+def test_a_controller_that_dies_disturbs_no_job_that_has_run_for_a_while(slurm: SlurmSite) -> None:
+    job = slurm.says("squeue", "--noheader", "--format=%i", f"--name={INTERRUPTED}")
+    slurm.until(lambda: slurm.job(job)["RunTime"] >= SAVED)
+    slurm.hosts.on("slurmctld-trn", "sh", "-c", "kill -KILL $(cat /run/slurmctld.pid)")
+    slurm.until(lambda: slurm.hosts.on(slurm.login, "scontrol", "show", "job", job).code == 0)
+    assert (slurm.state(job), slurm.job(job)["Restarts"]) == ("RUNNING", "0")
+
+
+def test_a_job_that_loses_a_node_runs_again_and_so_does_one_that_is_requeued(slurm: SlurmSite) -> None:
+    job = slurm.says("squeue", "--noheader", "--format=%i", f"--name={INTERRUPTED}")
+    lost = slurm.node("workers-1")["NodeAddr"]
+    killed = next(host["name"] for host in slurm.hosts.hosts() if host["address"] == lost)
+    control(slurm.pcs.yard, "POST", "/kill-host", {"host": killed})
+    slurm.goes_on(job, "1")
+    slurm.says("scontrol", "requeue", job)
+    slurm.goes_on(job, "2")
+    assert len(instances(slurm, workers(slurm))) == 2
+
+
+def test_a_drained_node_takes_no_job_and_idle_nodes_are_given_back(slurm: SlurmSite) -> None:
+    slurm.says("scontrol", "update", "nodename=workers-2", "state=drain", "reason=unhealthy")
+    assert "DRAIN" in slurm.node("workers-2")["State"]
+    slurm.until(lambda: instances(slurm, workers(slurm)) == [])
+    slurm.says("scontrol", "update", "nodename=workers-2", "state=resume")
+
+
+def test_a_deleted_cluster_leaves_no_host_and_no_interface(slurm: SlurmSite) -> None:
+    which = {"clusterIdentifier": "trn"}
+    slurm.pcs.pcs.delete_queue(**which, queueIdentifier="train")
+    for group in ("workers", "login"):
+        slurm.pcs.pcs.delete_compute_node_group(**which, computeNodeGroupIdentifier=group)
+    slurm.pcs.pcs.delete_cluster(**which)
+    slurm.hosts.until(lambda: not slurm.hosts.hosts())
+    ec2 = slurm.pcs.yard.client("ec2")
+    assert ec2.describe_network_interfaces()["NetworkInterfaces"] == []

@@ -1,0 +1,207 @@
+"""What AWS PCS refuses when a cluster, a node group or a queue is asked for, beside what its model says.
+
+Sources: API reference of the actions; user guide, "Endpoints and service quotas" and "IAM instance profiles".
+A further check of a kind is a function and its line in _CHECKS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.services.pcs import bootstrap, nodes
+from slipway.yard.services.pcs.records import (
+    CLUSTER,
+    GROUP,
+    QUEUE,
+    PcsKind,
+    groups_of,
+    missing,
+    store,
+)
+from slipway.yard.services.recorded import StoredRecord
+
+Parameters = Mapping[str, Any]
+
+VERSIONS = ("24.11", "25.05", "25.11", "26.05")
+LARGEST = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}  # nodes
+MOST_CLUSTERS = 5  # of a Region in a fresh account
+MOST_GROUPS = MOST_QUEUES = 10  # of a cluster; AWS raises neither
+ROLE_NAME, ROLE_PATH = "AWSPCS", "/aws-pcs/"
+# What the service sets itself; it takes a list of others, which its user guide names for each version.
+_SERVICES_OWN = frozenset(
+    {"ClusterName", "NodeName", "PartitionName", "ResumeProgram", "SlurmctldHost", "StateSaveLocation"}
+)
+
+
+def check(kind: PcsKind, cluster: StoredRecord | None, given: Parameters, region: str) -> None:
+    """Raise ApiError for a request that PCS would refuse; `given` is all that the resource will be."""
+    for one in _CHECKS[kind.noun]:
+        one(cluster, given, region)
+
+
+def check_number(kind: PcsKind, cluster: StoredRecord | None, region: str) -> None:
+    """Refuse another one of a kind where the quota is used up."""
+    most = {CLUSTER.noun: MOST_CLUSTERS, GROUP.noun: MOST_GROUPS, QUEUE.noun: MOST_QUEUES}[kind.noun]
+    known = len(store.of_kind(kind.noun, region, cluster.arn if cluster else ""))
+    if known >= most:
+        where = "cluster" if cluster else "Region"
+        raise _quota(f"The {where} has {known} {kind.member}s, and may have {most}.")
+
+
+def _version(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+    version = given["scheduler"]["version"]
+    if version not in VERSIONS:
+        raise _invalid(f"Slurm {version} is not supported. Supported versions are {', '.join(VERSIONS)}.")
+
+
+def _network(_cluster: StoredRecord | None, given: Parameters, region: str) -> None:
+    networking = given["networking"]
+    backend = _ec2(region)
+    subnets = list(networking.get("subnetIds") or ())
+    if len(subnets) != 1:
+        raise _invalid(f"A cluster has exactly one subnet, and not {len(subnets)}.")
+    (subnet,) = subnets
+    vpc = _vpc_of(subnet, region)
+    for group in networking.get("securityGroupIds") or ():
+        found = backend.get_security_group_from_id(group)
+        if found is None or found.vpc_id != vpc:
+            raise _invalid(f"The security group {group} is not in the VPC {vpc} of the cluster's subnet.")
+
+
+def _cluster_settings(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+    slurm = given.get("slurmConfiguration") or {}
+    for each in slurm.get("slurmCustomSettings") or ():
+        if each["parameterName"] in _SERVICES_OWN:
+            raise _invalid(f"The Slurm setting {each['parameterName']} cannot be customized.")
+    if (slurm.get("accounting") or {}).get("defaultPurgeTimeInDays") == 0:
+        raise _invalid("defaultPurgeTimeInDays is 0; allowed are -1 and 1 to 10000.")
+
+
+def _scaling(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+    assert cluster
+    scaling = given["scalingConfiguration"]
+    least, most = scaling["minInstanceCount"], scaling["maxInstanceCount"]
+    if least > most:
+        raise _invalid(f"minInstanceCount {least} is more than maxInstanceCount {most}.")
+    own = given.get("computeNodeGroupName") or given.get("name")
+    others = sum(
+        group.given["scalingConfiguration"]["maxInstanceCount"]
+        for group in groups_of(cluster)
+        if group.name != own
+    )
+    size = cluster.given["size"]
+    if others + most > LARGEST[size]:
+        raise _quota(f"A {size} cluster has at most {LARGEST[size]} nodes, and not {others + most}.")
+
+
+def _places(cluster: StoredRecord | None, given: Parameters, region: str) -> None:
+    assert cluster
+    vpc = _vpc_of(cluster.given["networking"]["subnetIds"][0], region)
+    if not given["subnetIds"]:
+        raise _invalid("A compute node group needs a subnet.")
+    for subnet in given["subnetIds"]:
+        if _vpc_of(subnet, region) != vpc:
+            raise _invalid(f"The subnet {subnet} is not in the cluster's VPC {vpc}.")
+
+
+def _template(_cluster: StoredRecord | None, given: Parameters, region: str) -> None:
+    if given.get("launchTemplateMode") == "MANAGED":
+        raise ApiError("NotImplemented", "the yard manages no launch templates; give your own", status=501)
+    if not given.get("customLaunchTemplate"):
+        raise _invalid("A node group whose launchTemplateMode is CUSTOM needs a customLaunchTemplate.")
+    version = nodes.template_version(given["customLaunchTemplate"], region)
+    nodes.image(given, region)
+    if given.get("securityGroupIds") and version.data.get("NetworkInterfaces"):
+        raise _invalid("securityGroupIds cannot be given where the launch template has network interfaces.")
+    if not bootstrap.is_mime(str(version.data.get("UserData") or "")):
+        raise _invalid("The user data of the launch template is not in the MIME multi-part format.")
+    market = version.data.get("InstanceMarketOptions") or {}
+    if given.get("purchaseOption") == "CAPACITY_BLOCK" and market.get("MarketType") != "capacity-block":
+        raise _invalid("CAPACITY_BLOCK needs a launch template whose MarketType is capacity-block.")
+
+
+def _instance_types(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    kinds = [each.get("instanceType", "") for each in given["instanceConfigs"]]
+    if not kinds:
+        raise _invalid("A compute node group needs an instance type.")
+    for kind in kinds:
+        if kind not in INSTANCE_TYPES:
+            raise _invalid(f"The instance type {kind} does not exist.")
+    if len({INSTANCE_TYPES[kind]["VCpuInfo"]["DefaultVCpus"] for kind in kinds}) > 1:
+        raise _invalid(f"The instance types {', '.join(kinds)} have different numbers of vCPUs.")
+
+
+def _profile(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+    from moto.iam.models import iam_backends
+
+    arn = given["iamInstanceProfileArn"]
+    profiles = list(iam_backends[ACCOUNT]["aws"].instance_profiles.values())
+    profile = next((each for each in profiles if each.arn == arn), None)
+    if profile is None or not profile.roles:
+        raise _invalid(f"The instance profile {arn} does not exist, or has no role.")
+    role = profile.roles[0]
+    if not role.name.startswith(ROLE_NAME) and ROLE_PATH not in role.path:
+        raise _invalid(
+            f"The name of the role {role.name} must start with {ROLE_NAME}, or its path be {ROLE_PATH}."
+        )
+
+
+def _groups(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+    """A queue's node groups are its cluster's."""
+    assert cluster
+    known = {group.facts["id"] for group in groups_of(cluster)}
+    for item in given.get("computeNodeGroupConfigurations") or ():
+        if item["computeNodeGroupId"] not in known:
+            raise missing(GROUP.member, item["computeNodeGroupId"])
+
+
+def check_unused(record: StoredRecord) -> None:
+    """Refuse to delete what another resource stands on."""
+    users = [other.name for other in store.everything() if _uses(other, record)]
+    if users:
+        what = record.kind[0].lower() + record.kind[1:]
+        raise ApiError(
+            "ConflictException", f"{what} '{record.name}' is used by {', '.join(users)}", status=409
+        )
+
+
+def _uses(other: StoredRecord, record: StoredRecord) -> bool:
+    groups = other.given.get("computeNodeGroupConfigurations") or ()
+    return other.parent_arn == record.arn or record.facts["id"] in (
+        item.get("computeNodeGroupId") for item in groups
+    )
+
+
+def _vpc_of(subnet: str, region: str) -> str:
+    found = _ec2(region).describe_subnets(subnet_ids=None)
+    vpc = next((each.vpc_id for each in found if each.id == subnet), None)
+    if vpc is None:
+        raise _invalid(f"The subnet {subnet} does not exist.")
+    return str(vpc)
+
+
+def _ec2(region: str) -> Any:
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[ACCOUNT][region]
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError("ValidationException", message)
+
+
+def _quota(message: str) -> ApiError:
+    return ApiError("ServiceQuotaExceededException", message)
+
+
+_Check = Callable[[StoredRecord | None, Parameters, str], None]
+_CHECKS: Mapping[str, tuple[_Check, ...]] = {
+    CLUSTER.noun: (_version, _network, _cluster_settings),
+    GROUP.noun: (_scaling, _places, _template, _instance_types, _profile),
+    QUEUE.noun: (_groups,),
+}

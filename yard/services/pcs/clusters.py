@@ -1,0 +1,245 @@
+"""Keeps the clusters as PCS has them: a controller for each, instances for the nodes that Slurm wants.
+
+One thread looks at all of them, every second and when something was asked for. What Slurm asks for itself
+comes through its own programs (controller.py).
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.hosts import host_store, reconciler, replacing
+from slipway.yard.services.pcs import differences, nodes, scaling_log, settings
+from slipway.yard.services.pcs.controller import Controller
+from slipway.yard.services.pcs.records import groups_of
+from slipway.yard.services.recorded import StoredRecord
+
+log = logging.getLogger("yard.pcs")
+
+LOOK_S = 1.0
+RETRY_S = 3.0  # until a node without an instance is asked for again; minutes on AWS
+MOST_ERRORS = 10  # of a node group, as its description lists them
+_GONE = ("dead",)  # of a host's states
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterNode:
+    """One node of Slurm's, and the instance behind it, if it has one."""
+
+    name: str
+    instance: str = ""
+    tried_at: float = 0.0
+    dead_at: float = 0.0  # when its host was first seen dead
+    has_registered: bool = False  # the instance, with PCS
+
+
+@dataclass(slots=True)
+class RunningCluster:
+    record: StoredRecord
+    controller: Controller
+    nodes: dict[str, ClusterNode] = field(default_factory=dict)
+    errors: dict[str, list[dict[str, str]]] = field(default_factory=dict)  # of a node group, by its id
+    is_up: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def hears(self, word: str, node: str) -> None:
+        """Do what Slurm's programs ask for."""
+        with self.lock:
+            if word == "resume":
+                self._resume(node)
+            else:
+                self._give_back(node)
+
+    def look(self) -> None:
+        with self.lock:
+            groups = groups_of(self.record)
+            known = {node for group in groups for node in settings.node_group(group).nodes}
+            for name in [name for name in self.nodes if name not in known]:
+                self._give_back(name)
+                del self.nodes[name]
+            if not differences.obstacle() and not self._steer():
+                return
+            for group in groups:
+                for name in settings.node_group(group).static:
+                    self._want(name)
+            for node in [node for node in self.nodes.values() if node.instance]:
+                self._look_after(node)
+
+    def end(self) -> None:
+        with self.lock:
+            for name in list(self.nodes):
+                self._give_back(name)
+            self.controller.stop()
+
+    def node_of(self, instance: str) -> ClusterNode | None:
+        return next((node for node in self.nodes.values() if node.instance == instance), None)
+
+    def group_of(self, node: str) -> StoredRecord | None:
+        return next(
+            (group for group in groups_of(self.record) if group.name == node.rpartition("-")[0]), None
+        )
+
+    def _steer(self) -> bool:
+        """Return True if the controller runs with the newest settings."""
+        if not self.controller.is_there():
+            return False
+        wanted = settings.of_cluster(self.record, self.controller.address)
+        if self.controller.differs(wanted):
+            self.is_up = False
+            self.controller.apply(wanted)
+        self.is_up = self.is_up or self.controller.is_up()
+        return self.is_up
+
+    def _want(self, name: str) -> None:
+        """See to a node that always runs. Where Slurm runs, Slurm asks for its instance."""
+        node = self._node(name)
+        now = time.monotonic()
+        if node.instance or now - node.tried_at < RETRY_S:
+            return
+        node.tried_at = now
+        if differences.obstacle():
+            self._resume(name)
+        else:
+            self.controller.update_node(name, state="power_up")
+
+    def _resume(self, name: str) -> None:
+        group, node = self.group_of(name), self._node(name)
+        if group is None or node.instance:
+            return
+        try:
+            instance = nodes.launch(group, name)
+        except ApiError as refused:
+            self._refused(group, name, refused)
+            return
+        node.instance, node.dead_at, node.has_registered = instance.id, 0.0, False
+        log.info("node %s of %s is instance %s", name, self.record.name, instance.id)
+        self.controller.update_node(name, nodeaddr=instance.private_ip, nodehostname=name)
+
+    def _refused(self, group: StoredRecord, name: str, refused: ApiError) -> None:
+        """Requeue the node's job, and let Slurm choose again."""
+        log.warning("no instance for node %s: %s", name, refused)
+        errors = self.errors.setdefault(group.facts["id"], [])
+        errors.insert(0, {"code": refused.code, "message": refused.message})
+        del errors[MOST_ERRORS:]
+        scaling_log.write(
+            self.record,
+            name,
+            status=scaling_log.LAUNCH_FAILED,
+            reason=refused.code,
+            description=refused.message,
+        )
+        self._take_down(name, refused.code)
+
+    def _look_after(self, node: ClusterNode) -> None:
+        """Find an instance that ended, or whose host died, though nobody gave the node back."""
+        if nodes.is_there(node.instance, self.record.region):
+            host = host_store.hosts.get(node.instance)
+            if host is None or host.state not in _GONE:
+                return
+            node.dead_at = node.dead_at or time.monotonic()
+            if time.monotonic() - node.dead_at < replacing.replace_s():
+                return
+        lost, node.instance = node.instance, ""
+        nodes.end(lost, self.record.region)
+        if not node.has_registered:
+            scaling_log.write(
+                self.record,
+                node.name,
+                status="TERMINATED",
+                reason=scaling_log.BOOTSTRAP_FAILED,
+                description=f"instance {lost} ended before it had registered",
+            )
+        log.warning("node %s of %s has lost its instance %s", node.name, self.record.name, lost)
+        self._take_down(node.name, f"instance {lost} is gone")
+
+    def _take_down(self, name: str, why: str) -> None:
+        self.controller.update_node(name, state="down", reason=why)
+        self.controller.update_node(name, state="power_down_force")
+
+    def _give_back(self, name: str) -> None:
+        node = self.nodes.get(name)
+        if node and node.instance:
+            gone, node.instance = node.instance, ""
+            nodes.end(gone, self.record.region)
+
+    def _node(self, name: str) -> ClusterNode:
+        return self.nodes.setdefault(name, ClusterNode(name=name))
+
+
+_running: dict[str, RunningCluster] = {}  # by the cluster's id
+_lock = threading.Lock()
+_asked = threading.Event()
+_started = threading.Lock()  # the first caller takes it forever
+
+
+def start(record: StoredRecord) -> dict[str, Any]:
+    """Start a cluster's controller, and return where it answers."""
+    made = RunningCluster(record, Controller(record.name, record.region, record.given["networking"]))
+    with _lock:
+        _running[record.facts["id"]] = made
+    if not differences.obstacle():
+        made.controller.start(made.hears)
+    if _started.acquire(blocking=False):
+        atexit.register(reset)
+        threading.Thread(target=_keep, name="pcs clusters", daemon=True).start()
+    wake()
+    return {"type": "SLURMCTLD", "privateIpAddress": made.controller.address, "port": str(settings.PORT)}
+
+
+def stop(record: StoredRecord) -> None:
+    with _lock:
+        found = _running.pop(record.facts["id"], None)
+    if found:
+        found.end()
+
+
+def find(record: StoredRecord) -> RunningCluster:
+    return _running[record.facts["id"]]
+
+
+def wake() -> None:
+    _asked.set()
+
+
+def is_settled(cluster: StoredRecord) -> bool:
+    """Return True once the controller answers and knows all of the cluster's groups and queues."""
+    found = _running.get(cluster.facts["id"])
+    if found is None or differences.obstacle():
+        return True
+    return found.is_up and not found.controller.differs(
+        settings.of_cluster(cluster, found.controller.address)
+    )
+
+
+def errors_of(cluster: StoredRecord, record: StoredRecord) -> list[dict[str, str]]:
+    """Return what a node group lacks instances for, or why no Slurm runs for the cluster itself."""
+    if record is cluster:
+        why = differences.obstacle() if reconciler.are_kept() else ""
+        return [{"code": "NoSlurmInTheYard", "message": why}] if why else []
+    found = _running.get(cluster.facts["id"])
+    return list(found.errors.get(record.facts["id"], ())) if found else []
+
+
+def reset() -> None:
+    with _lock:
+        found = list(_running.values())
+        _running.clear()
+    for each in found:
+        each.controller.stop()
+
+
+def _keep() -> None:
+    while True:
+        _asked.wait(LOOK_S)
+        _asked.clear()
+        for cluster in list(_running.values()):
+            try:
+                cluster.look()
+            except Exception:
+                log.exception("cannot look after the cluster %s", cluster.record.name)

@@ -1,0 +1,212 @@
+"""The controller of one PCS cluster: a real slurmctld on a host of its own in the cluster's subnet.
+
+AWS runs it in an account of its own; what the cluster's owner sees of it is a network interface.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
+from slipway.yard.machines.hosts.host_instance import HostInstance
+from slipway.yard.machines.hosts.host_store import HostCommand
+from slipway.yard.machines.hosts.service_hosts import ServiceHost
+from slipway.yard.services.pcs import slurm_conf
+from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
+
+log = logging.getLogger("yard.pcs")
+
+_KEY_BYTES = 128
+_LATE_S = 30.0  # for an answer of scontrol's
+_CONF = f"{FOLDER}/slurm.conf"
+# Slurm calls it with a host list; the yard reads a node a line.
+_PROGRAM = """\
+#!/bin/sh
+SLURM_CONF={conf} scontrol show hostnames "$1" | while read -r node; do
+  echo "{word} $node"
+done >{asked}
+"""
+_WORDS = ("resume", "suspend", "failed")
+_AS_MUNGE = ("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups")
+_STEPS = (
+    *(
+        ("install", "-d", "-o", "munge", "-g", "munge", "-m", "755", f"/{path}/munge")
+        for path in ("run", "var/log", "var/lib")
+    ),
+    ("install", "-o", "munge", "-g", "munge", "-m", "400", f"{FOLDER}/munge.key", "/etc/munge/munge.key"),
+    ("rm", "-f", "/etc/slurm/slurm.conf"),
+)
+# slurmctld is restarted where its nodes change, and so often that nobody may wait longer each time.
+_FOREVER = f"until [ -s {_CONF} ]; do sleep 0.1; done; while :; do slurmctld -D -f {_CONF}; sleep 0.2; done"
+_UNITS = (
+    {"name": "munge.service", "argv": (*_AS_MUNGE, "munged", "--foreground", "--num-threads=2")},
+    {"name": "slurmctld.service", "argv": ("sh", "-c", _FOREVER)},
+)
+
+
+class Controller:
+    def __init__(self, name: str, region: str, networking: dict[str, Any]) -> None:
+        self.name, self.region = name, region
+        self.secret = base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
+        self.folder = _root() / secrets.token_hex(6)
+        self.applied = ""
+        self._interface = _new_interface(name, region, networking)
+        self._asked = -1
+
+    @property
+    def address(self) -> str:
+        return str(self._interface.private_ip_address)
+
+    def start(self, hears: Callable[[str, str], None]) -> None:
+        """Start the host; `hears` gets what Slurm asks for: a word and a node's name."""
+        self._write_folder()
+        self._asked = os.open(self.folder / "asked", os.O_RDWR)
+        threading.Thread(target=self._listen, args=(hears,), name=f"slurm {self.name}", daemon=True).start()
+        service_hosts.add(
+            ServiceHost(
+                instance=self._instance(),
+                steps=_STEPS,
+                units=_UNITS,
+                mounts=((str(self.folder), FOLDER),),
+            )
+        )
+        reconciler.wake_if_kept()
+
+    def apply(self, settings: SlurmSettings) -> None:
+        """Make slurmctld one of these settings."""
+        for name in slurm_conf.left_out(settings.settings):
+            log.warning("%s: Debian's Slurm has no setting %s, and goes without it", self.name, name)
+        conf, gres = slurm_conf.slurm_conf(settings), slurm_conf.gres_conf(settings.groups)
+        (self.folder / "gres.conf").write_text(gres, encoding="utf-8")
+        (self.folder / "slurm.conf.new").write_text(conf, encoding="utf-8")
+        (self.folder / "slurm.conf.new").rename(self.folder / "slurm.conf")
+        if self.applied:  # nodes are not added without a restart (slurm.conf(5) of 22.05)
+            self.ask("sh", "-c", "kill $(cat /run/slurmctld.pid); rm -f /run/slurmctld.pid")
+        self.applied = _text(settings)
+
+    def differs(self, settings: SlurmSettings) -> bool:
+        """Return True if slurmctld runs with other settings than these."""
+        return _text(settings) != self.applied
+
+    def is_there(self) -> bool:
+        """Return True if the host runs, so that slurmctld can be told things; one that died starts again."""
+        host = host_store.hosts.get(self._interface.id)
+        if host is not None and host.state == "dead":
+            reconciler.start_again(self._interface.id)
+        return host is not None and host.state == "running"
+
+    def is_up(self) -> bool:
+        return "is UP" in self.ask("scontrol", "ping")
+
+    def update_node(self, node: str, **changes: str) -> None:
+        words = (f"{name}={value}" for name, value in changes.items())
+        if said := self.ask("scontrol", "update", f"nodename={node}", *words).strip():
+            log.info("slurm of %s says of node %s: %s", self.name, node, said)
+
+    def ask(self, *argv: str) -> str:
+        """Run a command beside slurmctld, and return what it prints; "" where there is no host yet."""
+        host = host_store.hosts.get(self._interface.id)
+        if host is None or host.state != "running" or host.link is None:
+            return ""
+        reading, writing = os.pipe()
+        command = HostCommand(argv=argv, environment={"SLURM_CONF": _CONF})
+        host.link.command(f"pcs-{secrets.token_hex(4)}", command, (writing, writing))
+        os.close(writing)
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as output:
+            return output.read()
+
+    def stop(self) -> None:
+        from moto.ec2.models import ec2_backends
+
+        service_hosts.remove(self._interface.id)
+        if self._asked >= 0:
+            os.write(self._asked, b"end -\n")
+        ec2_backends[ACCOUNT][self.region].enis.pop(self._interface.id, None)
+        reconciler.wake_if_kept()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write_folder(self) -> None:
+        (self.folder / "state").mkdir(parents=True)
+        key = self.folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(base64.b64decode(self.secret))
+        os.mkfifo(self.folder / "asked", 0o600)
+        for word in _WORDS:
+            program = self.folder / word
+            program.write_text(_PROGRAM.format(conf=_CONF, word=word, asked=slurm_conf.ASKED))
+            program.chmod(0o755)
+
+    def _listen(self, hears: Callable[[str, str], None]) -> None:
+        with os.fdopen(self._asked, encoding="utf-8") as asked:
+            for line in asked:
+                word, _, node = line.strip().partition(" ")
+                if word == "end":
+                    return
+                try:
+                    hears(word, node)
+                except Exception:
+                    log.exception("cannot %s node %s", word, node)
+
+    def _instance(self) -> HostInstance:
+        subnet = self._interface.subnet
+        vpc = _ec2(self.region).vpcs[subnet.vpc_id]
+        return HostInstance(
+            id=self._interface.id,
+            region=self.region,
+            group="",
+            cluster=self.name,
+            vpc=subnet.vpc_id,
+            subnet=subnet.id,
+            address=self.address,
+            prefix_length=ipaddress.ip_network(vpc.cidr_block).prefixlen,
+            hostname=f"{slurm_conf.host_name(self.name)}.pcs.internal",
+            image="",
+            instance_type="",
+            life_cycle="on-demand",
+            zone=subnet.availability_zone,
+            user_data="",
+            profile_arn="",
+            role="",
+            launched_at=datetime.now(UTC).isoformat(),
+            key_name="",
+            tags={},
+            is_service=True,
+        )
+
+
+def _text(settings: SlurmSettings) -> str:
+    return slurm_conf.slurm_conf(settings) + slurm_conf.gres_conf(settings.groups)
+
+
+def _root() -> Path:
+    return Path(tempfile.gettempdir()) / "pcs"
+
+
+def _new_interface(name: str, region: str, networking: dict[str, Any]) -> Any:
+    """PCS makes one in the first subnet, with the cluster's security groups."""
+    backend = _ec2(region)
+    subnet = backend.get_subnet(networking["subnetIds"][0])
+    return backend.create_network_interface(
+        subnet,
+        subnet.get_available_subnet_ip(name),
+        group_ids=list(networking.get("securityGroupIds") or ()),
+        description=f"AWS PCS controller of cluster {name}",
+    )
+
+
+def _ec2(region: str) -> Any:
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[ACCOUNT][region]

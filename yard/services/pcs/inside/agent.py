@@ -1,0 +1,204 @@
+"""Imitates the agent of AWS PCS on a node: `agent.py register CLUSTER REGION`, then `agent.py start`.
+
+It registers the instance as the agent does, before the scripts of user data run, and starts Slurm's daemon
+after them. Where it fails it turns the instance off, as the agent's bootstrap does. What it leaves out:
+- how an instance proves itself: AWS documents no bootstrap id, and the instance's own id is taken for it;
+- auth/slurm and sackd of Slurm 24.11: the cluster's secret is munge's key, and a login node runs slurmd, too;
+- Slurm at /opt/aws/pcs: where the image has none, Debian's is started, of another version than the cluster's;
+- the scripts of node lifecycle actions at later boots, and those at HTTPS addresses;
+- its log in /var/log/amazon/pcs: it prints where cloud-init does.
+It runs by the interpreter of our machine images, which has botocore; nothing else of ours is there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+STATE = Path("/var/lib/aws-pcs/registered.json")
+MUNGE_KEY = Path("/etc/munge/munge.key")
+UNIT = Path("/etc/systemd/system/slurmd.service")
+METADATA = "169.254.169.254"
+FOLDERS = ("/opt/aws/pcs/scheduler/slurm-{release}/sbin", "/usr/sbin")
+MOST_TRIES = 5
+SLURMD = """\
+[Unit]
+Description=Slurm node daemon of an AWS PCS cluster
+Requires=munge.service
+After=munge.service network-online.target remote-fs.target
+
+[Service]
+ExecStart={command}
+ExecReload=/bin/kill -HUP $MAINPID
+KillMode=process
+LimitNOFILE=131072
+LimitMEMLOCK=infinity
+LimitSTACK=infinity
+Delegate=yes
+TasksMax=infinity
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class Failed(Exception):
+    """One line that says why this node cannot join."""
+
+
+def main(words: Sequence[str]) -> int:
+    try:
+        if words[0] == "register":
+            register(*words[1:])
+        else:
+            start()
+    except (Failed, OSError, subprocess.CalledProcessError) as problem:
+        print(f"pcs-agent: {words[0]} failed, and the instance turns itself off: {problem}", flush=True)
+        turn_off()
+        return 1
+    return 0
+
+
+def register(cluster: str, region: str) -> None:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    instance = metadata("meta-data/instance-id")
+    client = _client("pcs", region)
+    try:
+        answer = client.register_compute_node_group_instance(clusterIdentifier=cluster, bootstrapId=instance)
+    except (BotoCoreError, ClientError) as error:
+        raise Failed(f"{instance} cannot register with {cluster}: {error}") from error
+    answer.pop("ResponseMetadata", None)
+    STATE.parent.mkdir(parents=True, exist_ok=True)
+    STATE.touch(mode=0o600)
+    STATE.write_text(json.dumps({**answer, "region": region}), encoding="utf-8")
+    print(f"pcs-agent: {instance} is node {answer['nodeID']} of {answer.get('clusterName', cluster)}")
+
+
+def start() -> None:
+    if not STATE.exists():
+        raise Failed("this instance has not registered")
+    given = json.loads(STATE.read_text(encoding="utf-8"))
+    run_stage("nodeBootstrapped", given)
+    write_key(given["sharedSecret"])
+    start_daemons(slurmd(given))
+    run_stage("nodeReady", given)
+    print(f"pcs-agent: slurmd of node {given['nodeID']} runs", flush=True)
+
+
+def slurmd(given: Mapping[str, Any]) -> list[str]:
+    """Return the command: the node's configuration is the controller's, and each start is a boot."""
+    release = ".".join(str(given.get("schedulerVersion", "")).split(".")[:2])
+    path = os.pathsep.join(folder.format(release=release) for folder in FOLDERS)
+    program = shutil.which("slurmd", path=path)
+    if program is None:
+        raise Failed(f"slurmd is in none of {path}: the machine image has no Slurm")
+    controller = next(each for each in given["endpoints"] if each["type"] == "SLURMCTLD")
+    address = f"{controller['privateIpAddress']}:{controller['port']}"
+    return [program, "-D", "-s", "-b", "-N", given["nodeID"], "--conf-server", address]
+
+
+def write_key(secret: str) -> None:
+    MUNGE_KEY.unlink(missing_ok=True)
+    MUNGE_KEY.touch(mode=0o400)
+    shutil.chown(MUNGE_KEY, "munge", "munge")
+    MUNGE_KEY.write_bytes(base64.b64decode(secret))
+
+
+def start_daemons(command: Sequence[str]) -> None:
+    if Path("/run/systemd/system").is_dir():
+        UNIT.write_text(SLURMD.format(command=" ".join(command)), encoding="utf-8")
+        run("systemctl", "daemon-reload")
+        run("systemctl", "enable", "--now", "--quiet", "munge.service", "slurmd.service")
+        return
+    # A host whose boot is imitated has no systemd; both go to the background by themselves.
+    for path in ("/run/munge", "/var/log/munge", "/var/lib/munge"):
+        Path(path).mkdir(parents=True, exist_ok=True)
+        shutil.chown(path, "munge", "munge")
+    run("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "munged")
+    run(*(word for word in command if word != "-D"))
+
+
+def run_stage(name: str, given: Mapping[str, Any]) -> None:
+    stages = (given.get("nodeLifecycleActions") or {}).get("stages") or {}
+    for action in stages.get(name) or ():
+        problem = run_action(action, given["region"])
+        if not problem:
+            continue
+        print(f"pcs-agent: {name} '{action['name']}': {problem}", flush=True)
+        if action.get("onError", "TERMINATE") == "TERMINATE":
+            raise Failed(f"lifecycle action '{action['name']}' failed: {problem}")
+        if action["onError"] == "STOP_SEQUENCE":
+            return
+
+
+def run_action(action: Mapping[str, Any], region: str) -> str:
+    """Return why the script failed; "" if it did not."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    source = action["scriptSource"]
+    scheme, _, place = source["scriptLocation"].partition("://")
+    if scheme != "s3":
+        return f"cannot read {source['scriptLocation']}: scripts lie in S3"
+    bucket, _, key = place.partition("/")
+    version = {"VersionId": source["s3VersionId"]} if source.get("s3VersionId") else {}
+    try:
+        text = _client("s3", region).get_object(Bucket=bucket, Key=key, **version)["Body"].read()
+    except (BotoCoreError, ClientError) as error:
+        return f"cannot read {source['scriptLocation']}: {error}"
+    wanted, found = source.get("checksum"), hashlib.sha256(text).hexdigest()
+    if wanted and wanted != found:
+        return f"{source['scriptLocation']} has the checksum {found}, and not {wanted}"
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "script")
+        script.write_bytes(text)
+        script.chmod(0o700)
+        ended = subprocess.run([script, *action.get("arguments", ())], check=False)
+    return f"ended with {ended.returncode}" if ended.returncode else ""
+
+
+def metadata(path: str) -> str:
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    token = ask_metadata("PUT", "/latest/api/token", lifetime)
+    return ask_metadata("GET", f"/latest/{path}", {"X-aws-ec2-metadata-token": token})
+
+
+def ask_metadata(method: str, path: str, headers: Mapping[str, str]) -> str:
+    connection = http.client.HTTPConnection(METADATA, timeout=10)
+    connection.request(method, path, headers=dict(headers))
+    answer = connection.getresponse()
+    said = answer.read().decode()
+    if answer.status != http.client.OK:
+        raise Failed(f"the instance's metadata answers {path} with {answer.status}")
+    return said
+
+
+def turn_off() -> None:
+    has_systemd = Path("/run/systemd/system").is_dir()
+    subprocess.run(["systemctl", "poweroff"] if has_systemd else ["kill", "-TERM", "1"], check=False)
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True)
+
+
+def _client(service: str, region: str) -> Any:
+    from botocore.config import Config
+    from botocore.session import get_session
+
+    retries = {"total_max_attempts": MOST_TRIES, "mode": "standard"}
+    return get_session().create_client(service, region_name=region, config=Config(retries=retries))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,186 @@
+"""slurm.conf and gres.conf of a PCS cluster, from its queues and node groups, as Debian's Slurm reads them.
+
+Nodes are Slurm's cloud nodes: the controller asks PCS for an instance of each, and gives idle ones back. A
+setting that the cluster may change is a line of _KNOWN; one that Debian's older Slurm has not is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+FOLDER = "/run/yard/pcs"  # on the controller's host: what the yard and Slurm tell each other
+STATE = f"{FOLDER}/state"  # outlives the host, as PCS's does
+ASKED = f"{FOLDER}/asked"  # a pipe: which nodes Slurm wants, and which it gives back
+PORT = 6817
+
+# Slurm 22.05, slurm.conf(5). Those of control groups are not there: hosts of the yard have no such limits.
+_KNOWN_WORDS = """
+    BatchStartTimeout CompleteWait DefMemPerCPU DefMemPerGPU DefMemPerNode DisableRootJobs EnforcePartLimits
+    Epilog EpilogMsgTime GresTypes HealthCheckInterval HealthCheckNodeState HealthCheckProgram InactiveLimit
+    JobRequeue KillOnBadExit KillWait LaunchParameters Licenses MaxArraySize MaxJobCount MaxMemPerCPU
+    MaxMemPerNode MessageTimeout MinJobAge MpiDefault OverTimeLimit PreemptMode PreemptType
+    PreemptExemptTime PriorityDecayHalfLife PriorityType PriorityWeightAge PriorityWeightFairshare
+    PriorityWeightJobSize PriorityWeightPartition PriorityWeightQOS PrivateData Prolog PrologEpilogTimeout
+    PrologFlags PropagatePrioProcess PropagateResourceLimits PropagateResourceLimitsExcept RebootProgram
+    RequeueExit RequeueExitHold ResumeTimeout ReturnToService SchedulerParameters SelectTypeParameters
+    SlurmctldTimeout SlurmdTimeout SrunEpilog SrunProlog SuspendTimeout TaskEpilog TaskProlog
+    UnkillableStepTimeout VSizeFactor WaitTime
+"""
+_KNOWN = frozenset(_KNOWN_WORDS.split())
+_RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    name: str
+    smallest: int  # so many nodes are never given back
+    largest: int
+    vcpus: int
+    memory_mib: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    gres: Sequence[Mapping[str, str]] = ()  # records of gres.conf; its node's line says Gres in the settings
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}-{number}" for number in range(1, self.largest + 1))
+
+    @property
+    def static(self) -> tuple[str, ...]:
+        return self.nodes[: self.smallest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    name: str
+    groups: tuple[NodeGroup, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """All of a cluster that its controller needs to know."""
+
+    name: str
+    address: str
+    groups: tuple[NodeGroup, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    idle_s: int = 600  # until an idle node is given back
+
+
+def host_name(cluster: str) -> str:
+    """Name the controller's host, which slurmctld compares with its own."""
+    return f"slurmctld-{cluster}"
+
+
+def slurm_conf(cluster: SlurmSettings) -> str:
+    own = {name: value for name, value in cluster.settings.items() if name in _KNOWN}
+    static = [name for group in cluster.groups for name in group.static]
+    lines = {
+        **_ALWAYS,
+        "ClusterName": cluster.name,
+        "SlurmctldHost": f"{host_name(cluster.name)}({cluster.address})",
+        "SuspendTime": str(cluster.idle_s),
+        **({"SuspendExcNodes": ",".join(static)} if static else {}),
+        **({"GresTypes": ",".join(names)} if (names := sorted(set(_gres_names(cluster.groups)))) else {}),
+        **own,
+    }
+    body = [f"{name}={value}" for name, value in lines.items()]
+    body += [_nodes_line(group) for group in cluster.groups if group.largest]
+    body += [_partition_line(partition) for partition in cluster.partitions]
+    return "\n".join(body) + "\n"
+
+
+def gres_conf(groups: Iterable[NodeGroup]) -> str:
+    """Return gres.conf. No machine here has the devices, so they are counted and not named by file."""
+    return "".join(
+        f"NodeName={_range(group)} {_words(_counted(record))}\n"
+        for group in groups
+        if group.largest
+        for record in group.gres
+    )
+
+
+def left_out(settings: Mapping[str, str]) -> list[str]:
+    """List the cluster's settings that Debian's Slurm would refuse or the yard's hosts cannot follow."""
+    return sorted(name for name in settings if name not in _KNOWN)
+
+
+def _nodes_line(group: NodeGroup) -> str:
+    words = {
+        "NodeName": _range(group),
+        "CPUs": str(group.vcpus),
+        "RealMemory": str(group.memory_mib),
+        **group.settings,
+        "State": "CLOUD",
+    }
+    return _words(words)
+
+
+def _partition_line(partition: Partition) -> str:
+    nodes = ",".join(_range(group) for group in partition.groups if group.largest)
+    words = {
+        "PartitionName": partition.name,
+        **({"Nodes": nodes} if nodes else {}),
+        "MaxTime": "INFINITE",
+        "State": "UP",
+        **partition.settings,
+    }
+    return _words(words)
+
+
+def _counted(record: Mapping[str, str]) -> dict[str, str]:
+    """A record of devices by file says how many there are."""
+    found = _RANGE.search(record.get("File", ""))
+    many = int(found[2]) - int(found[1]) + 1 if found else 1
+    kept = {name: value for name, value in record.items() if name not in ("File", "Count")}
+    return {**kept, "Count": record.get("Count") or str(many)}
+
+
+def _gres_names(groups: Iterable[NodeGroup]) -> Iterator[str]:
+    for group in groups:
+        yield from (record["Name"] for record in group.gres)
+        yield from (each.partition(":")[0] for each in group.settings.get("Gres", "").split(",") if each)
+
+
+def _range(group: NodeGroup) -> str:
+    return f"{group.name}-[1-{group.largest}]"
+
+
+def _words(given: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in given.items())
+
+
+_ALWAYS: Mapping[str, str] = {
+    "SlurmctldPort": str(PORT),
+    "AuthType": "auth/munge",
+    "CryptoType": "crypto/munge",
+    "SlurmUser": "root",
+    "StateSaveLocation": STATE,
+    "SlurmdSpoolDir": "/var/spool/slurmd",
+    "SlurmctldPidFile": "/run/slurmctld.pid",
+    "SlurmdPidFile": "/run/slurmd.pid",
+    "SlurmdLogFile": "/var/log/slurmd.log",
+    "ProctrackType": "proctrack/linuxproc",
+    "TaskPlugin": "task/none",
+    "MailProg": "/bin/true",
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_CPU",
+    "PrivateData": "cloud",  # nodes that are off are listed
+    "ReturnToService": "1",
+    "MinJobAge": "86400",  # nobody keeps accounts, so ended jobs are remembered
+    "SlurmdParameters": "config_overrides",  # a node has the processors of its type, and not this machine's
+    "SlurmctldParameters": "enable_configless,idle_on_node_suspend,cloud_reg_addrs",
+    "CommunicationParameters": "NoAddrCache",
+    "TreeWidth": "65533",  # the controller reaches each node itself: no name service knows them
+    "SchedulerParameters": "sched_interval=2,bf_interval=2,batch_sched_delay=0",
+    "ResumeProgram": f"{FOLDER}/resume",
+    "SuspendProgram": f"{FOLDER}/suspend",
+    "ResumeFailProgram": f"{FOLDER}/failed",
+    "ResumeTimeout": "1800",
+    "SuspendTimeout": "5",
+    "ResumeRate": "0",
+    "SuspendRate": "0",
+}
