@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.pcs import slurm_conf
 from slipway.yard.services.pcs.records import custom_settings, groups_of, queues_of
-from slipway.yard.services.pcs.slurm_conf import NodeGroup, Partition, SlurmSettings
+from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
 from slipway.yard.services.recorded import StoredRecord
 
 PORT = slurm_conf.PORT
@@ -26,13 +26,13 @@ def of_cluster(record: StoredRecord, address: str) -> SlurmSettings:
     )
 
 
-def node_group(record: StoredRecord) -> NodeGroup:
+def node_group(record: StoredRecord) -> NodeRange:
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     given = record.given
     kind = INSTANCE_TYPES[given["instanceConfigs"][0]["instanceType"]]
     slurm = given.get("slurmConfiguration") or {}
-    return NodeGroup(
+    return NodeRange(
         name=record.name,
         smallest=given["scalingConfiguration"]["minInstanceCount"],
         largest=given["scalingConfiguration"]["maxInstanceCount"],
@@ -43,7 +43,7 @@ def node_group(record: StoredRecord) -> NodeGroup:
     )
 
 
-def _partition(queue: StoredRecord, groups: dict[str, NodeGroup]) -> Partition:
+def _partition(queue: StoredRecord, groups: dict[str, NodeRange]) -> Partition:
     configured = queue.given.get("computeNodeGroupConfigurations") or ()
     return Partition(
         name=queue.name,

@@ -33,7 +33,7 @@ _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
+class NodeRange:
     name: str
     smallest: int  # so many nodes are never given back
     largest: int
@@ -54,7 +54,7 @@ class NodeGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
     name: str
-    groups: tuple[NodeGroup, ...]
+    groups: tuple[NodeRange, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ class SlurmSettings:
 
     name: str
     address: str
-    groups: tuple[NodeGroup, ...] = ()
+    groups: tuple[NodeRange, ...] = ()
     partitions: tuple[Partition, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     idle_s: int = 600  # until an idle node is given back
@@ -93,7 +93,7 @@ def slurm_conf(cluster: SlurmSettings) -> str:
     return "\n".join(body) + "\n"
 
 
-def gres_conf(groups: Iterable[NodeGroup]) -> str:
+def gres_conf(groups: Iterable[NodeRange]) -> str:
     """Return gres.conf. No machine here has the devices, so they are counted and not named by file."""
     return "".join(
         f"NodeName={_range(group)} {_words(_counted(record))}\n"
@@ -108,7 +108,7 @@ def left_out(settings: Mapping[str, str]) -> list[str]:
     return sorted(name for name in settings if name not in _KNOWN)
 
 
-def _nodes_line(group: NodeGroup) -> str:
+def _nodes_line(group: NodeRange) -> str:
     words = {
         "NodeName": _range(group),
         "CPUs": str(group.vcpus),
@@ -139,13 +139,13 @@ def _counted(record: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "Count": record.get("Count") or str(many)}
 
 
-def _gres_names(groups: Iterable[NodeGroup]) -> Iterator[str]:
+def _gres_names(groups: Iterable[NodeRange]) -> Iterator[str]:
     for group in groups:
         yield from (record["Name"] for record in group.gres)
         yield from (each.partition(":")[0] for each in group.settings.get("Gres", "").split(",") if each)
 
 
-def _range(group: NodeGroup) -> str:
+def _range(group: NodeRange) -> str:
     return f"{group.name}-[1-{group.largest}]"
 
 

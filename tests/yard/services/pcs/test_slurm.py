@@ -27,7 +27,7 @@ PATIENCE_S = 300.0
 IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
 # The job's second attempt ends at once; its first one waits to be interrupted.
 JOB = '#!/bin/bash\nsrun hostname\n[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || sleep 600\n'
-JOB_FILE = "/root/job.sh"
+JOB_FILE = "/srv/job.sh"
 INTERRUPTED = "interrupted"
 SAVED = "00:00:15"  # by then the controller has written down that the job runs
 IDLE: dict[str, Any] = {"slurmConfiguration": {"scaleDownIdleTimeInSeconds": 5}}
@@ -69,7 +69,7 @@ class SlurmSite:
         pytest.fail(f"it never came: {self.says('sinfo', '-N', '-l')} {self.says('squeue')}")
 
     def submit(self, *words: str) -> str:
-        return self.says("sbatch", "--parsable", "--chdir=/root", "--partition=train", *words)
+        return self.says("sbatch", "--parsable", "--chdir=/srv", "--partition=train", *words)
 
     def goes_on(self, job: str, restarts: str) -> None:
         """Let a requeued job start before the two minutes for which Slurm holds it, and end."""

@@ -6,10 +6,10 @@ import base64
 import email
 
 from slipway.yard.services.pcs import bootstrap, slurm_conf
-from slipway.yard.services.pcs.slurm_conf import NodeGroup, Partition, SlurmSettings
+from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
 from tests.yard.services.pcs.pcs_site import MIME, SCRIPT
 
-WORKERS = NodeGroup(
+WORKERS = NodeRange(
     name="workers",
     smallest=1,
     largest=4,
