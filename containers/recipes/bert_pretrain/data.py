@@ -11,6 +11,7 @@ import torch
 
 from slipway.containers.data.rows.dataset import Dataset, Rows
 from slipway.containers.data.rows.loader import Batch, Cursor, Loader, Reading
+from slipway.containers.data.rows.node_checks import NodeChecks
 from slipway.containers.data.tokens.settings import PHASES
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.runtime import disk
@@ -153,7 +154,7 @@ def without_last_shards(dataset: Dataset, share: float) -> tuple[Dataset, Datase
             hint="prepare a second dataset and set held_out to it, or set a smaller held_out_share",
         )
     parts = (replace(dataset.manifest, shards=part) for part in (shards[:first], shards[first:]))
-    training, held_out = (Dataset(dataset.folder, part, dataset.digest) for part in parts)
+    training, held_out = (Dataset(dataset.folder, part, dataset.digest, dataset.checks) for part in parts)
     return training, held_out
 
 
@@ -171,4 +172,4 @@ def open_dataset(contract: LaunchContract, config: BertConfig, below: str | None
             f"{dataset.folder} has rows of {found} tokens, and phase {config.phase} trains on {wanted}",
             hint="prepare it with that --phase, or set phase or dataset",
         )
-    return dataset
+    return replace(dataset, checks=NodeChecks.of(contract, dataset.digest))
