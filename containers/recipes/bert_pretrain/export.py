@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.prepare import VOCABULARY
@@ -28,23 +27,23 @@ def export(storage: Storage, shape: EncoderShape, dataset: Dataset) -> str:
     vocabulary = dataset.folder / VOCABULARY
     if not vocabulary.exists():
         return f"no model folder is written: {vocabulary} is missing; prepare the data again to have it"
-    weights = newest_weights(storage, shape)
-    plan = ModelPlan(shape=shape, sizes={name: tuple(tensor.shape) for name, tensor in weights.items()})
-    whole = (
-        WeightPiece(parameter=name, box=Box.whole(tensor.shape), data=tensor)
-        for name, tensor in weights.items()
+    saved = newest_saved(storage, shape)
+    whole = (  # one at a time: no rank need have the memory of the whole model
+        WeightPiece(parameter=name, box=Box.whole(size), data=saved.read(WEIGHTS, name))
+        for name, size in saved.shapes.items()
     )
     words = ModelVocabulary(vocabulary=read_vocabulary(vocabulary), is_cased=dataset.manifest.plan.cased)
     with storage.beside() as beside:
+        plan = ModelPlan(shape=shape, sizes=saved.shapes)
         folder = write_model(beside, plan, whole, described(config_of(shape, CLASS), words.files()))
     return f"the model is in {storage}/{folder.name}"
 
 
-def newest_weights(storage: Storage, shape: EncoderShape) -> dict[str, Tensor]:
-    """Put the pieces of all ranks together, in fp32, whatever the engine and precision of the training."""
+def newest_saved(storage: Storage, shape: EncoderShape) -> SavedState:
+    """Return the newest checkpoint; raise ForeignTensors if it holds another model than one of this shape."""
     newest = read_manifest(storage, storage.steps()[0])
     saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
     with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
         model = BertForPreTraining(shape)
     saved.check(shapes_of(model))
-    return {name: saved.read(WEIGHTS, name) for name, _ in model.named_parameters()}
+    return saved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from slipway.containers.recipes.bert_pretrain.config import decode  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.model import model_shape  # noqa: E402
 from slipway.containers.recipes.glue_finetune.pretrained.read import read_pretrained  # noqa: E402
 from slipway.containers.runtime.contract.launchers import read_contract  # noqa: E402
+from slipway.containers.training.state import WEIGHTS, SavedState  # noqa: E402
 from tests.containers.training.ranks import Run  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -33,14 +36,15 @@ def exported(alone: Run) -> Path:
 
 def test_transformers_loads_it_and_has_the_same_losses(exported: Path, data: Path) -> None:
     from slipway.containers.data.rows.dataset import Dataset
-    from slipway.containers.recipes.bert_pretrain.export import newest_weights
+    from slipway.containers.recipes.bert_pretrain.export import newest_saved
     from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 
     theirs, told = transformers.BertForPreTraining.from_pretrained(exported, output_loading_info=True)
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
     ours = BertForPreTraining(model_shape(decode({}), read_contract({}), Dataset.open(data / "phase1")))
-    ours.load_state_dict(newest_weights(CheckpointFolder(exported.parent), ours.shape))
+    saved = newest_saved(CheckpointFolder(exported.parent), ours.shape)
+    ours.load_state_dict({name: saved.read(WEIGHTS, name) for name in saved.shapes})
     generator = torch.Generator().manual_seed(3)
     words = torch.randint(5, 200, (ROWS, TOKENS), generator=generator)
     segments = torch.randint(0, 2, (ROWS, TOKENS), generator=generator)
@@ -73,3 +77,28 @@ def test_ranks_that_shared_the_optimizer_leave_the_same_model(zero_pair: Run, pa
     assert shared.keys() == plain.keys()
     for name, tensor in plain.items():
         torch.testing.assert_close(shared[name], tensor, rtol=0, atol=1e-4, msg=name)
+
+
+def test_the_model_is_written_with_one_tensor_in_memory_at_a_time(
+    alone: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slipway.containers.data.rows.dataset import Dataset
+    from slipway.containers.recipes.bert_pretrain.export import export
+    from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+
+    read, references, held = SavedState.read, [], []
+
+    def counted(self: SavedState, kind: str, parameter: str) -> torch.Tensor:
+        tensor = read(self, kind, parameter)
+        references.append(weakref.ref(tensor))
+        held.append(sum(reference() is not None for reference in references))
+        return tensor
+
+    monkeypatch.setattr(SavedState, "read", counted)
+    copied, dataset = shutil.copytree(alone.checkpoints, tmp_path / "copied"), Dataset.open(data / "phase1")
+    shape = model_shape(decode({}), read_contract({}), dataset)
+    export(CheckpointFolder(copied), shape, dataset)
+    assert len(held) > 10
+    assert max(held) <= 2  # the one that is written, while the next is read
+    first, second = (load_file(folder / "model/model.safetensors") for folder in (alone.checkpoints, copied))
+    assert all(torch.equal(first[name], second[name]) for name in first.keys() | second.keys())
