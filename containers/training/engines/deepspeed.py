@@ -91,6 +91,9 @@ class DeepSpeedEngine:
 
     def step(self, rate: float) -> float:
         set_rate(self._optimizer, rate)
+        own_norm = None if self._parts.config.zero else self._norm()
+        if own_norm is not None and not math.isfinite(own_norm):
+            return own_norm
         try:
             self._engine.step()
         except AssertionError as error:
@@ -98,7 +101,7 @@ class DeepSpeedEngine:
                 raise
             return math.nan
         self._parts.device.submit()
-        return float(self._engine.get_global_grad_norm() or 0.0)
+        return float(self._engine.get_global_grad_norm() or 0.0) if own_norm is None else own_norm
 
     def evaluate(self, inputs: Inputs) -> Tensor:
         self._engine.eval()
@@ -121,6 +124,11 @@ class DeepSpeedEngine:
 
     def start_from(self, saved: SavedState) -> None:
         self._load(saved, [kind for kind in MOMENTS if kind in saved.kinds], 0)
+
+    def _norm(self) -> float:
+        """Return the norm before clipping: without ZeRO, DeepSpeed tells none, and steps where it is NaN."""
+        gradients = [one.grad for one in self._model.parameters() if one.grad is not None]
+        return float(torch.stack(torch._foreach_norm(gradients)).norm())
 
     def _load(self, saved: SavedState, moments: Sequence[str], steps: int) -> None:
         """Read the whole weights where a rank computes with them, and of the rest what it holds."""

@@ -41,24 +41,24 @@ SHAPE = EncoderShape(layers=1, hidden=16, heads=2, intermediate=64, vocabulary=5
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_before_a_weight_moves() -> None:
-    loop, model, _ = _loop({"on_nan": "stop"})
+    loop, model, _ = build_loop({"on_nan": "stop"})
     before = [parameter.clone() for parameter in model.parameters()]
     _poison(model)
     with pytest.raises(NotFinite, match="the loss is nan at step 1"):
-        loop.run(iter([_batch()]), 0)
+        loop.run(iter([one_batch()]), 0)
     assert all(map(torch.equal, before, model.parameters()))
 
 
 def test_a_step_that_is_not_finite_is_left_out_where_that_was_asked_for() -> None:
-    loop, model, said = _loop({"on_nan": "skip"})
+    loop, model, said = build_loop({"on_nan": "skip"})
     before = [parameter.clone() for parameter in model.parameters()]
     restore = _poison(model)
 
     def batches() -> object:
-        yield _batch()
+        yield one_batch()
         assert all(map(torch.equal, before, model.parameters()))
         restore()
-        yield _batch()
+        yield one_batch()
 
     loop.run(batches(), 0)  # type: ignore[arg-type]  # a generator is an iterator
     assert any("skipped step 1:" in line for line in said)
@@ -67,10 +67,10 @@ def test_a_step_that_is_not_finite_is_left_out_where_that_was_asked_for() -> Non
 
 
 def test_a_training_that_leaves_out_every_step_ends() -> None:
-    loop, model, said = _loop({"on_nan": "skip", "steps": "50"})
+    loop, model, said = build_loop({"on_nan": "skip", "steps": "50"})
     _poison(model)
     with pytest.raises(NotFinite, match=f"at step {MOST_SKIPPED + 1}"):
-        loop.run(iter([_batch() for _ in range(50)]), 0)
+        loop.run(iter([one_batch() for _ in range(50)]), 0)
     assert sum("skipped step" in line for line in said) == MOST_SKIPPED
 
 
@@ -92,9 +92,9 @@ class OverflowingEngine:
 
 
 def test_an_overflow_in_fp16_leaves_the_step_out_and_goes_on_with_a_lower_scale() -> None:
-    loop, _, said = _loop({"on_nan": "stop", "steps": "6"})
+    loop, _, said = build_loop({"on_nan": "stop", "steps": "6"})
     loop.engine = OverflowingEngine(loop.engine, 2.0**14)  # type: ignore[assignment]  # hands on all but these
-    loop.run(iter([_batch() for _ in range(6)]), 0)
+    loop.run(iter([one_batch() for _ in range(6)]), 0)
     assert said == [
         f"skipped step {step}: the gradient norm is inf with a loss scale that is now {scale}"
         for step, scale in ((1, 32768), (2, 16384))
@@ -102,10 +102,10 @@ def test_an_overflow_in_fp16_leaves_the_step_out_and_goes_on_with_a_lower_scale(
 
 
 def test_a_loss_scale_that_falls_for_ever_ends_the_training() -> None:
-    loop, _, said = _loop({"on_nan": "stop", "steps": "50"})
+    loop, _, said = build_loop({"on_nan": "stop", "steps": "50"})
     loop.engine = OverflowingEngine(loop.engine, 0.0)  # type: ignore[assignment]  # hands on all but these
     with pytest.raises(NotFinite, match=f"{MOST_SCALED + 1} times in a row, at step {MOST_SCALED + 1}"):
-        loop.run(iter([_batch() for _ in range(50)]), 0)
+        loop.run(iter([one_batch() for _ in range(50)]), 0)
     assert len(said) == MOST_SCALED
 
 
@@ -116,7 +116,7 @@ def test_what_fits_no_mask_still_gets_one_where_the_device_traces_its_graph() ->
     assert inputs_of(_rows(), replace(device, traces=True))["mask"] is not None
 
 
-def _loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]]:
+def build_loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]]:
     parts, model = _parts(settings)
     said: list[str] = []
     reports: list[StepReport] = []
@@ -171,7 +171,7 @@ def _poison(model: BertForPreTraining) -> Callable[[], None]:
     return remove
 
 
-def _batch() -> StepBatch:
+def one_batch() -> StepBatch:
     plan = plan_batch(_config({}), 1)
     batches = BertBatches(plan=plan, reader=0, seed=1, device=open_device(ALONE, "cpu", "fp32"))
     return batches.step_batch(0, Batch(_rows(), Cursor(dataset="test", seed=1)))
