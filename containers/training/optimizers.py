@@ -6,7 +6,7 @@ is one entry of OPTIMIZERS, and one word in the config.py of each recipe that ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,16 @@ from torch.optim import AdamW, Optimizer
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-6  # BERT's own; torch's default is 1e-8
+
+# The norm of each tensor; and the parameters that the tensors belong to, one by one.
+Norms = Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]
+
+
+def own_norms(tensors: Sequence[Tensor], parameters: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return the norm of each tensor, which is whole."""
+    del parameters
+    norms: Sequence[Tensor] = torch._foreach_norm(tensors)
+    return norms
 
 
 def decay_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:
@@ -30,9 +40,12 @@ def decay_groups(parameters: Iterable[Tensor], weight_decay: float) -> list[dict
 class _LayerWise(Optimizer):
     """Step each group of parameters as lists of tensors; gradients come clipped."""
 
-    def __init__(self, groups: list[dict[str, Any]], *, fused: bool | None = None) -> None:
+    def __init__(
+        self, groups: list[dict[str, Any]], *, fused: bool | None = None, norms: Norms = own_norms
+    ) -> None:
         del fused  # AdamW's word; all of this goes by lists of tensors anyway
         super().__init__(groups, {"lr": 0.0, "betas": BETAS, "eps": EPSILON})
+        self._norms = norms
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:
@@ -53,6 +66,14 @@ class _LayerWise(Optimizer):
         for state in states:
             state["step"] += 1
         return states
+
+    def _trust_ratios(self, parameters: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
+        """Return ‖weights‖ / ‖update‖ per tensor, and 1 if either is zero."""
+        norms = zip(self._norms(parameters, parameters), self._norms(updates, parameters), strict=True)
+        return [
+            torch.where((weight > 0) & (update > 0), weight / update, torch.ones_like(weight))
+            for weight, update in norms
+        ]
 
     def _state(self, parameter: Tensor) -> dict[str, Tensor]:
         state: dict[str, Tensor] = self.state[parameter]
@@ -75,7 +96,7 @@ class Lamb(_LayerWise):
         updates, _ = _adam_updates(_gradients(parameters), states, group)
         if group["weight_decay"]:
             torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
-            torch._foreach_mul_(updates, _trust_ratios(parameters, updates))
+            torch._foreach_mul_(updates, self._trust_ratios(parameters, updates))
         torch._foreach_add_(parameters, updates, alpha=-group["lr"])
 
 
@@ -83,15 +104,15 @@ class Lans(_LayerWise):
     """Implement LANS (Zheng et al. 2020, algorithm 2) with bias correction.
 
     Every block's gradient is divided by its norm, and momentum and gradient each get a trust ratio, without
-    weight decay too. A block is what the optimizer is given: a tensor, or under ZeRO-1 this rank's flat share
-    of all tensors, as in Habana's reference (Model-References, deepspeed-bert/lans.py).
+    weight decay too. A block is what the optimizer knows the norm of: a tensor, or under ZeRO-1 this rank's
+    flat share of all tensors, as in Habana's reference (Model-References, deepspeed-bert/lans.py).
     """
 
     def _step_group(
         self, parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
     ) -> None:
         gradients = _gradients(parameters)
-        norms = torch._foreach_norm(gradients)
+        norms = self._norms(gradients, parameters)
         scaled = [
             gradient / torch.where(norm > 0, norm + group["eps"], torch.ones_like(norm))
             for gradient, norm in zip(gradients, norms, strict=True)
@@ -101,7 +122,8 @@ class Lans(_LayerWise):
         beta1 = group["betas"][0]
         for updates, share in ((by_momentum, beta1), (by_gradient, 1 - beta1)):
             torch._foreach_add_(updates, parameters, alpha=group["weight_decay"])
-            torch._foreach_mul_(updates, [share * ratio for ratio in _trust_ratios(parameters, updates)])
+            ratios = self._trust_ratios(parameters, updates)
+            torch._foreach_mul_(updates, [share * ratio for ratio in ratios])
         torch._foreach_add_(by_momentum, by_gradient)
         torch._foreach_add_(parameters, by_momentum, alpha=-group["lr"])
 
@@ -127,23 +149,19 @@ def _adam_updates(
     return list(updates), roots
 
 
-def _trust_ratios(parameters: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
-    """Return ‖weights‖ / ‖update‖ per tensor, and 1 if either is zero."""
-    return [
-        torch.where((weight > 0) & (update > 0), weight / update, torch.ones_like(weight))
-        for weight, update in zip(torch._foreach_norm(parameters), torch._foreach_norm(updates), strict=True)
-    ]
-
-
-def _adamw(groups: list[dict[str, Any]], *, fused: bool | None) -> Optimizer:
+def _adamw(groups: list[dict[str, Any]], *, fused: bool | None, norms: Norms) -> Optimizer:
+    del norms  # it needs none
     return AdamW(groups, lr=0.0, betas=BETAS, eps=EPSILON, fused=fused)
 
 
 OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {"lamb": Lamb, "lans": Lans, "adamw": _adamw}
 
 
-def build_optimizer(name: str, groups: list[dict[str, Any]], *, is_fused: bool) -> Optimizer:
-    return OPTIMIZERS[name](groups, fused=is_fused or None)
+def build_optimizer(
+    name: str, groups: list[dict[str, Any]], *, is_fused: bool, norms: Norms = own_norms
+) -> Optimizer:
+    """Build an optimizer of whole parameters, or of shares of them where `norms` knows their wholes."""
+    return OPTIMIZERS[name](groups, fused=is_fused or None, norms=norms)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:

@@ -1,7 +1,8 @@
 """What a checkpoint holds, whatever the layout: boxes of whole tensors, of any dtype and shape.
 
 A tensor is `kind/parameter`. Each rank saves the boxes that it owns; whoever resumes asks for the boxes that
-it needs, and reads no more bytes than they lie in.
+it needs, and reads no more bytes than they lie in. No state of a generator is among them: each micro-batch
+seeds its dropout itself, and the order of rows follows from the seed and the cursor.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from slipway.containers.runtime.values import shown
 
 WEIGHTS = "weights"
 MOMENTS = ("exp_avg", "exp_avg_sq")
+ENGINE = "engine"  # what an engine keeps beside them, such as fp16's loss scale
 
 READS_AT_ONCE = 8
 AHEAD_BYTES = 64 << 20  # of what is read and not yet asked for

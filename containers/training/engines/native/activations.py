@@ -6,20 +6,19 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engines.native.assembly import local_of
 from slipway.containers.training.engines.native.draws import Draws
 
-SMALLEST_OFFLOADED = 1 << 14  # bytes: moving less costs more than it frees
 _GIB = 1 << 30
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +28,7 @@ class Keeping:
     recomputes: bool = False  # keep a layer's input only, and go forward again
     budget_bytes: int | None = None  # of this rank: keep what fits, and compute the rest again
     offloads: bool = False
+    smallest_offloaded: int = 1 << 14  # bytes: moving less costs more than it frees
 
     @classmethod
     def of(cls, word: str, *, offloads: bool) -> Keeping:
@@ -120,7 +120,9 @@ class LayerMemory:
     def _elsewhere(self, layer: nn.Module) -> AbstractContextManager[object]:
         if not self._keeping.offloads:
             return nullcontext()
-        return saved_tensors_hooks(partial(_to_host, _storages(layer)), _from_host)
+        return saved_tensors_hooks(
+            partial(_to_host, _storages(layer), self._keeping.smallest_offloaded), _from_host
+        )
 
 
 def _storages(layer: nn.Module) -> set[int]:
@@ -129,15 +131,33 @@ def _storages(layer: nn.Module) -> set[int]:
     return {tensor.untyped_storage().data_ptr() for tensor in tensors}
 
 
-def _to_host(own: set[int], tensor: Tensor) -> tuple[torch.device, Tensor]:
-    place = tensor.device
-    is_small = tensor.nbytes < SMALLEST_OFFLOADED
-    if place.type == "cpu" or is_small or tensor.untyped_storage().data_ptr() in own:
-        return place, tensor
-    there = torch.empty_like(tensor, device="cpu", pin_memory=True)
-    return place, there.copy_(tensor, non_blocking=True)
+@dataclass(frozen=True, slots=True)
+class InHostMemory:
+    """Hold a tensor's copy in host memory; on a processor that is a copy, too, as a rehearsal."""
+
+    copy: Tensor
+    place: torch.device
+    spread: tuple[Any, ...] | None  # of a distributed tensor: its mesh, placements, shape and strides
+
+    def back(self) -> Tensor:
+        tensor = self.copy.to(self.place, non_blocking=True)
+        if self.spread is None:
+            return tensor
+        mesh, placements, shape, stride = self.spread
+        with torch.no_grad():
+            return DTensor.from_local(tensor, mesh, placements, run_check=False, shape=shape, stride=stride)
 
 
-def _from_host(packed: tuple[torch.device, Tensor]) -> Tensor:
-    place, tensor = packed
-    return tensor.to(place, non_blocking=True)
+def _to_host(own: set[int], smallest: int, tensor: Tensor) -> Tensor | InHostMemory:
+    local = local_of(tensor.detach())
+    if local.nbytes < smallest or local.untyped_storage().data_ptr() in own:
+        return tensor
+    copy = torch.empty_like(local, device="cpu", pin_memory=local.device.type != "cpu")
+    spread = None
+    if isinstance(tensor, DTensor):
+        spread = (tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride())
+    return InHostMemory(copy.copy_(local, non_blocking=True), local.device, spread)
+
+
+def _from_host(packed: Tensor | InHostMemory) -> Tensor:
+    return packed.back() if isinstance(packed, InHostMemory) else packed

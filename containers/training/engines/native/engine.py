@@ -31,10 +31,19 @@ from slipway.containers.training.engines.native.assembly import (
 from slipway.containers.training.engines.native.draws import Draws
 from slipway.containers.training.engines.native.pipeline import Pipeline, StagedTask
 from slipway.containers.training.engines.native.settings import NativeSettings
-from slipway.containers.training.engines.native.updates import LossScale, Updates, refuse_cut_tensors
+from slipway.containers.training.engines.native.updates import LossScale, Updates
 from slipway.containers.training.mesh import build_mesh
-from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
+from slipway.containers.training.state import (
+    ENGINE,
+    MOMENTS,
+    WEIGHTS,
+    SavedState,
+    TensorPiece,
+    WantedBox,
+)
 from slipway.containers.training.task import Inputs, MicroBatch, Task
+
+_LOSS_SCALE = "loss_scale"
 
 
 class LayoutEngine:
@@ -91,6 +100,8 @@ class LayoutEngine:
 
     def pieces(self) -> Iterator[TensorPiece]:
         """Yield this rank's part of what is saved: ranks that hold the same take turns by parameter."""
+        if self.scale is not None and not self._place.rank:
+            yield TensorPiece.whole(ENGINE, _LOSS_SCALE, self.scale.as_tensor())
         for number, one in enumerate(self._held):
             if self._is_mine(number, one):
                 for kind, tensor in self._updates.kinds(one).items():
@@ -102,6 +113,8 @@ class LayoutEngine:
 
     def restore(self, saved: SavedState, steps: int) -> None:
         self._load(saved, {WEIGHTS, *MOMENTS}, steps)
+        if self.scale is not None and ENGINE in saved.kinds:
+            self.scale.take(saved.read(ENGINE, _LOSS_SCALE))
 
     def start_from(self, saved: SavedState) -> None:
         self._load(saved, saved.kinds, 0)
@@ -225,7 +238,6 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
             key_value_heads=getattr(shape, "key_value_heads", None),
             stages_per_rank=settings.stages_per_rank,
         )
-    refuse_cut_tensors(parts)
     is_alone = layout.world == 1 and device.precision is torch.float32
     mesh = None if is_alone else build_mesh(layout, device)
     place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh)

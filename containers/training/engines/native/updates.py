@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, distributed
 
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.engines.native.assembly import HeldParameter, RankPlace
+from slipway.containers.training.engines.native.whole_norms import WholeNorms
 from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
-_BY_TENSOR = ("lamb", "lans")  # divide by the norm of a whole tensor
 
 
 @dataclass(slots=True)
@@ -27,6 +26,13 @@ class LossScale:
     largest: float = 2.0**24
     steps_to_double: int = 2000
     good_steps: int = 0
+
+    def as_tensor(self) -> Tensor:
+        return torch.tensor([self.value, self.good_steps], dtype=torch.float32)
+
+    def take(self, saved: Tensor) -> None:
+        """Go on with what `as_tensor` returned."""
+        self.value, self.good_steps = float(saved[0]), int(saved[1])
 
     def note(self, *, is_finite: bool) -> None:
         self.good_steps = self.good_steps + 1 if is_finite else 0
@@ -42,9 +48,11 @@ class Updates:
     def __init__(self, parts: EngineParts, place: RankPlace, held: list[HeldParameter]) -> None:
         self._parts, self._place = parts, place
         self.masters = {one: one.local for one in held}
-        full = [master for master in self.masters.values() if master.numel()]
         self._optimizer = build_optimizer(
-            parts.config.optimizer, parts.optimizer_groups(full), is_fused=parts.device.has_fused_adam
+            parts.config.optimizer,
+            parts.optimizer_groups(self.masters.values()),
+            is_fused=parts.device.has_fused_adam,
+            norms=WholeNorms(place, self.masters),
         )
 
     def step(self, rate: float, scale: float) -> float:
@@ -106,14 +114,3 @@ class Updates:
         if layout.world > 1:
             distributed.all_reduce(total)
         return math.sqrt(float(total) / layout.data)
-
-
-def refuse_cut_tensors(parts: EngineParts) -> None:
-    """Raise Refusal for an optimizer that needs whole tensors where the layout cuts them."""
-    cut = {name: getattr(parts.layout, name) for name in ("tensor", "sharded")}
-    asked = " and ".join(f"{name}={degree}" for name, degree in cut.items() if degree > 1)
-    if asked and parts.config.optimizer in _BY_TENSOR:
-        raise Refusal(
-            f"optimizer={parts.config.optimizer} divides by the norm of a whole tensor, and {asked} cut them",
-            hint="set optimizer=adamw, or tensor=1 and sharded=1",
-        )

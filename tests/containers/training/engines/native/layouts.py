@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
 from torch import distributed
 
-from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
-from slipway.containers.runtime.checkpoint.checkpoints import Training as Identity
-from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.runtime.checkpoint.resume import Resumed
-from slipway.containers.runtime.checkpoint.tensors import torch_collective
-from slipway.containers.runtime.checkpoint.verify import read_manifest
 from slipway.containers.training.engines.native.activations import Keeping
 from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.state import SavedState, encode
 from tests.containers.training.engines.native.forks import fork_ranks
-from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS, Training, Wholes
+from tests.containers.training.engines.native.trainings import (
+    CONFIG,
+    SAVED_AFTER,
+    STEPS,
+    Training,
+    Wholes,
+    save,
+    saved_at,
+)
 
 KINDS = ("decoder", "encoder")
 RECOMPUTING = NativeSettings(keeping=Keeping(recomputes=True))
+OFFLOADING = NativeSettings(keeping=Keeping(offloads=True, smallest_offloaded=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,21 @@ CASES: Mapping[str, Case] = {
     "pp2 gpipe": Case(Layout(pipeline=2), NativeSettings(schedule="gpipe")),
     "pp2 1f1b": Case(Layout(pipeline=2), RECOMPUTING),
     "pp2 interleaved": Case(Layout(pipeline=2), NativeSettings(schedule="interleaved", stages_per_rank=2)),
-    "tp2×pp2": Case(Layout(tensor=2, pipeline=2)),
+    "tp2×pp2": Case(Layout(tensor=2, pipeline=2), OFFLOADING),
     "tp2×fsdp2": Case(Layout(tensor=2, sharded=2)),
     "fsdp2×pp2": Case(Layout(sharded=2, pipeline=2), RECOMPUTING),
-    "hybrid": Case(Layout(data=2, sharded=2)),
+    "hybrid": Case(Layout(data=2, sharded=2), OFFLOADING),
     "tp2×pp2×dp2": Case(Layout(tensor=2, pipeline=2, data=2)),
     "tp2×pp2×fsdp2": Case(Layout(tensor=2, pipeline=2, sharded=2), RECOMPUTING),
 }
+# LAMB and LANS divide by norms of whole tensors. Of a tensor with two rows, two of four ranks hold nothing.
+BY_TENSOR: Mapping[str, Layout] = {
+    "one process": Layout(),
+    "fsdp4": Layout(sharded=4),
+    "tp2×fsdp2": Layout(tensor=2, sharded=2),
+    "fsdp2×pp2": Layout(sharded=2, pipeline=2),
+}
+OPTIMIZERS_BY_TENSOR = ("lamb", "lans")
 WORLDS = (1, 2, 4, 8)
 Told = Mapping[str, list[float]]
 
@@ -75,10 +86,7 @@ def train_and_save(folder: Path, kind: str, name: str, rank: int) -> Told:
     wholes = Wholes.of(training.engine)
     if rank == 0:
         torch.save(wholes.tensors, folder / f"{kind} {name}.pt")
-    identity = Identity(job="layouts", run=kind, attempt=1, topology=CASES[name].layout.degrees)
-    storage = CheckpointFolder(folder / f"{kind} {name}")
-    with Checkpoints(storage, identity, collective=torch_collective(), say=_say_nothing) as checkpoints:
-        checkpoints.save(SAVED_AFTER, encode(training.engine.pieces()))
+    save(training.engine, folder / f"{kind} {name}", SAVED_AFTER)
     return {f"{kind} {name}": told + training.steps(range(SAVED_AFTER, STEPS))}
 
 
@@ -87,9 +95,7 @@ def resume(folder: Path, kind: str, name: str, rank: int) -> Told:
     training = Training.of(kind, CASES[name].layout, rank, CASES[name].settings)
     told: dict[str, list[float]] = {}
     for source in sources(kind, name):
-        storage = CheckpointFolder(folder / f"{kind} {source}")
-        found = Resumed(storage=storage, manifest=read_manifest(storage, SAVED_AFTER), rejected=frozenset())
-        training.engine.restore(SavedState(found), SAVED_AFTER)
+        training.engine.restore(saved_at(folder / f"{kind} {source}", SAVED_AFTER), SAVED_AFTER)
         wholes = Wholes(torch.load(folder / f"{kind} {source}.pt"))
         told[f"{kind} {source} in {name}"] = [_sum(wholes.differing(training.engine))]
     told[f"{kind} {before(name)} -> {name}"] = training.steps(range(SAVED_AFTER, STEPS))
@@ -104,24 +110,41 @@ def _sum(number: int) -> float:
     return float(found)
 
 
-def _say_nothing(line: str) -> None:
-    del line
+def train_by_tensor(optimizer: str, name: str, rank: int) -> Told:
+    training = Training.of("encoder", BY_TENSOR[name], rank, config=replace(CONFIG, optimizer=optimizer))
+    return {f"{optimizer} {name}": training.steps(range(2))}
 
 
-def _go(work: Callable[[Path, str, str, int], Told], folder: Path, world: int, rank: int) -> None:
+def _save_half_way(folder: Path, world: int, rank: int) -> None:
     told: dict[str, list[float]] = {}
-    for kind in KINDS:
-        for name, case in CASES.items():
-            if case.layout.world == world:
-                told |= work(folder, kind, name, rank)
+    for kind, name in product(KINDS, _of_world(world)):
+        told |= train_and_save(folder, kind, name, rank)
+    for optimizer, name in product(OPTIMIZERS_BY_TENSOR, BY_TENSOR):
+        if BY_TENSOR[name].world == world:
+            told |= train_by_tensor(optimizer, name, rank)
+    _tell(folder / f"trained {world}.json", told, rank)
+
+
+def _go_on(folder: Path, world: int, rank: int) -> None:
+    told: dict[str, list[float]] = {}
+    for kind, name in product(KINDS, _of_world(world)):
+        told |= resume(folder, kind, name, rank)
+    _tell(folder / f"resumed {world}.json", told, rank)
+
+
+def _of_world(world: int) -> list[str]:
+    return [name for name, case in CASES.items() if case.layout.world == world]
+
+
+def _tell(path: Path, told: Told, rank: int) -> None:
     if rank == 0:
-        (folder / f"{work.__name__} {world}.json").write_text(json.dumps(told))
+        path.write_text(json.dumps(told))
 
 
 def main(folder: Path) -> None:
-    for work in (train_and_save, resume):
+    for work in (_save_half_way, _go_on):
         for world in WORLDS:
-            fork_ranks(world, partial(_go, work, folder, world))
+            fork_ranks(world, partial(work, folder, world))
 
 
 if __name__ == "__main__":

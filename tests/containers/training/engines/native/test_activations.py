@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 
 import pytest
 
@@ -34,6 +35,15 @@ class Layer(nn.Module):  # type: ignore[misc]  # torch counts as untyped
         return torch.tanh(self.matrix(hidden))
 
 
+class Noting(nn.Module):  # type: ignore[misc]  # torch counts as untyped
+    """Keep a tensor for the backward, and remember it only while another does."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        found = torch.tanh(hidden)
+        self.noted = weakref.ref(found)
+        return found * found
+
+
 def times_run(keeping: Keeping) -> tuple[list[int], Tensor]:
     torch.manual_seed(0)
     layers = [Layer() for _ in range(LAYERS)]
@@ -63,6 +73,30 @@ def test_a_budget_keeps_as_many_layers_whole_as_fit(kept: int) -> None:
     for budget, expected in ((fits, kept), (fits - 1, max(0, kept - 1))):
         times, _ = times_run(Keeping(recomputes=True, budget_bytes=budget))
         assert times == [1] * expected + [2] * (LAYERS - expected)
+
+
+def test_what_is_offloaded_leaves_the_device_until_the_backward_asks_for_it() -> None:
+    def still_there(keeping: Keeping) -> tuple[bool, Tensor]:
+        torch.manual_seed(0)
+        layer = nn.Sequential(nn.Linear(WIDTH, WIDTH), Noting())
+        LayerMemory(keeping, Draws(lambda number: None, 0)).take(layer, 0)
+        loss = layer(torch.ones(ROWS, WIDTH)).sum()
+        is_there = layer[1].noted() is not None
+        loss.backward()
+        return is_there, layer[0].weight.grad
+
+    kept, gradient = still_there(Keeping())
+    offloaded, same = still_there(Keeping(offloads=True, smallest_offloaded=0))
+    assert (kept, offloaded) == (True, False)
+    assert torch.equal(gradient, same)
+
+
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_a_training_that_offloads_loses_what_others_do(recomputes: bool) -> None:
+    def losses(keeping: Keeping) -> list[float]:
+        return Training.of("decoder", Layout(), 0, NativeSettings(keeping=keeping)).steps(range(2))
+
+    assert losses(Keeping(offloads=True, smallest_offloaded=0, recomputes=recomputes)) == losses(Keeping())
 
 
 def test_a_recomputation_draws_the_dropout_of_the_first_time() -> None:

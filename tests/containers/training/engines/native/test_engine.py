@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,13 +19,15 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.engine import build_native
 from slipway.containers.training.engines.native.pipeline import check_schedule
 from slipway.containers.training.engines.native.settings import NativeSettings
+from slipway.containers.training.engines.native.updates import LossScale
 from slipway.containers.training.layout import Layout
 from tests.containers.training.engines.native.trainings import (
-    CONFIG,
     PROCESSOR,
     Training,
     build_parts,
     micro_batches,
+    save,
+    saved_at,
 )
 
 
@@ -51,19 +54,33 @@ def test_a_step_that_overflows_fp16_changes_nothing_and_lowers_the_scale() -> No
     scale = training.engine.scale
     assert scale is not None, "fp16 has one"
     scale.value = 2.0**40
-    before = [piece.data.clone() for piece in training.engine.pieces()]
+    before = [piece.data.clone() for piece in training.engine.weights()]
     _, norm, _ = training.step(0)
     assert not norm < float("inf")
     assert training.engine.loss_scale == 2.0**39
-    after = [piece.data for piece in training.engine.pieces()]
+    after = [piece.data for piece in training.engine.weights()]
     assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
     scale.value = 2.0**10
     assert training.step(0)[1] < float("inf")
 
 
-def test_the_loss_scale_grows_again_after_many_good_steps() -> None:
-    from slipway.containers.training.engines.native.updates import LossScale
+@pytest.mark.usefixtures("alone")
+def test_a_resumed_training_in_fp16_goes_on_with_its_loss_scale(tmp_path: Path) -> None:
+    def begun() -> Training:
+        return Training.of("decoder", Layout(), 0, device=replace(PROCESSOR, precision=torch.float16))
 
+    first, second = begun(), begun()
+    scale = first.engine.scale
+    assert scale is not None, "fp16 has one"
+    scale.value, scale.good_steps = 2.0**10, 5
+    first.steps(range(2))
+    save(first.engine, tmp_path, 2)
+    second.engine.restore(saved_at(tmp_path, 2), 2)
+    assert second.engine.scale == LossScale(value=2.0**10, good_steps=7)
+    assert second.steps(range(2, 3)) == first.steps(range(2, 3))
+
+
+def test_the_loss_scale_grows_again_after_many_good_steps() -> None:
     scale = LossScale(value=8.0, steps_to_double=3)
     for is_finite in (True, True, False, True, True, True):
         scale.note(is_finite=is_finite)
@@ -90,15 +107,6 @@ def test_a_task_that_knows_no_stages_is_refused_in_a_pipeline() -> None:
     parts = replace(build_parts("encoder", Layout(pipeline=2), 0), task=GlueLoss())
     with pytest.raises(Refusal, match="a pipeline cannot train GlueLoss; set pipeline=1"):
         build_native(parts, NativeSettings())
-
-
-def test_an_optimizer_that_needs_whole_tensors_is_refused_where_they_are_cut() -> None:
-    parts = build_parts("encoder", Layout(), 0, config=replace(CONFIG, optimizer="lamb"))
-    build_native(parts, NativeSettings())
-    cut = replace(parts, layout=Layout(tensor=2, sharded=2))
-    said = "optimizer=lamb divides by the norm of a whole tensor, and tensor=2 and sharded=2 cut them"
-    with pytest.raises(Refusal, match=re.escape(said)):
-        build_native(cut, NativeSettings())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,14 @@ import pytest
 pytest.importorskip("torch")
 
 from slipway.containers.training.layout import Layout
-from tests.containers.training.engines.native.layouts import CASES, KINDS, before, sources
+from tests.containers.training.engines.native.layouts import (
+    BY_TENSOR,
+    CASES,
+    KINDS,
+    OPTIMIZERS_BY_TENSOR,
+    before,
+    sources,
+)
 from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -74,6 +81,12 @@ def test_a_layout_restores_bit_for_bit_what_each_other_has_saved(told: Told, kin
 def test_a_layout_trains_on_from_what_another_has_saved(told: Told, kind: str, name: str) -> None:
     rest = told[f"{kind} one process"][NUMBERS * SAVED_AFTER :]
     assert told[f"{kind} {before(name)} -> {name}"] == close(rest)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS_BY_TENSOR)
+@pytest.mark.parametrize("name", list(BY_TENSOR)[1:])
+def test_lamb_and_lans_know_the_norms_of_tensors_that_are_cut(told: Told, optimizer: str, name: str) -> None:
+    assert told[f"{optimizer} {name}"] == close(told[f"{optimizer} one process"])
 
 
 def test_every_layout_that_is_promised_is_proved() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -16,6 +17,12 @@ from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.recipes.bert_pretrain.config import decode
 from slipway.containers.recipes.bert_pretrain.task import BertTask
 from slipway.containers.runtime.checkpoint.boxes import Box
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
+from slipway.containers.runtime.checkpoint.checkpoints import Training as Identity
+from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.resume import Resumed
+from slipway.containers.runtime.checkpoint.tensors import torch_collective
+from slipway.containers.runtime.checkpoint.verify import read_manifest
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device
@@ -23,6 +30,7 @@ from slipway.containers.training.engine import EngineParts, StepWatch
 from slipway.containers.training.engines.native.engine import LayoutEngine, build_native
 from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.layout import Layout
+from slipway.containers.training.state import SavedState, encode
 from slipway.containers.training.task import Inputs, MicroBatch
 
 ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 60
@@ -147,8 +155,9 @@ class Training:
         settings: NativeSettings | None = None,
         *,
         device: Device = PROCESSOR,
+        config: TrainingConfig = CONFIG,
     ) -> Training:
-        parts = build_parts(kind, layout, rank, device=device)
+        parts = build_parts(kind, layout, rank, device=device, config=config)
         return cls(kind, parts, build_native(parts, settings or NativeSettings()))
 
     def steps(self, steps: Sequence[int]) -> list[float]:
@@ -168,6 +177,20 @@ class Training:
         if layout.world > 1:
             distributed.all_reduce(counted)
         return float(counted[0]) / layout.readers
+
+
+def save(engine: LayoutEngine, folder: Path, step: int) -> None:
+    """Save in real files, as a training does; all ranks call it."""
+    identity = Identity(job="layouts", run="test", attempt=1)
+    storage = CheckpointFolder(folder)
+    with Checkpoints(storage, identity, collective=torch_collective(), say=lambda _: None) as checkpoints:
+        checkpoints.save(step, encode(engine.pieces()))
+
+
+def saved_at(folder: Path, step: int) -> SavedState:
+    storage = CheckpointFolder(folder)
+    found = Resumed(storage=storage, manifest=read_manifest(storage, step), rejected=frozenset())
+    return SavedState(found)
 
 
 class Wholes:
