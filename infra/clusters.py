@@ -6,7 +6,7 @@ Override a cluster's setting with `cdk deploy --all -c dl1.max_nodes=4`.
 from __future__ import annotations
 
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.declare.types import BatchCluster, MpiCluster
+from slipway.infra.declare.types import BatchCluster, MpiCluster, SlurmCluster
 
 CLUSTERS = (
     # BERT pre-training with DeepSpeed on first-generation Gaudi: eight accelerators a node.
@@ -42,6 +42,16 @@ CLUSTERS = (
         budget_usd_per_month=1000,
         alert_email="you@example.com",
     ),
+    # GPT-NeoX under Slurm on Trainium: sixteen devices and eight network cards a node.
+    SlurmCluster(
+        name="trn1",
+        instance_type="trn1.32xlarge",
+        max_nodes=16,
+        region="us-east-1",
+        zone="us-east-1a",
+        budget_usd_per_month=20000,
+        alert_email="you@example.com",
+    ),
 )
 
 # Ubuntu's newest release, until `slipway pin NAME` writes one into the image's lock with fitting packages.
@@ -70,7 +80,17 @@ MACHINE_IMAGES = (
         zone="us-east-1a",
         parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
         parent_moves_because=_NO_DAY_KNOWN,
-        components=(*_EVERY_NODE, "neuron-driver", "neuron-tools", "pcs-agent", "slurm-client"),
+        components=(
+            *_EVERY_NODE,
+            *_BOOT,
+            "neuron-driver",
+            "neuron-tools",
+            "python-venv",
+            "neuron-training",
+            "pcs-agent",
+            "slurm-client",
+            "slurm-node",
+        ),
         root_volume_gib=60,
     ),
     # For AWS Batch on first-generation Gaudi, whose only instance type is large and dear: built without one.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # slipway-boot.service, at every boot after the user data: one thread a core where that is asked, and the shared
-# files. What brings a node its jobs, ecs or slipway-node, needs this unit and waits for it.
+# files. What brings a node its jobs, ecs, slipway-node or slurmd, needs this unit and waits for it.
 set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
 shopt -s inherit_errexit
 
@@ -13,7 +13,8 @@ readonly MOUNT_ATTEMPTS=6 # a name of a mount target may be unknown for a while 
 main() {
   trap refuse_jobs ERR
   during processor-threads one_thread_per_core "$(parameter smt)"
-  during shared-files mount_shared_files "$(parameter files.kind)" "$(parameter files.path)"
+  during shared-files mount_files files
+  during shared-files mount_files scratch_files
 }
 
 # Bare metal has no CPU options that EC2 could set, so Linux takes the second threads away (kernel
@@ -24,36 +25,38 @@ one_thread_per_core() {
   fi
 }
 
-mount_shared_files() {
-  local kind="$1" path="$2" attempt
+mount_files() {
+  local files="$1" kind path attempt
+  kind="$(parameter "$files.kind")"
+  path="$(parameter "$files.path")"
   if [[ -z "$kind" ]] || mountpoint --quiet "$path"; then
     return 0
   fi
   mkdir -p "$path"
   for ((attempt = 1; attempt < MOUNT_ATTEMPTS; attempt++)); do
-    if mount_once "$kind" "$path"; then
+    if mount_once "$files" "$kind" "$path"; then
       return 0
     fi
     echo "slipway: attempt $attempt of $MOUNT_ATTEMPTS to mount $path failed" >&2
     sleep 10
   done
-  mount_once "$kind" "$path"
+  mount_once "$files" "$kind" "$path"
 }
 
 mount_once() {
-  local kind="$1" path="$2"
+  local files="$1" kind="$2" path="$3"
   case "$kind" in
-    efs) mount -t efs -o tls,iam "$(parameter files.id):/" "$path" ;;
-    fsx-lustre) mount -t lustre -o relatime,flock "$(lustre_address)" "$path" ;;
+    efs) mount -t efs -o tls,iam "$(parameter "$files.id"):/" "$path" ;;
+    fsx-lustre) mount -t lustre -o relatime,flock "$(lustre_address "$files")" "$path" ;;
     *)
-      echo "slipway: files.kind is '$kind'; allowed are efs and fsx-lustre" >&2
+      echo "slipway: $files.kind is '$kind'; allowed are efs and fsx-lustre" >&2
       return 1
       ;;
   esac
 }
 
 lustre_address() {
-  echo "$(parameter files.id).fsx.$(parameter region).amazonaws.com@tcp:/$(parameter files.mount_name)"
+  echo "$(parameter "$1.id").fsx.$(parameter region).amazonaws.com@tcp:/$(parameter "$1.mount_name")"
 }
 
 main

@@ -24,6 +24,16 @@ has_process() {
   grep --quiet --no-messages --null-data '^SLIPWAY_JOB=' "$PROC"/[0-9]*/environ
 }
 
+# Slurm runs each step of a job, the batch script too, below a slurmstepd.
+has_step() {
+  grep --quiet --no-messages '^slurmstepd' "$PROC"/[0-9]*/comm
+}
+
+# The login node has no jobs of its own, and stays.
+if [[ "$(parameter idle_report.work)" == "login" ]]; then
+  exit 0
+fi
+
 idle=1
 if is_starting || "has_$(parameter idle_report.work)"; then
   idle=0

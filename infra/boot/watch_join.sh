@@ -15,7 +15,7 @@ main() {
   if [[ -e "$JOINED" ]]; then
     return 0
   fi
-  if has_joined_ecs; then
+  if has_joined; then
     mkdir -p "$STATE"
     touch "$JOINED"
     return 0
@@ -31,9 +31,15 @@ main() {
   fi
 }
 
-# The agent tells an ARN as soon as the cluster knows it. slipway-node writes the file itself.
-has_joined_ecs() {
-  [[ "$(curl --silent --max-time 5 "$AGENT" || true)" =~ \"ContainerInstanceArn\":[[:space:]]*\"arn: ]]
+# ECS's agent tells an ARN as soon as the cluster knows it. PCS's agent starts Slurm's own services once the instance
+# is registered, and those are active when they have their configuration from the controller: slurmd where jobs run,
+# sackd where people log in. slipway-node writes the file itself.
+has_joined() {
+  case "$(parameter join.by)" in
+    ecs-agent) [[ "$(curl --silent --max-time 5 "$AGENT" || true)" =~ \"ContainerInstanceArn\":[[:space:]]*\"arn: ]] ;;
+    pcs-agent) systemctl is-active --quiet slurmd.service || systemctl is-active --quiet sackd.service ;;
+    *) return 1 ;;
+  esac
 }
 
 # Once for the alarm, and once with the reason, for people and for `slipway explain`.
@@ -49,7 +55,8 @@ report() {
 }
 
 # Where the group is known it becomes smaller by this node, or it would start one that fails likewise, again and
-# again. AWS Batch keeps its groups to itself: there the node ends, and its job has to be cancelled.
+# again. AWS Batch keeps its groups to itself: there the node ends, and its job has to be cancelled. So does AWS PCS,
+# which puts the node back and starts another for the job that waits.
 end() {
   local group
   group="$(parameter join.group)"

@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
-from slipway.infra.patterns.observability.alarms import StuckEvents
+from slipway.infra.patterns.observability.alarms import StuckEvents, StuckMetric
 from slipway.infra.stacks.network import NetworkStack, NetworkStackProps
 from slipway.infra.stacks.observability import ObservabilityStack, ObservabilityStackProps
 from slipway.infra.stacks.storage import StorageStack, StorageStackProps
@@ -16,7 +16,10 @@ from slipway.jobs.core.names import stack_name
 
 
 def build_foundation(
-    app: cdk.App, cluster: Cluster, services: tuple[str, ...], stuck: Callable[[Construct], StuckEvents]
+    app: cdk.App,
+    cluster: Cluster,
+    services: tuple[str, ...],
+    stuck: Callable[[Construct], StuckEvents | StuckMetric],
 ) -> tuple[NetworkStack, StorageStack, ObservabilityStack]:
     """Build the stacks for nodes that call `services`; `stuck` tells why jobs do not run."""
     network = NetworkStack(

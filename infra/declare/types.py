@@ -23,11 +23,13 @@ from slipway.infra.declare.checks.values import (
     one_of,
 )
 from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.core.slurm.places import SHARED
 
 
 class ClusterKind(StrEnum):
     BATCH = "batch"
     MPI = "mpi"
+    SLURM = "slurm"
 
 
 class Market(StrEnum):
@@ -53,6 +55,14 @@ class Mpi(StrEnum):
     OPEN_MPI = "open-mpi"
     INTEL_MPI = "intel-mpi"
     MPICH = "mpich"
+
+
+class Controller(StrEnum):
+    """Names a size of AWS PCS's managed Slurm controller, which cannot change once it is deployed."""
+
+    SMALL = "small"
+    MEDIUM = "medium"
+    LARGE = "large"
 
 
 class FileSystem(StrEnum):
@@ -116,6 +126,7 @@ class Cluster:
     budget_usd_per_month: Annotated[int, between(1, 100_000_000, "dollars")]
     alert_email: Annotated[str, _EMAIL]
     ami_parameter: Annotated[str, _PARAMETER]  # names the nodes' machine image
+    shared_mount: ClassVar[str] = "/mnt/shared"  # where every node finds the shared files
     keep_data: bool = True  # False: bucket, repositories, file system and key go with the stack
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -166,6 +177,32 @@ class MpiCluster(Cluster):
     stop_at: Annotated[str, _CRON] | None = None  # none, as soon as no job runs
     time_zone: Annotated[str, _TIME_ZONE] = "Etc/UTC"  # of the two above
     job_timeout_hours: Annotated[int, between(1, 48, "hours", why="Systems Manager ends a command then")] = 48
+
+    @property
+    def job_timeout(self) -> timedelta:
+        return timedelta(hours=self.job_timeout_hours)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmCluster(Cluster):
+    """Declares a Slurm cluster on AWS PCS: a login node that stays, and workers from none to max_nodes."""
+
+    kind: ClassVar[ClusterKind] = ClusterKind.SLURM
+    shared_mount: ClassVar[str] = SHARED
+
+    max_nodes: Annotated[
+        int,
+        between(1, 2047, why="AWS PCS has at most 2048 nodes in a cluster, one of them to log in"),
+    ]
+    vpc_cidr: str = "10.50.0.0/16"
+    machine_image: Annotated[str, _IMAGE] = "neuron-slurm"  # its lock says which Slurm the controller runs
+    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/neuron-slurm/id"
+    login_instance_type: Annotated[str, known_instance_type] = "c6i.large"
+    controller: Controller | None = None  # None: the smallest that has room for max_nodes
+    scratch: bool = False  # an FSx for Lustre besides the shared home: datasets and compiled graphs
+    rest_api: bool = False  # slurmrestd, reachable from the nodes alone
+    idle_minutes: Annotated[int, between(1, 1440, "minutes")] = 10  # then a worker without a job ends
+    job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48  # the longest that a job may ask for
 
     @property
     def job_timeout(self) -> timedelta:

@@ -16,6 +16,7 @@ from slipway.infra.patterns.observability.alarms import (
     ClusterAlarms,
     ClusterAlarmsProps,
     StuckEvents,
+    StuckMetric,
 )
 from slipway.infra.patterns.observability.budget import ClusterBudget, ClusterBudgetProps
 from slipway.infra.patterns.observability.dashboard import ClusterDashboard, ClusterDashboardProps
@@ -26,7 +27,7 @@ from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, Encrypt
 class ObservabilityStackProps:
     cluster: Cluster
     network: ClusterNetwork
-    stuck: Callable[[Construct], StuckEvents]  # tells why jobs of this kind of cluster do not run
+    stuck: Callable[[Construct], StuckEvents | StuckMetric]  # tells why jobs do not run
 
 
 class ObservabilityStack(DeclaredStack):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from constructs import Construct
 
-from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.types import Cluster, FileSystem
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.images.repositories import ImageRepository, ImageRepositoryProps
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
 from slipway.infra.patterns.storage.buckets import DataBucket, DataBucketProps
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps
-from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps
+from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps, SharedFiles
+from slipway.jobs.core.slurm.places import SCRATCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,10 @@ class StorageStack(DeclaredStack):
                 key=key, log_retention_days=cluster.log_retention_days, keep=cluster.keep_data
             ),
         )
-        files = FileSystemProps(name=id, cluster=cluster, vpc=props.network.vpc, key=key)
+        files = FileSystemProps(
+            name=id, cluster=cluster, vpc=props.network.vpc, key=key, mount_point=cluster.shared_mount
+        )
+        self._files = files
         self.storage: ClusterStorage = ClusterStorage(
             bucket=data.bucket, key=key, files=FILE_SYSTEMS[cluster.file_system](self, "Files", files)
         )
@@ -52,3 +56,8 @@ class StorageStack(DeclaredStack):
         """Add the repository of container images, for clusters whose jobs run in containers."""
         props = ImageRepositoryProps(key=self.storage.key, keep=self._keep)
         return ImageRepository(self, "Image", props=props)
+
+    def add_scratch(self) -> SharedFiles:
+        """Add a Lustre for data that can be had again, besides the shared files."""
+        props = replace(self._files, name=f"{self._files.name}-scratch", mount_point=SCRATCH)
+        return FILE_SYSTEMS[FileSystem.FSX_LUSTRE](self, "Scratch", props)

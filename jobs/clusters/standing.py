@@ -89,6 +89,17 @@ def _lustre(properties: Properties) -> str | None:
     return f"fsx-lustre-{properties.get('LustreConfiguration', {}).get('PerUnitStorageThroughput', '')}"
 
 
+def _controller(properties: Properties) -> str | None:
+    return f"pcs-controller-{properties.get('Size', '').lower()}"
+
+
+def _login_node(properties: Properties) -> str | None:
+    """Workers come and go with jobs; a group that never is empty is billed all the time."""
+    if not properties.get("ScalingConfiguration", {}).get("MinInstanceCount"):
+        return None
+    return f"ec2-{properties['InstanceConfigs'][0]['InstanceType']}"
+
+
 BILLED: Mapping[str, BilledType] = {
     "AWS::CloudWatch::Alarm": BilledType(words="alarms", fee=_always("alarm")),
     "AWS::CloudWatch::Dashboard": BilledType(words="dashboards", fee=_always("dashboard")),
@@ -104,6 +115,8 @@ BILLED: Mapping[str, BilledType] = {
     ),
     "AWS::KMS::Key": BilledType(words="KMS keys", fee=_always("kms-key")),
     "AWS::Logs::LogGroup": BilledType(words="log storage", fee=_always("logs")),
+    "AWS::PCS::Cluster": BilledType(words="Slurm controllers", fee=_controller),
+    "AWS::PCS::ComputeNodeGroup": BilledType(words="login nodes", fee=_login_node),
     "AWS::S3::Bucket": BilledType(words="S3 storage", fee=_always("s3")),
     "AWS::SecretsManager::Secret": BilledType(words="secrets", fee=_always("secret")),
 }

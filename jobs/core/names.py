@@ -24,6 +24,8 @@ LIMITS: Mapping[str, int] = {
     "batch": 128,  # compute environments, job queues, job definitions
     "build-project": 150,
     "dashboard": 255,
+    "log-delivery": 60,  # of CloudWatch Logs: sources and destinations
+    "pcs-cluster": 40,
     "document": 128,  # of Systems Manager
     "node-group": 255,  # Auto Scaling groups
 }

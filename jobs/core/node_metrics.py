@@ -14,4 +14,5 @@ REASONS = {
     "shared-files": "the cluster's shared files could not be mounted",
     "ecs-agent": "its ECS agent did not register with the cluster",
     "slipway-node": "slipway-node did not join the cluster",
+    "pcs-agent": "AWS PCS's agent did not start Slurm on it: /var/log/amazon/pcs/bootstrap.log",
 }

@@ -13,7 +13,7 @@ from typing import Any
 import aws_cdk as cdk
 
 from slipway.infra.app import build
-from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SlurmCluster
 from slipway.infra.verify.gates import cdk_context
 
 CLUSTER = BatchCluster(
@@ -33,6 +33,16 @@ MPI_CLUSTER = MpiCluster(
     region="us-east-1",
     zone="us-east-1b",
     budget_usd_per_month=1000,
+    alert_email="team@example.org",
+)
+
+SLURM_CLUSTER = SlurmCluster(
+    name="trn1",
+    instance_type="trn1.32xlarge",
+    max_nodes=16,
+    region="us-east-1",
+    zone="us-east-1b",
+    budget_usd_per_month=5000,
     alert_email="team@example.org",
 )
 
@@ -62,6 +72,32 @@ class MpiTemplates:
 
     def all(self) -> tuple[Mapping[str, Any], ...]:
         return (self.network, self.storage, self.observability, self.mpi)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmTemplates:
+    network: Mapping[str, Any]
+    storage: Mapping[str, Any]
+    observability: Mapping[str, Any]
+    slurm: Mapping[str, Any]
+
+    def all(self) -> tuple[Mapping[str, Any], ...]:
+        return (self.network, self.storage, self.observability, self.slurm)
+
+
+@lru_cache(maxsize=64)
+def _slurm_synthesized(cluster: tuple[tuple[str, Any], ...]) -> SlurmTemplates:
+    return synthesize_slurm(replace(SLURM_CLUSTER, **dict(cluster)))
+
+
+def slurm_templates_of(**changes: Any) -> SlurmTemplates:
+    """Do as templates_of does."""
+    return _slurm_synthesized(tuple(sorted(changes.items())))
+
+
+def synthesize_slurm(cluster: SlurmCluster) -> SlurmTemplates:
+    found = _stacks(cluster)
+    return SlurmTemplates(slurm=found.pop(""), **found)
 
 
 @lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ BAKERIES = {
 }
 MPI_STACKS = {
     f"{cluster}{part}"
-    for cluster in ("c6i", "dl1-mpi")
+    for cluster in ("c6i", "dl1-mpi", "trn1")
     for part in ("", "-network", "-storage", "-observability")
 }
 

@@ -60,12 +60,14 @@ def accelerators_that_the_image_drives(cluster: Cluster) -> Iterator[Problem]:
 
 
 _TRAINS = "training-python"  # of a lock: ranks run in a Python of the vendor's
+_STARTS = "open-mpi"
 
 
 def _images_with(driver: str) -> list[str]:
     """List the machine images whose lock has the driver, and what ranks run in."""
     locks = {name: read_lock(CONTAINERS, name) for name in machine_image_names(CONTAINERS)}
-    return [name for name, lock in locks.items() if lock and {driver, _TRAINS} <= lock.host.keys()]
+    wanted = {driver, _TRAINS, _STARTS}
+    return [name for name, lock in locks.items() if lock and wanted <= lock.host.keys()]
 
 
 def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:

@@ -8,7 +8,15 @@ from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
-from slipway.infra.declare.types import BatchCluster, Cluster, Egress, FileSystem, Mpi, MpiCluster
+from slipway.infra.declare.types import (
+    BatchCluster,
+    Cluster,
+    Egress,
+    FileSystem,
+    Mpi,
+    MpiCluster,
+    SlurmCluster,
+)
 from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.images.ami_locks import machine_image_names
 from slipway.jobs.core.images.amis import ami_parameter, image_of
@@ -27,7 +35,7 @@ def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 
 def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, MpiCluster)
+    assert isinstance(cluster, MpiCluster | SlurmCluster)
     known = machine_image_names(CONTAINERS)
     if cluster.machine_image not in known:
         message = (
@@ -39,7 +47,7 @@ def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 def parameter_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     """Check that a parameter which a bakery writes belongs to the declared machine image."""
-    assert isinstance(cluster, MpiCluster)
+    assert isinstance(cluster, MpiCluster | SlurmCluster)
     named = image_of(cluster.ami_parameter)
     if named not in (None, cluster.machine_image):
         yield Problem(

@@ -27,8 +27,16 @@ from slipway.infra.declare.checks.references import (
     prefix_list_of_region,
 )
 from slipway.infra.declare.checks.secret_values import shown
+from slipway.infra.declare.checks.slurm import (
+    controller_with_room,
+    home_on_efs,
+    login_node_of_one_architecture,
+    lustre_for_scratch,
+    no_spot_with_slurm,
+    slurm_of_the_machine_image,
+)
 from slipway.infra.declare.checks.tags import tags
-from slipway.infra.declare.types import Cluster, ClusterKind, FileSystem, Market
+from slipway.infra.declare.types import Cluster, ClusterKind, FileSystem, Market, SlurmCluster
 from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
 from slipway.jobs.core.errors import Problem
 
@@ -131,7 +139,9 @@ def market_and_reservation(cluster: Cluster) -> Iterator[Problem]:
 
 
 def fsx_settings_with_fsx(cluster: Cluster) -> Iterator[Problem]:
-    if cluster.file_system is FileSystem.FSX_LUSTRE:
+    if cluster.file_system is FileSystem.FSX_LUSTRE or (
+        isinstance(cluster, SlurmCluster) and cluster.scratch
+    ):
         return
     defaults = {field.name: field.default for field in fields(cluster)}
     for name in ("fsx_capacity_gib", "fsx_mbps_per_tib"):
@@ -172,5 +182,16 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         no_capacity_block: ("market", "instance_type"),
         spot_with_files_that_outlive_it: ("market", "file_system"),
         times_of_the_clock: ("start_at", "stop_at", "time_zone"),
+    },
+    ClusterKind.SLURM: {
+        machine_image_of_this_checkout: ("machine_image",),
+        parameter_of_the_machine_image: ("machine_image", "ami_parameter"),
+        slurm_of_the_machine_image: ("machine_image", "ami_parameter", "instance_type"),
+        lustre_for_scratch: ("machine_image", "ami_parameter", "scratch"),
+        controller_with_room: ("controller", "max_nodes"),
+        home_on_efs: ("file_system",),
+        login_node_of_one_architecture: ("login_instance_type", "instance_type"),
+        no_spot_with_slurm: ("market",),
+        no_capacity_block: ("market", "instance_type"),
     },
 }

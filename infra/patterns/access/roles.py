@@ -14,6 +14,7 @@ class ServiceRoleProps:
     service: str
     description: str
     statements: tuple[iam.PolicyStatement, ...]
+    path: str | None = None
     for_this_account_only: bool = True  # EC2 sends no source account when it assumes a role
 
 
@@ -25,6 +26,7 @@ class ServiceRole(Construct):
             self,
             "Resource",
             description=props.description,
+            path=props.path,
             assumed_by=iam.ServicePrincipal(
                 f"{props.service}.amazonaws.com",
                 conditions=conditions if props.for_this_account_only else {},

@@ -23,7 +23,7 @@ PACKAGES = ("containers", "jobs")
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
 _BOOT_SUFFIXES = frozenset({".service", ".sh", ".timer"})
-_SUFFIXES = frozenset({".c", ".csv", ".h", ".py", ".sh", ".toml"})
+_SUFFIXES = frozenset({".c", ".csv", ".h", ".py", ".sh", ".slurm", ".toml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

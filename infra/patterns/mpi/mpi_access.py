@@ -16,9 +16,10 @@ from slipway.infra.patterns.access.roles import (
     ServiceRole,
     ServiceRoleProps,
 )
+from slipway.infra.patterns.access.run_command import run_command_output
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.infra.patterns.storage.encryption import use_key, write_logs
+from slipway.infra.patterns.storage.encryption import use_key
 
 # Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
 _WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")
@@ -55,7 +56,7 @@ class MpiAccess(Construct):
                     report_metrics(),
                     *used,
                     leave,
-                    *_run_command_output(self, props.log_group_arn),
+                    *run_command_output(self, props.log_group_arn),
                     *props.secret.read_statements(),
                 ),
             ),
@@ -95,17 +96,3 @@ def _change_own_group(scope: Construct, node_group: str) -> tuple[iam.PolicyStat
     return tuple(
         iam.PolicyStatement(sid=sid, actions=[action], resources=[group]) for sid, action in allowed.items()
     )
-
-
-def _run_command_output(scope: Construct, log_group_arn: str) -> tuple[iam.PolicyStatement, ...]:
-    """Allow logging; the agent looks first ("Configuring CloudWatch Logs for Run Command")."""
-    groups = Stack.of(scope).format_arn(
-        service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
-    )
-    find_group = iam.PolicyStatement(
-        sid="FindLogGroup", actions=["logs:DescribeLogGroups"], resources=[groups]
-    )
-    find_stream = iam.PolicyStatement(
-        sid="FindLogStream", actions=["logs:DescribeLogStreams"], resources=[f"{log_group_arn}:*"]
-    )
-    return write_logs(log_group_arn), find_group, find_stream

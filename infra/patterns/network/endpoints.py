@@ -30,6 +30,7 @@ _EVERY_NODE = (
 BATCH_SERVICES = ("ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", *_EVERY_NODE)
 # Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
 MPI_SERVICES = ("autoscaling", "ec2", *_EVERY_NODE)
+SLURM_SERVICES = ("pcs", *_EVERY_NODE)  # an instance registers with PCS, and asks it for no more
 
 # What jobs, nodes and the AWS CLI do with objects; buckets themselves are made and changed from outside.
 _OBJECT_ACTIONS = (

@@ -28,6 +28,8 @@ class Membership:
 
 ECS_MEMBERSHIP = Membership(by="ecs-agent", work="task")
 MPI_MEMBERSHIP = Membership(by="slipway-node", work="process")
+SLURM_MEMBERSHIP = Membership(by="pcs-agent", work="step")
+LOGIN_MEMBERSHIP = Membership(by="pcs-agent", work="login")  # it stays, and reports no idleness
 
 
 def boot_parameters(
@@ -52,10 +54,15 @@ def boot_parameters(
         },
     }
     if files.mount_point is not None:
-        parameters["files"] = {
-            "kind": files.kind.value,
-            "id": files.file_system_id,
-            "mount_name": files.mount_name,
-            "path": files.mount_point,
-        }
+        parameters["files"] = mounted(files)
     return parameters
+
+
+def mounted(files: SharedFiles) -> dict[str, object]:
+    """Return what infra/boot/boot.sh reads to mount files at each boot."""
+    return {
+        "kind": files.kind.value,
+        "id": files.file_system_id,
+        "mount_name": files.mount_name,
+        "path": files.mount_point,
+    }

@@ -26,11 +26,20 @@ class LaunchedMachine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetMachine:
+    """Holds what AWS PCS takes from a template and from nowhere else."""
+
+    name: str  # of the machines, for people
+    placement_group: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTemplateProps:
     cluster: Cluster
     security_group_id: str
     boot_parameters: Mapping[str, object]
     machine: LaunchedMachine | None = None
+    fleet: FleetMachine | None = None
 
 
 class NodeTemplate(Construct):
@@ -47,10 +56,10 @@ class NodeTemplate(Construct):
 
 
 def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
-    cluster, machine = props.cluster, props.machine
+    cluster, machine, fleet = props.cluster, props.machine, props.fleet
     type_, bought = instance_type(cluster.instance_type), purchase(cluster)
     return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
-        instance_type=type_.name if machine else None,
+        instance_type=type_.name if machine or (fleet and bought.names_type) else None,
         image_id=machine.image_id if machine else None,
         iam_instance_profile=_profile(machine) if machine else None,
         cpu_options=cpu_options(type_) if machine else None,
@@ -65,7 +74,8 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
         capacity_reservation_specification=bought.reservation,
         instance_market_options=bought.market_options,
         user_data=node_user_data(props.boot_parameters),
-        tag_specifications=_volume_tags(cluster.billing_tags),
+        placement=_placement(fleet) if fleet else None,
+        tag_specifications=_tags(cluster.billing_tags, fleet),
     )
 
 
@@ -110,10 +120,20 @@ def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
     )
 
 
-def _volume_tags(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    """Tag disks, so that they are billed with their cluster; who starts nodes tags those."""
+def _placement(fleet: FleetMachine) -> ec2.CfnLaunchTemplate.PlacementProperty | None:
+    if fleet.placement_group is None:
+        return None
+    return ec2.CfnLaunchTemplate.PlacementProperty(group_name=fleet.placement_group)
+
+
+def _tags(
+    tags: Mapping[str, str], fleet: FleetMachine | None
+) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
+    """Tag disks, so that they are billed with their cluster; who starts nodes tags those, but for AWS PCS."""
+    tagged = {"volume": tags, **({"instance": {"Name": fleet.name, **tags}} if fleet else {})}
     return [
         ec2.CfnLaunchTemplate.TagSpecificationProperty(
-            resource_type="volume", tags=[CfnTag(key=key, value=value) for key, value in tags.items()]
+            resource_type=sort, tags=[CfnTag(key=key, value=value) for key, value in told.items()]
         )
+        for sort, told in tagged.items()
     ]

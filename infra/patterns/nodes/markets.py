@@ -22,6 +22,8 @@ class Purchase:
     is_spot: bool = False  # jobs have to listen for the notice of an interruption
     # Nodes of a capacity block are close to each other already, and EC2 takes no placement group for them.
     in_placement_group: bool = True
+    # AWS PCS starts nodes of a capacity block only from a template that names the type.
+    names_type: bool = False
 
 
 def purchase(cluster: Cluster) -> Purchase:
@@ -55,5 +57,6 @@ MARKETS: Mapping[Market, Callable[[str | None], Purchase]] = {
         reservation=_targeted(reservation_id),
         market_options=_MarketOptions(market_type="capacity-block"),
         in_placement_group=False,
+        names_type=True,
     ),
 }

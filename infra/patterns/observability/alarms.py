@@ -70,9 +70,17 @@ class StuckEvents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StuckMetric:
+    """Describes what counts the jobs that do not run where no event tells of them."""
+
+    what: str
+    metric: cloudwatch.IMetric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAlarmsProps:
     cluster: str
-    stuck: Callable[[Construct], StuckEvents]
+    stuck: Callable[[Construct], StuckEvents | StuckMetric]
     topic: sns.ITopic
 
 
@@ -127,20 +135,19 @@ def _detail(field: str) -> str:
 
 
 def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
-    """Count the events, in which alone AWS says so; each is mailed as it comes."""
     stuck = props.stuck(scope)
-    return _at_one(
-        scope,
-        "StuckJobs",
-        f"{stuck.what}: see `slipway preflight`",
-        metric=cloudwatch.Metric(
-            namespace="AWS/Events",
-            metric_name="TriggeredRules",
-            dimensions_map={"RuleName": _mailed(scope, stuck, props.topic).rule_name},
-            statistic="Sum",
-            period=Duration.minutes(5),
-        ),
-        periods=1,
+    counted = stuck.metric if isinstance(stuck, StuckMetric) else _events(scope, stuck, props.topic)
+    return _at_one(scope, "StuckJobs", f"{stuck.what}: see `slipway preflight`", metric=counted, periods=1)
+
+
+def _events(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> cloudwatch.IMetric:
+    """Count the events, in which alone AWS says so; each is mailed as it comes."""
+    return cloudwatch.Metric(
+        namespace="AWS/Events",
+        metric_name="TriggeredRules",
+        dimensions_map={"RuleName": _mailed(scope, stuck, topic).rule_name},
+        statistic="Sum",
+        period=Duration.minutes(5),
     )
 
 

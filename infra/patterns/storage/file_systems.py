@@ -18,8 +18,6 @@ from slipway.infra.patterns.network.security_groups import NOTHING, PortRange
 from slipway.infra.patterns.network.vpc import Vpc
 from slipway.infra.patterns.storage.encryption import removal_policy
 
-SHARED = "/mnt/shared"  # where every node mounts them
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemProps:
@@ -27,6 +25,7 @@ class FileSystemProps:
     cluster: Cluster
     vpc: Vpc
     key: kms.IKey
+    mount_point: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ class ElasticFiles(Construct):
         self.files: SharedFiles = SharedFiles(
             kind=FileSystem.EFS,
             file_system_id=self.resource.ref,
-            mount_point=SHARED,
+            mount_point=props.mount_point,
             security_group_id=group.attr_group_id,
             ports=(PortRange(first=2049, last=2049),),
         )
@@ -119,7 +118,7 @@ class LustreFiles(Construct):
         self.files: SharedFiles = SharedFiles(
             kind=FileSystem.FSX_LUSTRE,
             file_system_id=self.resource.ref,
-            mount_point=SHARED,
+            mount_point=props.mount_point,
             mount_name=self.resource.attr_lustre_mount_name,
             security_group_id=group.attr_group_id,
             ports=_LUSTRE_PORTS,

@@ -10,6 +10,7 @@ from slipway.jobs.catalogue.instances import instance_types
 
 _TEMPLATE = "AWS::EC2::LaunchTemplate"
 _POOL = "AWS::Batch::ComputeEnvironment"
+_PCS_GROUP = "AWS::PCS::ComputeNodeGroup"
 
 
 def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
@@ -89,6 +90,10 @@ def _types_of_templates(template: Template) -> dict[str, list[str]]:
         target = logical_id(_template_id(pool))
         if target:
             types.setdefault(target, []).extend(as_list(pool.get("InstanceTypes")))
+    for _, group in resources(template, _PCS_GROUP):
+        target = logical_id(group.get("CustomLaunchTemplate", {}).get("TemplateId"))
+        configs = as_list(group.get("InstanceConfigs"))
+        types.setdefault(target or "", []).extend(each["InstanceType"] for each in configs)
     return types
 
 

@@ -20,6 +20,7 @@ NODE_FACTS = "/etc/slipway/node.json"  # what user data writes
 GROUP_TAG = "aws:pcs:compute-node-group-id"
 CLUSTER_TAG = "aws:pcs:cluster-id"
 
+QUEUE = "train"  # PCS's queue, and with its name Slurm's partition
 ACTIONS = ("submit", "status", "cancel", "logs")  # what the run document does on the login node
 GRES = "neuron"  # Slurm's name of a Trainium device
 

@@ -11,7 +11,14 @@ from typing import Any
 
 from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.types import FileSystem
-from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, MPI_MEMBERSHIP, Membership, boot_parameters
+from slipway.infra.patterns.nodes.boot import (
+    ECS_MEMBERSHIP,
+    MPI_MEMBERSHIP,
+    SLURM_MEMBERSHIP,
+    Membership,
+    boot_parameters,
+    mounted,
+)
 from slipway.infra.patterns.storage.file_systems import NO_FILES, SharedFiles
 
 SCRIPTS = Path(__file__).parents[3] / "infra" / "boot"
@@ -96,3 +103,8 @@ def parameters(
 
 def mpi_parameters(sort: FileSystem = FileSystem.NONE, smt: str = "on") -> dict[str, Any]:
     return {**parameters(sort, MPI_MEMBERSHIP, group="slipway-c6i"), "smt": smt}
+
+
+def slurm_parameters(scratch: SharedFiles | None = None) -> dict[str, Any]:
+    told = parameters(FileSystem.EFS, SLURM_MEMBERSHIP)
+    return {**told, **({"scratch_files": mounted(scratch)} if scratch else {})}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.declare.types import FileSystem
-from tests.infra.boot.node import Node, mpi_parameters, parameters
+from slipway.infra.patterns.storage.file_systems import SharedFiles
+from tests.infra.boot.node import Node, mpi_parameters, parameters, slurm_parameters
 
 DISK = "Amazon EC2 NVMe Instance Storage"
 FOUR_DISKS = "\n".join(f"/dev/nvme{index}n1 {DISK}" for index in range(1, 5))
@@ -82,6 +83,23 @@ def test_shared_files_are_mounted_where_containers_look(
     assert node.run("boot.sh").returncode == 0
     assert node.calls("mount") == [f"{mounted} {tmp_path}/shared"]
     assert node.reason() == ""
+
+
+def test_a_lustre_is_mounted_beside_the_shared_home(tmp_path: Path) -> None:
+    scratch = SharedFiles(
+        kind=FileSystem.FSX_LUSTRE,
+        file_system_id="fs-2",
+        mount_point=str(tmp_path / "fsx"),
+        mount_name="efgh",
+        security_group_id="sg-2",
+        ports=(),
+    )
+    node = Node(tmp_path, slurm_parameters(scratch))
+    assert node.run("boot.sh").returncode == 0
+    assert node.calls("mount") == [
+        f"-t efs -o tls,iam fs-1:/ {tmp_path}/shared",
+        f"-t lustre -o relatime,flock fs-2.fsx.us-east-1.amazonaws.com@tcp:/efgh {tmp_path}/fsx",
+    ]
 
 
 def test_a_mount_that_fails_is_tried_again_and_then_the_unit_fails_with_its_reason(tmp_path: Path) -> None:

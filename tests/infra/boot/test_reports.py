@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.declare.types import FileSystem
-from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, MPI_MEMBERSHIP
+from slipway.infra.patterns.nodes.boot import (
+    ECS_MEMBERSHIP,
+    LOGIN_MEMBERSHIP,
+    MPI_MEMBERSHIP,
+    SLURM_MEMBERSHIP,
+)
 from slipway.jobs.core.node_metrics import NOT_JOINED_METRIC, REASONS
-from tests.infra.boot.node import SCRIPTS, Node, mpi_parameters, parameters
+from tests.infra.boot.node import SCRIPTS, Node, mpi_parameters, parameters, slurm_parameters
 
 REGISTERED = '{"Cluster":"c","ContainerInstanceArn":"arn:aws:ecs:us-east-1:1:container-instance/c/1"}'
 
@@ -152,7 +157,11 @@ def test_a_node_that_aws_does_not_answer_ends_itself_all_the_same(tmp_path: Path
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_is_one_that_people_are_told_in_words(reason: str) -> None:
     known = "".join(path.read_text(encoding="utf-8") for path in SCRIPTS.glob("*.sh"))
-    assert f"during {reason} " in known or reason in (ECS_MEMBERSHIP.by, MPI_MEMBERSHIP.by)
+    assert f"during {reason} " in known or reason in (
+        ECS_MEMBERSHIP.by,
+        MPI_MEMBERSHIP.by,
+        SLURM_MEMBERSHIP.by,
+    )
 
 
 def test_what_is_told_to_cloudwatch_is_one_value_for_the_alarm_and_one_with_the_reason(
@@ -171,3 +180,37 @@ def test_what_is_told_to_cloudwatch_is_one_value_for_the_alarm_and_one_with_the_
         [cluster, {"Name": "Reason", "Value": "shared-files"}],
     ]
     assert {(each["MetricName"], each["Value"]) for each in told} == {(NOT_JOINED_METRIC, 1)}
+
+
+@pytest.mark.parametrize(("running", "idle"), [("slurmstepd: [7", "0"), ("slurmd", "1"), ("bash", "1")])
+def test_a_node_of_slurm_is_at_work_while_a_step_of_any_job_runs_there(
+    tmp_path: Path, running: str, idle: str
+) -> None:
+    """The article's own scripts tell nobody the name of their job."""
+    node = Node(tmp_path, slurm_parameters())
+    (tmp_path / "proc" / "4711").mkdir(parents=True)
+    (tmp_path / "proc" / "4711" / "comm").write_text(f"{running}\n")
+    assert node.run("report_idle.sh").returncode == 0
+    assert node.calls("aws")[0].endswith(f"--value {idle}")
+
+
+def test_a_login_node_has_no_jobs_and_tells_of_no_idleness(tmp_path: Path) -> None:
+    node = Node(tmp_path, parameters(membership=LOGIN_MEMBERSHIP))
+    assert node.run("report_idle.sh").returncode == 0
+    assert node.calls("aws") == []
+
+
+def test_a_node_whose_slurm_runs_has_joined_and_is_left_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path, slurm_parameters())
+    assert node.run("watch_join.sh").returncode == 0
+    assert node.calls("systemctl") == ["is-active --quiet slurmd.service"]
+    assert (tmp_path / "state" / "joined").exists()
+
+
+def test_a_node_on_which_pcs_starts_no_slurm_ends_itself(tmp_path: Path) -> None:
+    node = Node(tmp_path, slurm_parameters())
+    node.program("systemctl", code=3)
+    node.up(30)
+    done = node.run("watch_join.sh")
+    assert "for want of pcs-agent; it ends itself after 30" in done.stdout
+    assert node.calls("systemctl")[-1] == "poweroff"

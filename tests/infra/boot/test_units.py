@@ -20,6 +20,9 @@ from tests.infra.boot.vendor_units import ECS, Units
 BOOT = Path(__file__).parents[3] / "infra" / "boot"
 VERIFY = BOOT / "verify_units.sh"
 OURS = ("slipway-scratch.service", "slipway-boot.service", "slipway-idle.timer", "slipway-watchdog.timer")
+# As PCS's agent or Debian's package has it; the agent starts it from a script of the user data.
+SLURMD = "[Unit]\nAfter=network-online.target\n\n[Service]\nExecStart=/bin/true\n\n[Install]\n"
+SLURMD += "WantedBy=multi-user.target\n"
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
 
 
@@ -42,7 +45,9 @@ def image(units: Units) -> Units:
         units.write(path.name, path.read_text(encoding="utf-8"))
         units.enable(path.name)
     units.install(ECS)
-    for name in ("ecs-agent", "slipway-node"):
+    units.write("slurmd.service", SLURMD)
+    units.enable("slurmd.service")
+    for name in ("ecs-agent", "slipway-node", "slurm-node"):
         for _, step in steps_of(yaml.safe_load(read_component(name))):
             for file in step["inputs"] if step["action"] == "CreateFile" else ():
                 units.place(file["path"], file["content"])
@@ -52,7 +57,7 @@ def image(units: Units) -> Units:
 
 
 @pytest.mark.parametrize(
-    "unit", [*OURS, "ecs.service", "slipway-node.service", "docker.service", "ssh.service"]
+    "unit", [*OURS, "ecs.service", "slipway-node.service", "docker.service", "ssh.service", "slurmd.service"]
 )
 def test_the_next_boot_of_a_machine_image_starts_every_unit(image: Units, unit: str) -> None:
     done = verify(image, unit)
@@ -90,11 +95,18 @@ def test_a_bake_asks_systemd_and_not_whether_a_unit_is_enabled(component: str) -
     assert not any("is-enabled" in command for command in tests)
 
 
-@pytest.mark.parametrize("unit", ["ecs.service", "slipway-node.service"])
+@pytest.mark.parametrize("unit", ["ecs.service", "slipway-node.service", "slurmd.service"])
 def test_what_brings_a_node_its_jobs_needs_the_boot_to_have_gone_well(image: Units, unit: str) -> None:
     text = "".join(path.read_text() for path in image.files_of(unit))
     assert re.search(r"(?m)^Requires=slipway-boot\.service$", text)
     assert re.search(r"(?m)^After=(.* )?slipway-boot\.service( .*)?$", text)
+
+
+def test_a_script_of_the_user_data_can_start_slurmd_without_waiting_for_itself(image: Units) -> None:
+    """Such scripts run in cloud-final.service: what slurmd waits for must not wait for that."""
+    (after,) = re.findall(r"(?m)^After=(.*)$", (image.vendor / "slipway-boot.service").read_text())
+    assert {"cloud-init.service", "cloud-init-network.service"} <= set(after.split())
+    assert "cloud-final.service" not in after
 
 
 @pytest.mark.parametrize("unit", ["slipway-node.service", *OURS])
@@ -118,8 +130,8 @@ def test_the_idle_report_comes_as_often_as_its_alarm_looks(image: Units) -> None
     assert f"OnUnitActiveSec={REPORT_EVERY_MINUTES}min" in timer
 
 
-@pytest.mark.parametrize("image_name", ["cpu-mpi", "gaudi-ecs", "gaudi-mpi"])
+@pytest.mark.parametrize("image_name", ["cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm"])
 def test_a_cluster_s_image_has_the_units_before_what_needs_them(image_name: str) -> None:
     (found,) = [each.components for each in MACHINE_IMAGES if each.name == image_name]
-    needing = next(each for each in found if each in ("ecs-agent", "slipway-node"))
+    needing = next(each for each in found if each in ("ecs-agent", "slipway-node", "slurm-node"))
     assert found.index("payload") < found.index("node-boot") < found.index(needing)

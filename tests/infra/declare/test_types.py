@@ -14,7 +14,14 @@ from slipway.infra.declare.checks.clusters import all_problems, problems_of
 from slipway.infra.declare.checks.field_types import field_types
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.overrides import apply
-from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem, Market, Mpi, MpiCluster
+from slipway.infra.declare.types import (
+    BatchCluster,
+    Cluster,
+    FileSystem,
+    Market,
+    Mpi,
+    MpiCluster,
+)
 from slipway.jobs.core.errors import InvalidConfig
 
 SOUND = BatchCluster(

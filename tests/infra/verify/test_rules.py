@@ -6,7 +6,8 @@ import pytest
 
 from slipway.infra.declare.types import Egress, FileSystem, Market
 from slipway.infra.verify.rules import RULES
-from tests.infra.synthesis import mpi_templates_of, templates_of
+from tests.infra.stacks.test_slurm import LARGE
+from tests.infra.synthesis import mpi_templates_of, slurm_templates_of, templates_of
 from tests.infra.verify.rule_templates.names import Path
 from tests.infra.verify.rule_templates.sound import BAD, GOOD, changed
 
@@ -39,6 +40,14 @@ MPI_VARIANTS: tuple[dict[str, object], ...] = (
     {"idle_minutes": None},
     {"start_at": "0 8 * * MON-FRI", "stop_at": "0 20 * * *"},
     {"keep_data": False},
+)
+
+
+# As in tests/infra/stacks/test_slurm.py, so that a session synthesizes each once.
+SLURM_VARIANTS: tuple[dict[str, object], ...] = (
+    {},
+    LARGE,
+    {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"},
 )
 
 
@@ -100,5 +109,12 @@ def test_an_image_of_this_template_or_of_the_same_account_is_ours(registry: list
 @pytest.mark.parametrize("changes", MPI_VARIANTS, ids=str)
 def test_every_sort_of_mpi_cluster_passes_every_rule(changes: dict[str, object]) -> None:
     for template in mpi_templates_of(**changes).all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name
+
+
+@pytest.mark.parametrize("changes", SLURM_VARIANTS, ids=["usual", "large", "capacity-block"])
+def test_every_sort_of_slurm_cluster_passes_every_rule(changes: dict[str, object]) -> None:
+    for template in slurm_templates_of(**changes).all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name

@@ -75,8 +75,11 @@ GOOD: Mapping[str, Any] = {
             },
         },
     },
-    "Profile": {"Type": "AWS::IAM::InstanceProfile", "Properties": {"Roles": [{"Ref": "NodeRole"}]}},
-    "NodeRole": {"Type": "AWS::IAM::Role", "Properties": {}},
+    "Profile": {
+        "Type": "AWS::IAM::InstanceProfile",
+        "Properties": {"Path": "/aws-pcs/", "Roles": [{"Ref": "NodeRole"}]},
+    },
+    "NodeRole": {"Type": "AWS::IAM::Role", "Properties": {"Path": "/aws-pcs/"}},
 }
 
 BAD: tuple[BadRow, ...] = (

@@ -35,6 +35,7 @@ GOOD: Mapping[str, Any] = {
         "Properties": {
             "LaunchTemplateData": {
                 "NetworkInterfaces": [_interface(card) for card in range(4)],
+                "Placement": {"GroupName": {"Ref": "Near"}},
                 "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
                 "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Ebs": {"Encrypted": True}}],
             }

@@ -6,10 +6,19 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tests.infra.verify.rule_templates import access, bakeries, batch, delivery, network, nodes, storage
+from tests.infra.verify.rule_templates import (
+    access,
+    bakeries,
+    batch,
+    delivery,
+    network,
+    nodes,
+    pcs,
+    storage,
+)
 from tests.infra.verify.rule_templates.names import GONE, BadRow, Path
 
-SUBJECTS = (access, bakeries, batch, delivery, network, nodes, storage)
+SUBJECTS = (access, bakeries, batch, delivery, network, nodes, pcs, storage)
 
 GOOD: Mapping[str, Any] = {
     "Resources": {name: resource for subject in SUBJECTS for name, resource in subject.GOOD.items()}

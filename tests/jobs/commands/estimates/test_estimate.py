@@ -253,7 +253,7 @@ def test_prices_say_where_they_are_kept_and_mine_go_first(slipway: Slipway, tmp_
 def test_fees_without_a_source_are_listed_as_unknown(slipway: Slipway) -> None:
     fees = {fee["item"]: fee["usd"] for fee in json.loads(slipway("prices", "--fees", "--json")[1])}
     assert fees["nat-gateway"] == 0.045
-    assert fees["pcs-controller"] is None
+    assert fees["pcs-controller-small"] is None
 
 
 def test_an_estimate_loads_no_aws_library() -> None:

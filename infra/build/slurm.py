@@ -1,0 +1,29 @@
+"""The stacks of one Slurm cluster, in the order of their deployment."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+
+from slipway.infra.build.foundation import build_foundation
+from slipway.infra.declare.types import SlurmCluster
+from slipway.infra.patterns.network.endpoints import SLURM_SERVICES
+from slipway.infra.patterns.observability.launch_failures import counted_failures
+from slipway.infra.stacks.slurm import SlurmStack, SlurmStackProps
+from slipway.jobs.core.names import stack_name
+
+
+def build_slurm_cluster(app: cdk.App, cluster: SlurmCluster) -> None:
+    stuck = counted_failures(cluster.name)
+    network, storage, observability = build_foundation(app, cluster, SLURM_SERVICES, stuck)
+    SlurmStack(
+        app,
+        stack_name(cluster.name),
+        props=SlurmStackProps(
+            cluster=cluster,
+            network=network.network,
+            storage=storage.storage,
+            scratch=storage.add_scratch() if cluster.scratch else None,
+            job_logs=observability.job_logs,
+            scaling_logs=observability.add_log_group("ScalingLogs"),
+        ),
+    )

@@ -1,0 +1,108 @@
+"""AWS PCS: roles that it takes, machines that are close and of one image, and workers that go when idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+
+_CLUSTER = "AWS::PCS::Cluster"
+_GROUP = "AWS::PCS::ComputeNodeGroup"
+_TEMPLATE = "AWS::EC2::LaunchTemplate"
+_PATH = "/aws-pcs/"
+
+
+def roles_are_for_pcs(template: Template) -> Iterator[Finding]:
+    """Require the path by which AWS PCS knows a role that it may pass on, or its prefix."""
+    profiles = dict(resources(template, "AWS::IAM::InstanceProfile"))
+    roles = dict(resources(template, "AWS::IAM::Role"))
+    for name, properties in resources(template, _GROUP):
+        profile = profiles.get(_attribute_of(properties.get("IamInstanceProfileArn")), {})
+        held = [roles.get(logical_id(role) or "", {}) for role in as_list(profile.get("Roles"))]
+        if not held or not all(map(_is_for_pcs, (profile, *held))):
+            yield Finding(where=name, message=f"its instance profile and role need the path {_PATH}")
+
+
+def machines_are_named(template: Template) -> Iterator[Finding]:
+    """Require an image and a version of the template: what is not said is whatever is newest."""
+    for name, properties in resources(template, _GROUP):
+        if not properties.get("AmiId"):
+            yield Finding(where=name, message="names no AmiId; take the one that the bakery published")
+        version = properties.get("CustomLaunchTemplate", {}).get("Version", "$Default")
+        if version in ("$Default", "$Latest"):
+            yield Finding(where=name, message=f"starts version {version} of its template; use the attribute")
+
+
+def workers_are_close(template: Template) -> Iterator[Finding]:
+    """Require one subnet and a cluster placement group for EFA; a capacity block is close by itself."""
+    sources = dict(resources(template, _TEMPLATE))
+    strategies = {
+        name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
+    }
+    for name, properties in resources(template, _GROUP):
+        data = _launch_data(properties, sources)
+        if not any(str(each.get("InterfaceType")).startswith("efa") for each in _interfaces(data)):
+            continue
+        if len(as_list(properties.get("SubnetIds"))) != 1:
+            yield Finding(where=name, message="nodes with EFA need exactly one subnet: EFA ends at its zone")
+        placed = strategies.get(logical_id(data.get("Placement", {}).get("GroupName")) or "")
+        if placed != "cluster" and properties.get("PurchaseOption") != "CAPACITY_BLOCK":
+            yield Finding(where=name, message="nodes with EFA need a placement group of strategy cluster")
+
+
+def nothing_stays_but_the_login_node(template: Template) -> Iterator[Finding]:
+    """Allow one machine that no job asked for; every other goes when it idles."""
+    for name, properties in resources(template, _GROUP):
+        fewest = properties.get("ScalingConfiguration", {}).get("MinInstanceCount")
+        most = properties.get("ScalingConfiguration", {}).get("MaxInstanceCount")
+        if fewest not in (0, 1) or (fewest == 1 and most != 1):
+            yield Finding(where=name, message=f"keeps {fewest} machines without a job; start from none")
+    for name, properties in resources(template, _CLUSTER):
+        if not properties.get("SlurmConfiguration", {}).get("ScaleDownIdleTimeInSeconds"):
+            yield Finding(where=name, message="says no ScaleDownIdleTimeInSeconds; idle machines are billed")
+
+
+def accounts_are_kept(template: Template) -> Iterator[Finding]:
+    """Require accounting: without it a job that ended is forgotten, and `slipway status` with it."""
+    for name, properties in resources(template, _CLUSTER):
+        accounting = properties.get("SlurmConfiguration", {}).get("Accounting", {})
+        if accounting.get("Mode") != "STANDARD":
+            yield Finding(where=name, message="keeps no accounts: set Accounting.Mode to STANDARD")
+
+
+def devices_agree(template: Template) -> Iterator[Finding]:
+    """Require each device in both of Slurm's files: in one alone it drains every node, or none can ask."""
+    for name, properties in resources(template, _GROUP):
+        slurm = properties.get("SlurmConfiguration", {})
+        present = {
+            f"{each.get('Name')}:{each.get('Count')}" for each in as_list(slurm.get("GresCustomSettings"))
+        }
+        said = {
+            each.get("ParameterValue")
+            for each in as_list(slurm.get("SlurmCustomSettings"))
+            if each.get("ParameterName") == "Gres"
+        }
+        if present != said:
+            yield Finding(where=name, message=f"gres.conf has {sorted(present)}, Gres says {sorted(said)}")
+
+
+def _is_for_pcs(named: Properties) -> bool:
+    own = str(named.get("RoleName") or named.get("InstanceProfileName") or "")
+    return _PATH in str(named.get("Path")) or own.startswith("AWSPCS")
+
+
+def _attribute_of(value: object) -> str:
+    if isinstance(value, Mapping) and "Fn::GetAtt" in value:
+        return str(value["Fn::GetAtt"][0])
+    return ""
+
+
+def _launch_data(group: Properties, sources: Mapping[str, Properties]) -> Properties:
+    source = logical_id(group.get("CustomLaunchTemplate", {}).get("TemplateId")) or ""
+    data: Properties = sources.get(source, {}).get("LaunchTemplateData", {})
+    return data
+
+
+def _interfaces(data: Properties) -> list[Mapping[str, Any]]:
+    return as_list(data.get("NetworkInterfaces"))

@@ -1,0 +1,245 @@
+"""The trn1 cluster of Slurm on AWS PCS: what a job and its owner were promised."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from slipway.infra.declare.types import Market
+from slipway.infra.patterns.nodes.user_data import MOST_BYTES
+from slipway.jobs.core.slurm.places import ACTIONS, EPILOG, NODE_MODULE, PROLOG, PYTHON
+from slipway.jobs.core.targets import SlurmTarget, decode_target
+from tests.infra.patterns.nodes.test_user_data import written_files
+from tests.infra.synthesis import Properties, as_text, of_type, only, slurm_templates_of
+
+GROUP = "AWS::PCS::ComputeNodeGroup"
+RESERVED = "cr-0123456789abcdef0"
+# Everything that is not the default, in one synthesis.
+LARGE: dict[str, Any] = {
+    "instance_type": "trn1n.32xlarge",
+    "max_nodes": 32,
+    "scratch": True,
+    "rest_api": True,
+    "job_timeout_hours": 3,
+    "ami_parameter": "/mine/ami",
+}
+
+
+def cluster(**changes: Any) -> Properties:
+    return only(slurm_templates_of(**changes).slurm, "AWS::PCS::Cluster")
+
+
+def group(name: str, **changes: Any) -> Properties:
+    groups = of_type(slurm_templates_of(**changes).slurm, GROUP).values()
+    (found,) = [each for each in groups if each["Name"] == name]
+    return found
+
+
+def launch(name: str, **changes: Any) -> Properties:
+    wanted = group(name, **changes)["CustomLaunchTemplate"]["TemplateId"]["Ref"]
+    templates = of_type(slurm_templates_of(**changes).slurm, "AWS::EC2::LaunchTemplate")
+    data: Properties = templates[wanted]["LaunchTemplateData"]
+    return data
+
+
+def told(name: str, **changes: Any) -> dict[str, Any]:
+    written = written_files(as_text(launch(name, **changes)["UserData"]))
+    found: dict[str, Any] = json.loads(written["/etc/slipway/node.json"]["content"])
+    return found
+
+
+def custom(settings: list[Properties]) -> dict[str, str]:
+    return {each["ParameterName"]: each["ParameterValue"] for each in settings}
+
+
+def statements(role: str) -> dict[str, Properties]:
+    policies = of_type(slurm_templates_of().slurm, "AWS::IAM::ManagedPolicy")
+    (found,) = [each for name, each in policies.items() if name.startswith(f"Access{role}")]
+    return {each["Sid"]: each for each in found["PolicyDocument"]["Statement"]}
+
+
+def test_the_controller_keeps_accounts_and_runs_the_images_release_of_slurm() -> None:
+    found = cluster()
+    assert found["Name"] == "slipway-trn1"
+    assert found["Scheduler"] == {"Type": "SLURM", "Version": "25.05"}
+    slurm = found["SlurmConfiguration"]
+    assert slurm["Accounting"] == {"Mode": "STANDARD", "DefaultPurgeTimeInDays": 365}
+    assert slurm["ScaleDownIdleTimeInSeconds"] == 600
+    assert "SlurmRest" not in slurm
+    assert cluster(**LARGE)["SlurmConfiguration"]["SlurmRest"] == {"Mode": "STANDARD"}
+
+
+def test_the_controller_has_room_for_every_worker_and_the_login_node() -> None:
+    assert cluster()["Size"] == "SMALL"
+    assert cluster(**LARGE)["Size"] == "MEDIUM"
+
+
+def test_a_node_is_looked_at_before_a_jobs_first_step_and_a_bad_one_puts_the_job_back() -> None:
+    found = custom(cluster()["SlurmConfiguration"]["SlurmCustomSettings"])
+    assert found == {
+        "Prolog": PROLOG,
+        "Epilog": EPILOG,
+        "PrologFlags": "Alloc",
+        "JobRequeue": "1",
+        "SchedulerParameters": "nohold_on_prolog_fail",
+    }
+
+
+def test_workers_come_with_a_job_and_the_login_node_stays() -> None:
+    assert group("workers")["ScalingConfiguration"] == {"MinInstanceCount": 0, "MaxInstanceCount": 16}
+    login = group("login")
+    assert login["ScalingConfiguration"] == {"MinInstanceCount": 1, "MaxInstanceCount": 1}
+    assert login["InstanceConfigs"] == [{"InstanceType": "c6i.large"}]
+
+
+def test_slurm_knows_sixteen_devices_in_both_of_its_files() -> None:
+    slurm = group("workers")["SlurmConfiguration"]
+    assert slurm["GresCustomSettings"] == [{"Name": "neuron", "Count": "16"}]
+    assert custom(slurm["SlurmCustomSettings"]) == {"Gres": "neuron:16"}
+    assert "SlurmConfiguration" not in group("login")
+
+
+def test_the_queue_gives_whole_nodes_and_no_job_outlives_the_declared_hours() -> None:
+    queue = only(slurm_templates_of(**LARGE).slurm, "AWS::PCS::Queue")
+    found = custom(queue["SlurmConfiguration"]["SlurmCustomSettings"])
+    assert found == {"Default": "YES", "MaxTime": "180", "OverSubscribe": "EXCLUSIVE"}
+    workers = [name for name in of_type(slurm_templates_of().slurm, GROUP) if name.startswith("Workers")]
+    assert queue["ComputeNodeGroupConfigurations"] == [
+        {"ComputeNodeGroupId": {"Fn::GetAtt": [workers[0], "Id"]}}
+    ]
+
+
+@pytest.mark.parametrize(("changes", "count"), [({}, 8), (LARGE, 16)], ids=["trn1", "trn1n"])
+def test_a_worker_opens_every_efa_interface_and_the_first_alone_carries_the_default_route(
+    changes: dict[str, Any], count: int
+) -> None:
+    interfaces = launch("workers", **changes)["NetworkInterfaces"]
+    assert [each["InterfaceType"] for each in interfaces] == ["efa"] * count
+    assert [(each["NetworkCardIndex"], each["DeviceIndex"]) for each in interfaces] == [
+        (card, min(card, 1)) for card in range(count)
+    ]
+    assert [each["InterfaceType"] for each in launch("login")["NetworkInterfaces"]] == ["interface"]
+
+
+def test_workers_are_close_to_each_other_and_the_login_node_is_in_nobodys_way() -> None:
+    (placement,) = of_type(slurm_templates_of().slurm, "AWS::EC2::PlacementGroup")
+    assert launch("workers")["Placement"] == {"GroupName": {"Ref": placement}}
+    assert "Placement" not in launch("login")
+
+
+def test_a_capacity_block_is_bought_as_pcs_wants_it_and_the_login_node_stays_on_demand() -> None:
+    changes: dict[str, Any] = {"market": Market.CAPACITY_BLOCK, "reservation_id": RESERVED}
+    assert group("workers", **changes)["PurchaseOption"] == "CAPACITY_BLOCK"
+    data = launch("workers", **changes)
+    assert data["InstanceType"] == "trn1.32xlarge"
+    assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    assert "Placement" not in data
+    assert group("login", **changes)["PurchaseOption"] == "ONDEMAND"
+    assert launch("login", **changes)["CapacityReservationSpecification"] == {
+        "CapacityReservationPreference": "none"
+    }
+
+
+def test_a_targeted_reservation_is_named_in_the_workers_template() -> None:
+    changes: dict[str, Any] = {"market": Market.TARGETED_RESERVATION, "reservation_id": RESERVED}
+    target = launch("workers", **changes)["CapacityReservationSpecification"]["CapacityReservationTarget"]
+    assert target == {"CapacityReservationId": RESERVED}
+    assert group("workers", **changes)["PurchaseOption"] == "ONDEMAND"
+
+
+def test_machines_and_their_disks_are_billed_with_their_cluster() -> None:
+    for name in ("workers", "login"):
+        tagged = {each["ResourceType"]: each["Tags"] for each in launch(name)["TagSpecifications"]}
+        assert set(tagged) == {"instance", "volume"}
+        for tags in tagged.values():
+            assert {"Key": "slipway:cluster", "Value": "trn1"} in tags
+
+
+def test_roles_are_named_as_pcs_demands() -> None:
+    template = slurm_templates_of().slurm
+    for sort in ("AWS::IAM::Role", "AWS::IAM::InstanceProfile"):
+        assert {each["Path"] for each in of_type(template, sort).values()} == {"/aws-pcs/"}
+
+
+def test_only_the_login_node_writes_what_commands_print_and_jobs_change_no_code() -> None:
+    worker, login = statements("Machine"), statements("Login")
+    assert {"FindLogGroup", "FindLogStream"} <= login.keys()
+    assert not {"FindLogGroup", "FindLogStream"} & worker.keys()
+    for allowed in (worker, login):
+        assert allowed["RegisterWithPcs"]["Action"] == "pcs:RegisterComputeNodeGroupInstance"
+        written = [as_text(each).rpartition(">")[2] for each in allowed["WriteObjects"]["Resource"]]
+        assert written == ["/data/*", "/datasets/*", "/jobs/*"]
+
+
+def test_a_machine_is_told_what_its_services_need_and_nothing_that_is_secret() -> None:
+    worker, login = told("workers"), told("login")
+    assert worker["files"]["path"] == "/shared"
+    assert (worker["instance_type"], worker["efa_interfaces"]) == ("trn1.32xlarge", 8)
+    assert (login["instance_type"], login["efa_interfaces"]) == ("c6i.large", 0)
+    assert (worker["file_system_mount"], worker["scratch_mount"]) == ("/shared", None)
+    assert (worker["join"]["by"], worker["join"]["group"]) == ("pcs-agent", None)
+    assert (worker["idle_report"]["work"], login["idle_report"]["work"]) == ("step", "login")
+    assert set(worker) == {
+        *("cluster", "account", "region", "join", "idle_report", "files", "bucket", "log_group"),
+        *("file_system_mount", "scratch_mount", "instance_type", "efa_interfaces", "slurm_version"),
+    }
+    assert len(as_text(launch("workers", **LARGE)["UserData"]).encode()) < MOST_BYTES - 2048
+
+
+def test_scratch_is_a_lustre_beside_the_shared_home() -> None:
+    assert not of_type(slurm_templates_of().storage, "AWS::FSx::FileSystem")
+    assert of_type(slurm_templates_of(**LARGE).storage, "AWS::FSx::FileSystem")
+    found = told("workers", **LARGE)["scratch_files"]
+    assert (found["kind"], found["path"]) == ("fsx-lustre", "/fsx")
+    rules = of_type(slurm_templates_of(**LARGE).slurm, "AWS::EC2::SecurityGroupIngress").values()
+    assert {988, 2049} <= {rule.get("FromPort") for rule in rules}
+
+
+def test_a_job_comes_in_by_a_document_whose_parameters_no_shell_can_read() -> None:
+    found = only(slurm_templates_of().slurm, "AWS::SSM::Document")
+    assert found["Name"] == "slipway-trn1-slurm"
+    parameters = found["Content"]["parameters"]
+    (step,) = found["Content"]["mainSteps"]
+    assert step["inputs"]["runCommand"] == [
+        f"exec {PYTHON} -m {NODE_MODULE} '{{{{ Action }}}}' '{{{{ Request }}}}' '{{{{ Digest }}}}'"
+    ]
+    assert parameters["Action"]["allowedValues"] == list(ACTIONS)
+    patterns = [parameters[name]["allowedPattern"] for name in ("Request", "Digest")]
+    assert re.search(patterns[0], "jobs/neox-0123456789ab/request.json")
+    assert re.search(patterns[1], "0" * 64)
+    for hostile in ("'; reboot; '", "$(reboot)", "jobs/../x/request.json", "jobs/a/request.json\n;reboot"):
+        assert not any(re.search(pattern, hostile) for pattern in patterns), hostile
+
+
+def test_a_worker_that_cannot_be_started_or_cannot_join_is_mailed() -> None:
+    templates = slurm_templates_of()
+    counted = only(templates.slurm, "AWS::Logs::MetricFilter")
+    for reason in ("LAUNCH_FAILED", "BOOTSTRAP_FAILED"):
+        assert reason in counted["FilterPattern"]
+    (transformed,) = counted["MetricTransformations"]
+    alarms = of_type(templates.observability, "AWS::CloudWatch::Alarm").values()
+    (alarm,) = [each for each in alarms if each.get("MetricName") == transformed["MetricName"]]
+    assert alarm["Namespace"] == transformed["MetricNamespace"] == "Slipway/trn1"
+    assert alarm["AlarmActions"]
+    assert only(templates.slurm, "AWS::Logs::DeliverySource")["LogType"] == "PCS_SCALING_LOGS"
+
+
+def test_endpoints_let_machines_reach_pcs_and_nothing_of_containers() -> None:
+    endpoints = of_type(slurm_templates_of().network, "AWS::EC2::VPCEndpoint").values()
+    services = {endpoint["ServiceName"].rpartition("us-east-1.")[2] for endpoint in endpoints}
+    assert services >= {"pcs", "ssm", "ssmmessages", "ec2messages", "logs", "monitoring"}
+    assert not services & {"ecs", "ecr.api", "autoscaling"}
+
+
+def test_the_target_tells_jobs_what_was_deployed() -> None:
+    parameter = only(slurm_templates_of().slurm, "AWS::SSM::Parameter")
+    target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
+    assert isinstance(target, SlurmTarget)
+    assert (target.name, target.max_nodes, target.efa_interfaces) == ("trn1", 16, 8)
+    assert (target.queue, target.slurm_version) == ("train", "25.05")
+    assert target.run_document == "slipway-trn1-slurm"
+    assert (target.file_system_mount, target.scratch_mount) == ("/shared", None)
+    assert target.scheduler_cluster == target.node_group == target.login_group == "<…>"
