@@ -25,7 +25,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 COSTS = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
 MOST_LINES = 130
 # The machine image that each cluster's nodes start from.
-AMIS = {"dl1": "gaudi-ecs", "dl1-mpi": "gaudi-mpi", "c6i": "cpu-mpi"}
+AMIS = {"dl1": "gaudi-ecs", "dl1-mpi": "gaudi-mpi", "c6i": "cpu-mpi", "trn1": "neuron-slurm"}
 PAGES = {"dl1-mpi": "dl1"}  # of clusters that have no page of their own
 
 

@@ -38,6 +38,8 @@ class DeclaredCluster:
     root_volume_gib: int
     egress: str
     file_system: str
+    login_instance_type: str | None  # of the node that stays; None: there is none
+    controller: str | None  # the size that AWS PCS is asked for; None: it follows max_nodes
     fsx_capacity_gib: int
     fsx_mbps_per_tib: int
     budget_usd_per_month: int
@@ -59,7 +61,7 @@ class DeclaredMachineImage:
 
 
 # What some kinds of cluster do not declare.
-_NOT_EVERYWHERE = {"image": None, "machine_image": None, "build_type": None}
+_NOT_EVERYWHERE = dict.fromkeys(("image", "machine_image", "build_type", "login_instance_type", "controller"))
 
 
 class NoCheckout(SlipwayError):

@@ -96,6 +96,8 @@ def wait_for_quotas(
 def _purposes(cluster: DeclaredCluster) -> Iterator[tuple[str, str, int, str]]:
     if cluster.market != "capacity-block":  # these do not count against a quota
         yield f"nodes of {cluster.name}", cluster.instance_type, cluster.max_nodes, cluster.market
+    if cluster.login_instance_type:
+        yield f"the login node of {cluster.name}", cluster.login_instance_type, 1, "on-demand"
     if cluster.build_type:
         yield "baking its AMI", cluster.build_type, 1, "on-demand"
 

@@ -54,6 +54,11 @@ def stack_name(cluster: str, part: str = "") -> str:
     return derived_name("stack", cluster, part)
 
 
+def controller_name(cluster: str) -> str:
+    """Name a cluster's Slurm controller; a fixed name keeps CloudFormation from replacing it."""
+    return derived_name("pcs-cluster", f"slipway-{cluster}")
+
+
 def idle_alarm_name(cluster: str) -> str:
     """Name the alarm that stops an MPI cluster's nodes when they idle; submitting asks whether it is on."""
     return derived_name("alarm", f"{cluster}-all-idle")

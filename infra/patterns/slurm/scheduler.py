@@ -14,7 +14,7 @@ from aws_cdk import aws_pcs as pcs
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
-from slipway.jobs.core.names import derived_name
+from slipway.jobs.core.names import controller_name
 from slipway.jobs.core.slurm.controllers import smallest_controller
 from slipway.jobs.core.slurm.places import EPILOG, PROLOG, QUEUE
 
@@ -50,7 +50,7 @@ class Scheduler(Construct):
         self.resource = pcs.CfnCluster(
             self,
             "Resource",
-            name=derived_name("pcs-cluster", f"slipway-{cluster.name}"),
+            name=controller_name(cluster.name),
             size=size.upper(),
             scheduler=pcs.CfnCluster.SchedulerProperty(type="SLURM", version=props.release),
             networking=pcs.CfnCluster.NetworkingProperty(

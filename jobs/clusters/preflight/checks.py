@@ -23,6 +23,7 @@ CHECKS: Mapping[str, Check] = {
     "CDK bootstrap": account.bootstrap,
     "default EBS key": surroundings.ebs_key,
     "default security group": surroundings.default_group,
+    "size of the controller": surroundings.controller_size,
     "AMI and AWS Batch": surroundings.supported_pair,
     "machine image": images.machine_image,
     "locked versions": images.versions,

@@ -15,6 +15,7 @@ from slipway.jobs.clusters.deployed import find_digest, find_target
 from slipway.jobs.clusters.preflight.settings import (
     DefaultGroup,
     EbsKey,
+    ask_controller,
     ask_cost_tag,
     ask_default_group,
     ask_ebs_key,
@@ -24,6 +25,7 @@ from slipway.jobs.core.images.ami_locks import is_debian, lock_digest, machine_i
 from slipway.jobs.core.images.amis import bakery_stack_name, image_of
 from slipway.jobs.core.images.container_images import image_names, image_tag
 from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, read_lock
+from slipway.jobs.core.names import controller_name
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import BatchTarget, DamagedTarget, Target
 
@@ -71,6 +73,7 @@ class Facts:
     ebs_key: EbsKey | Unanswered
     default_group: DefaultGroup | Unanswered | None
     cost_tag: str | Unanswered | None
+    controller: str | Unanswered | None  # the size of PCS's; None: none is deployed, or none is needed
     other_ways: tuple[str, ...]  # declared clusters of the same machines that need no AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
@@ -105,6 +108,7 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         ebs_key=refusal or ask_ebs_key(cluster.region),
         default_group=refusal or ask_default_group(cluster.name, cluster.region),
         cost_tag=refusal or ask_cost_tag(),
+        controller=refusal or _controller(cluster),
         other_ways=other_ways(cluster),
         target=target,
         pushed=ask_pushed(target),
@@ -118,6 +122,12 @@ def other_ways(cluster: DeclaredCluster) -> tuple[str, ...]:
     """Name the declared clusters of the same machines that start jobs over MPI."""
     alike = [each for each in declared_clusters() if each.instance_type == cluster.instance_type]
     return tuple(each.name for each in alike if each.kind == "mpi" and each.name != cluster.name)
+
+
+def _controller(cluster: DeclaredCluster) -> str | Unanswered | None:
+    if cluster.kind != "slurm":
+        return None
+    return ask_controller(controller_name(cluster.name), cluster.region)
 
 
 def ask_bakery(cluster: DeclaredCluster) -> str | Unanswered | None:

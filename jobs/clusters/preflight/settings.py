@@ -104,3 +104,11 @@ def _is_of_group(rule: Mapping[str, Any], group: str) -> bool:
 def _is_everywhere(rule: Mapping[str, Any]) -> bool:
     ranges = rule.get("IpRanges", ())
     return rule["IpProtocol"] == "-1" and any(each["CidrIp"] == "0.0.0.0/0" for each in ranges)
+
+
+def ask_controller(name: str, region: str) -> str | Unanswered | None:
+    """Return the size of a deployed controller of AWS PCS; None: there is none of this name."""
+    answer = ask(reader("pcs", region), "GetCluster", clusterIdentifier=name)
+    if isinstance(answer, Unanswered):
+        return None if answer.code == "ResourceNotFoundException" else answer
+    return str(answer["cluster"]["size"]).lower()

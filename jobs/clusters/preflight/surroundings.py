@@ -7,6 +7,7 @@ from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
 from slipway.jobs.core.names import CLUSTER_TAG, stack_name
+from slipway.jobs.core.slurm.controllers import most_workers, smallest_controller
 
 _ACTIVATE = (
     "aws ce update-cost-allocation-tags-status --region us-east-1 "
@@ -99,4 +100,21 @@ def supported_pair(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         "AWS Batch supports multi-node jobs on Amazon Linux only, and this AMI is Ubuntu: it may work, but "
         "AWS takes no support case",
         f"the other way, over MPI: slipway preflight {others}" if others else "",
+    )
+
+
+def controller_size(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """AWS PCS changes no controller's size, and CloudFormation refuses to replace one that has a name."""
+    if cluster.kind != "slurm":
+        return ok("no controller of AWS PCS")
+    deployed, wanted = facts.controller, cluster.controller or smallest_controller(cluster.max_nodes)
+    if isinstance(deployed, Unanswered):
+        return unanswered(deployed)
+    if deployed in (None, wanted):
+        return ok(f"{wanted}, with room for {most_workers(wanted)} workers")
+    return failed(
+        f"the deployed controller is {deployed}, which never changes, and max_nodes={cluster.max_nodes} with "
+        f"controller={cluster.controller} asks for a {wanted} one",
+        f"declare controller=Controller.{deployed.upper()} and at most {most_workers(deployed)} nodes, or "
+        f"slipway destroy {cluster.name}",
     )

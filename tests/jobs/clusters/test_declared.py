@@ -89,4 +89,4 @@ def test_an_infra_of_another_version_is_told_by_what_differs(
 def test_an_unknown_cluster_is_refused_with_those_declared() -> None:
     with pytest.raises(SlipwayError, match="no cluster 'p4d' is declared") as refusal:
         declared_cluster("p4d")
-    assert refusal.value.hint == "declared are dl1, dl1-mpi, c6i"
+    assert refusal.value.hint == "declared are dl1, dl1-mpi, c6i, trn1"

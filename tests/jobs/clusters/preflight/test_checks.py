@@ -40,6 +40,7 @@ READY = Facts(
     ebs_key=EbsKey(id="alias/aws/ebs", is_of_aws=True),
     default_group=DefaultGroup(id="sg-1", admits_itself=True, lets_out=True),
     cost_tag="Active",
+    controller=None,
     other_ways=(),
     target=replace(TARGET, image_tag="abc"),
     pushed=True,
@@ -66,7 +67,7 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
         if field.name not in ("lock", "image_tag", "ami_is_debian")
     }
     facts = replace(READY, **asked)
-    local = {"budget", "alert e-mail", "AMI and AWS Batch"}
+    local = {"budget", "alert e-mail", "AMI and AWS Batch", "size of the controller"}
     verdicts = {name: check(RESERVED, facts) for name, check in CHECKS.items() if name not in local}
     account = verdicts.pop("credentials and account")
     assert account.outcome is CheckOutcome.FAILED

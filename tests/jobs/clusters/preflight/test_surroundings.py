@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slipway.jobs.aws import Unanswered
+from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from tests.jobs.clusters.preflight.test_checks import BAKE, verdict
+
+TRN1 = declared_cluster("trn1")
 
 
 @pytest.mark.parametrize(
@@ -91,3 +95,23 @@ def test_a_bakery_that_stands_is_not_deployed_again() -> None:
     assert failed.fix == "slipway bake gaudi-ecs --wait --region us-east-1"
     broken = verdict("machine image", parameter=None, bakery="ROLLBACK_COMPLETE")
     assert broken.fix == BAKE
+
+
+@pytest.mark.parametrize(
+    ("changes", "deployed", "outcome"),
+    [
+        ({}, None, CheckOutcome.OK),
+        ({}, "small", CheckOutcome.OK),
+        ({"max_nodes": 64}, "medium", CheckOutcome.OK),
+        ({"max_nodes": 64}, "small", CheckOutcome.FAILED),
+        ({"controller": "small"}, "medium", CheckOutcome.FAILED),
+    ],
+)
+def test_a_controller_that_would_have_to_change_its_size_is_told_of_before_the_deployment(
+    changes: dict[str, Any], deployed: str | None, outcome: CheckOutcome
+) -> None:
+    found = verdict("size of the controller", replace(TRN1, **changes), controller=deployed)
+    assert found.outcome is outcome
+    if outcome is CheckOutcome.FAILED:
+        assert f"Controller.{str(deployed).upper()}" in found.fix
+        assert "slipway destroy trn1" in found.fix
