@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
@@ -38,6 +38,10 @@ class DeclaredCluster:
     root_volume_gib: int
     egress: str
     file_system: str
+    efa_interfaces: int | None  # None: as many as the type has
+    job_timeout_hours: int
+    idle_minutes: int | None  # None: not declared, or never
+    scratch: bool  # a Lustre besides the shared home
     login_instance_type: str | None  # of the node that stays; None: there is none
     controller: str | None  # the size that AWS PCS is asked for; None: it follows max_nodes
     fsx_capacity_gib: int
@@ -61,7 +65,11 @@ class DeclaredMachineImage:
 
 
 # What some kinds of cluster do not declare.
-_NOT_EVERYWHERE = dict.fromkeys(("image", "machine_image", "build_type", "login_instance_type", "controller"))
+_NOT_EVERYWHERE: Mapping[str, object] = {
+    **dict.fromkeys(("image", "machine_image", "build_type", "login_instance_type", "controller")),
+    "idle_minutes": None,
+    "scratch": False,
+}
 
 
 class NoCheckout(SlipwayError):
