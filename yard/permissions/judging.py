@@ -5,7 +5,7 @@ What no table here decides is NOT_JUDGED: the one list of it, which `slipway yar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 from slipway.yard.endpoint import ACCOUNT
@@ -15,12 +15,14 @@ from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudge
 from slipway.yard.permissions.calls.facts import prefix
 from slipway.yard.permissions.calls.needs import needs
 from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, judge
+from slipway.yard.permissions.patterns import is_like
 from slipway.yard.permissions.policies import decode
 from slipway.yard.permissions.sessions import RoleSession
 
 NOT_JUDGED = (
     "your own key, unless `slipway yard up --caller-role` gives it a role",
-    "CloudFormation's execution role: stacks are made with all permissions",
+    "a stack without an execution role: it is made with all permissions, whoever asks for it",
+    "CloudFormation's role, for types that are only recorded: the action that makes them, on some resource",
     "what EventBridge's rules do with their roles: only whether EventBridge may assume them",
     "policies of organizations (SCP, RCP), session policies, grants of KMS, ACLs of S3",
     "other accounts: the yard has one",
@@ -37,13 +39,18 @@ _ENDPOINT_NAMES = {"cloudwatch": "monitoring"}
 _NEED_RESOURCE = ("kms:", "sts:AssumeRole")
 
 
-def check(session: RoleSession, call: AskedCall, protocol: str) -> None:
-    """Raise ApiError for the first thing that the session's role may not do."""
+def check(session: RoleSession, call: AskedCall, protocol: str, among: Collection[str] = ()) -> None:
+    """Raise ApiError for the first thing that the session's role may not do.
+
+    `among`: the only actions, as patterns, that count; empty: all do.
+    """
     try:
         needed = needs(call)
     except NotJudged:
         needed = (ActionNeed(action=f"{prefix(call.service)}:{call.operation}"),)
     for need in needed:
+        if among and not any(is_like(action.lower(), need.action.lower()) for action in among):
+            continue
         access, judgement = judged(session, need, call.region)
         if not judgement.is_allowed:
             raise refusals.error(call.service, protocol, refusals.words(access, judgement))

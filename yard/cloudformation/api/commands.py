@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from slipway.yard.cloudformation.api.requests import Intent, intent_of, stack_name
+from slipway.yard.cloudformation.api.requests import Intent, intent_of, role_of, stack_name
 from slipway.yard.cloudformation.engine import changes, stack_policy
 from slipway.yard.cloudformation.engine.engine import StackRequest, refuse_unless_updatable
 from slipway.yard.cloudformation.engine.records import Operation
@@ -80,6 +81,7 @@ def delete_stack(call: StackRequest) -> Answer:
     operation = call.operation("DELETE_STACK")
     with stack.lock:
         _refuse_deletion(stack, retained)
+        _take_role(call, stack)
         teardown = Teardown(
             stack=stack,
             operation=operation,
@@ -92,6 +94,10 @@ def delete_stack(call: StackRequest) -> Answer:
         call.engine.start(stack, operation, teardown.run)
     call.engine.wait(stack)
     return {}
+
+
+def _take_role(call: StackRequest, stack: Stack) -> None:
+    stack.settings = replace(stack.settings, role_arn=role_of(call.parameters, stack.settings))
 
 
 def _refuse_deletion(stack: Stack, retained: tuple[str, ...]) -> None:
@@ -122,6 +128,7 @@ def rollback_stack(call: StackRequest) -> Answer:
     stack = call.stack()
     with stack.lock:
         _refuse_unless(stack, "CREATE_FAILED", "UPDATE_FAILED")
+        _take_role(call, stack)
         retains = bool(call.get("RetainExceptOnCreate"))
         rollback = _rollback(call, stack, retain_except_on_create=retains)
         rollback.announce("User Initiated")
@@ -135,6 +142,7 @@ def continue_update_rollback(call: StackRequest) -> Answer:
     skipped: tuple[str, ...] | None = tuple(call.get("ResourcesToSkip", ()))
     with stack.lock:
         _refuse_unless(stack, "UPDATE_ROLLBACK_FAILED")
+        _take_role(call, stack)
         if call.get("ForceRollback"):
             skipped = None
         for name in skipped or ():

@@ -12,6 +12,7 @@ from slipway.yard.cloudformation.engine.engine import StackRequest
 from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.resources.custom.preview import refuse_functions
+from slipway.yard.cloudformation.resources.execution import assumed, lookups_of
 from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
 from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity
 from slipway.yard.errors import ApiError
@@ -55,11 +56,10 @@ def intent_of(call: StackRequest, stack: Stack) -> Intent:
         call.parameters, surroundings.lookups, previous.template if previous else None
     )
     settings = _settings(call.parameters, stack.settings)
+    lookups = lookups_of(surroundings.lookups, stack.region, settings.role_arn)
     checks.refuse_capabilities(template, settings.capabilities)
     given = _given(call.get("Parameters", []))
-    values = parameters.resolve(
-        template, given, previous.parameters if previous else {}, surroundings.lookups
-    )
+    values = parameters.resolve(template, given, previous.parameters if previous else {}, lookups)
     place = StackIdentity(
         region=stack.region,
         account=surroundings.account,
@@ -67,7 +67,7 @@ def intent_of(call: StackRequest, stack: Stack) -> Intent:
         stack_id=stack.stack_id,
         notification_arns=settings.notification_arns,
     )
-    drawn = blueprint.draw(template, values, place, surroundings.lookups, surroundings.exports.look_up)
+    drawn = blueprint.draw(template, values, place, lookups, surroundings.exports.look_up)
     checks.refuse_types(drawn, surroundings.providers)
     refuse_functions(drawn)
     _refuse_new_types(drawn, stack)
@@ -110,7 +110,7 @@ def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSetting
         tags=previous.tags if tags is None else _tags(tags),
         capabilities=tuple(given.get("Capabilities") or ()),
         notification_arns=previous.notification_arns if arns is None else tuple(arns),
-        role_arn=given.get("RoleARN") or previous.role_arn,
+        role_arn=role_of(given, previous),
         rollback_configuration=previous.rollback_configuration if rollback is None else rollback,
         deployment_mode=deployment.get("Mode") or previous.deployment_mode,
         disable_rollback=disable_rollback,
@@ -118,6 +118,14 @@ def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSetting
         retain_except_on_create=bool(given.get("RetainExceptOnCreate")),
         policy_during_update=stack_policy.check(override) if override else None,
     )
+
+
+def role_of(given: Mapping[str, Any], previous: StackSettings) -> str | None:
+    """Return the role that the stack is made with from now on; ValidationError if it cannot be assumed."""
+    found: str | None = given.get("RoleARN") or previous.role_arn
+    if found:
+        assumed(found)
+    return found
 
 
 def _tags(listed: list[Mapping[str, str]]) -> dict[str, str]:

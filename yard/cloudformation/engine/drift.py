@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine.changes import ABSENT, differences, value_at
@@ -11,7 +12,7 @@ from slipway.yard.cloudformation.engine.drift_results import Detection, Property
 from slipway.yard.cloudformation.engine.reasons import handler_reason
 from slipway.yard.cloudformation.engine.records import Record
 from slipway.yard.cloudformation.engine.stack import Stack
-from slipway.yard.cloudformation.engine.steps import EngineServices, context_of
+from slipway.yard.cloudformation.engine.steps import EngineServices, LogicalResource, context_of
 from slipway.yard.cloudformation.template import schemas
 
 KINDS = {(False, True): "ADD", (True, False): "REMOVE", (True, True): "NOT_EQUAL"}  # by (expected, found)
@@ -35,7 +36,8 @@ def detect(stack: Stack, surroundings: EngineServices, only: Collection[str] = (
 def compare(stack: Stack, record: Record, surroundings: EngineServices) -> ResourceDrift:
     """One resource; NOT_CHECKED where its provider cannot read it, UNKNOWN where reading fails."""
     provider = surroundings.providers(record.type)
-    context = context_of(stack, surroundings, record.logical_id, record.default_name)
+    # Whoever asks reads the resources, not the stack's role.
+    context = replace(context_of(stack, surroundings, LogicalResource.of(record)), role_arn="")
     try:
         actual = provider.read(context, record.resource, record.properties)
     except NotImplementedError:

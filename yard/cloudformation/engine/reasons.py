@@ -23,6 +23,8 @@ HANDLER_CODES = (
     ("LimitExceeded", "ServiceLimitExceeded"),
     ("InsufficientInstanceCapacity", "NotStabilized"),
     ("AccessDenied", "AccessDenied"),
+    ("Authorization", "AccessDenied"),  # of SNS
+    ("Unauthorized", "AccessDenied"),  # of EC2
     ("Invalid", "InvalidRequest"),
     ("Validation", "InvalidRequest"),
     ("Client", "InvalidRequest"),

@@ -9,7 +9,8 @@ from typing import Any
 from slipway.yard.cloudformation.engine.records import Record
 from slipway.yard.cloudformation.engine.stack import Output, Stack
 from slipway.yard.cloudformation.engine.stack_tags import with_stack_tags
-from slipway.yard.cloudformation.engine.steps import EngineServices, context_of
+from slipway.yard.cloudformation.engine.steps import EngineServices, LogicalResource, context_of
+from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.template import intrinsics, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.functions import to_text
@@ -32,12 +33,13 @@ def scope_of(stack: Stack, blueprint: Blueprint, surroundings: EngineServices) -
             record = _as_it_is_now(record, stack, surroundings)
         return attribute_of(record, reference.attribute)
 
-    return blueprint.scope(surroundings.lookups, value, surroundings.exports.look_up)
+    lookups = execution.lookups_of(surroundings.lookups, stack.region, stack.settings.role_arn)
+    return blueprint.scope(lookups, value, surroundings.exports.look_up)
 
 
 def _as_it_is_now(record: Record, stack: Stack, surroundings: EngineServices) -> Record:
     """Describe the resource again, by an update that changes nothing."""
-    context = context_of(stack, surroundings, record.logical_id, record.default_name)
+    context = context_of(stack, surroundings, LogicalResource.of(record))
     provider, same = surroundings.providers(record.type), record.properties
     return replace(record, resource=provider.update(context, record.resource, same, same))
 

@@ -7,12 +7,13 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from slipway.yard.cloudformation.engine.exports import ExportTable
 from slipway.yard.cloudformation.engine.reasons import handler_reason, identified
 from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.stack import Stack
+from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.resources.provider import Context, Provider, Resource
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Planned
@@ -71,9 +72,9 @@ class Steps:
         self._record(old, "UPDATE_IN_PROGRESS", None, properties)
         attempted = self.stack.dirty.get(old.logical_id, old.properties)
         provider = self.surroundings.providers(old.type)
-        context = self._context(old.logical_id, old.default_name)
         self.stack.dirty[old.logical_id] = properties
         with self._failing(subject_of(old), "update"):
+            context = execution.begun(self._context(old), provider, "update", properties)
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
         kept = self._kept(planned, properties, resource, old.default_name)
@@ -94,7 +95,7 @@ class Steps:
         self._record(record, "DELETE_IN_PROGRESS")
         with self._failing(subject_of(record), "delete"):
             provider = self.surroundings.providers(record.type)
-            context = self._context(record.logical_id, record.default_name)
+            context = execution.begun(self._context(record), provider, "delete", record.properties)
             provider.delete(context, record.resource, record.properties)
         self._record(record, "DELETE_COMPLETE")
 
@@ -117,7 +118,10 @@ class Steps:
         existing = identified(declared.type, properties)
         with self._failing((declared.logical_id, "", declared.type), verb, existing):
             provider = self.surroundings.providers(declared.type)
-            resource = provider.create(self._context(declared.logical_id, name), properties)
+            made = context_of(
+                self.stack, self.surroundings, LogicalResource(declared.logical_id, declared.type, name)
+            )
+            resource = provider.create(execution.begun(made, provider, "create", properties), properties)
         record = self._kept(planned, properties, resource, name)
         status = verb.upper()
         self._record(record, f"{status}_IN_PROGRESS", "Resource creation Initiated", properties)
@@ -151,8 +155,8 @@ class Steps:
             self._record(old, "UPDATE_FAILED", reason)
             raise StepFailed(old.logical_id, "update", reason)
 
-    def _context(self, logical_id: str, name: str) -> Context:
-        return context_of(self.stack, self.surroundings, logical_id, name)
+    def _context(self, record: Record) -> Context:
+        return context_of(self.stack, self.surroundings, LogicalResource.of(record))
 
     @contextmanager
     def _failing(self, subject: Subject, verb: str, existing: str | None = None) -> Iterator[None]:
@@ -173,14 +177,28 @@ class Steps:
         self.stack.note(self.operation, subject, status, reason, properties)
 
 
-def context_of(stack: Stack, surroundings: EngineServices, logical_id: str, name: str) -> Context:
+class LogicalResource(NamedTuple):
+    """A resource of a stack, which may not exist yet."""
+
+    logical_id: str
+    type: str
+    default_name: str
+
+    @classmethod
+    def of(cls, record: Record) -> LogicalResource:
+        return cls(record.logical_id, record.type, record.default_name)
+
+
+def context_of(stack: Stack, surroundings: EngineServices, resource: LogicalResource) -> Context:
     return Context(
         region=stack.region,
         account=surroundings.account,
         stack_name=stack.name,
         stack_id=stack.stack_id,
-        logical_id=logical_id,
-        default_name=name,
+        logical_id=resource.logical_id,
+        default_name=resource.default_name,
+        resource_type=resource.type,
+        role_arn=stack.settings.role_arn or "",
     )
 
 

@@ -25,6 +25,7 @@ class NestedStack:
     def create(self, context: Context, properties: Properties) -> Resource:
         scope = ResourceScope(context=context, service="cloudformation", properties=properties)
         request = {**_request(properties), "TimeoutInMinutes": properties.get("TimeoutInMinutes")}
+        request |= _role(context)
         stack_id = str(scope.send("create_stack", StackName=_name(context), **request)["StackId"])
         try:
             return _settled(scope, stack_id, "create")
@@ -35,7 +36,7 @@ class NestedStack:
     def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
         scope = ResourceScope(context=context, service="cloudformation", properties=new)
         try:
-            scope.send("update_stack", StackName=resource.physical_id, **_request(new))
+            scope.send("update_stack", StackName=resource.physical_id, **_request(new), **_role(context))
         except ApiError as error:
             if NO_CHANGES not in error.message:
                 raise
@@ -63,6 +64,11 @@ def _request(properties: Properties) -> dict[str, Any]:
         "NotificationARNs": properties.get("NotificationARNs"),
         "Tags": properties.get("Tags") or [],
     }
+
+
+def _role(context: Context) -> dict[str, str]:
+    """A child is made with the role of its parent."""
+    return {"RoleARN": context.role_arn} if context.role_arn else {}
 
 
 def _text(value: Any) -> str:

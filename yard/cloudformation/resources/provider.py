@@ -31,6 +31,8 @@ class Context:
     stack_id: str
     logical_id: str
     default_name: str  # what CloudFormation would generate: <stack>-<logical id>-<suffix>
+    resource_type: str = ""
+    role_arn: str = ""  # of the stack's execution role, which judges what is done; empty: an administrator's
 
     def client(self, service: str) -> Any:
         """A boto3 client to the yard's own endpoint."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.resources.patience import patiently
 from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.cloudformation.resources.shapes import to_request
@@ -42,8 +43,11 @@ class ResourceScope:
         client = self.context.client(service)
         shape = input_shape(client, operation)
         given = {key: value for key, value in parameters.items() if value is not None}
+        request = to_request(shape, given)
+        model, method = client.meta.service_model, client.meta.method_to_api_mapping[operation]
+        execution.check(self.context, service, model.metadata["protocol"], method, request)
         with calling_as(ENGINE):
-            return patiently(lambda: _send(client, operation, to_request(shape, given)))
+            return patiently(lambda: _send(client, operation, request))
 
 
 def _send(client: Any, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:

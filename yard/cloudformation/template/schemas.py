@@ -53,6 +53,14 @@ def is_updatable(resource_type: str) -> bool:
     return not handlers or "update" in handlers
 
 
+@lru_cache(maxsize=512)
+def permissions(resource_type: str, verb: str = "") -> tuple[str, ...]:
+    """List the actions that the type's handlers may need, limited to one of create, update, delete, read."""
+    handlers = schema(resource_type).get("handlers") or {}
+    chosen = [handler for name, handler in handlers.items() if verb in ("", name)]
+    return tuple(dict.fromkeys(action for handler in chosen for action in handler.get("permissions") or ()))
+
+
 def property_type(resource_type: str, path: str) -> str:
     """The schema's type of the property at `A/B`; string where it does not say."""
     whole = schema(resource_type)

@@ -1,0 +1,129 @@
+"""CloudFormation's execution role: what is done for a stack is judged by the role that the stack was given.
+
+A call of the yard's own provider counts if CloudFormation's handler makes it, too: the permissions in the
+schema of its type say which. A stack without a role is made with all permissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Provider
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.errors import ApiError
+from slipway.yard.permissions import deployed, judging, refusals, roles
+from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall
+from slipway.yard.permissions.patterns import is_like
+from slipway.yard.permissions.sessions import RoleSession
+
+PRINCIPAL = "cloudformation.amazonaws.com"
+SESSION = "AWSCloudFormation"  # as AWS names it
+CUSTOM_TYPES = ("Custom::", "AWS::CloudFormation::CustomResource")
+_READS = ("describe", "get", "list")
+
+
+def assumed(role_arn: str) -> RoleSession:
+    """Return CloudFormation's session with the role; raise ValidationError where it may not have one."""
+    try:
+        return roles.assume(role_arn, PRINCIPAL, SESSION)
+    except ApiError as error:
+        raise ApiError("ValidationError", f"Role {role_arn} is invalid or cannot be assumed") from error
+
+
+def check(context: Context, service: str, protocol: str, operation: str, given: Mapping[str, Any]) -> None:
+    """Raise ApiError in the service's own words where the stack's role may not make this call."""
+    if not context.role_arn:
+        return
+    call = AskedCall(service=service, operation=operation, region=context.region, parameters=given)
+    judging.check(assumed(context.role_arn), call, protocol, among=schemas.permissions(context.resource_type))
+
+
+def begun(context: Context, provider: Provider, verb: str, properties: Mapping[str, Any]) -> Context:
+    """Judge what no call of a provider stands for, and return the context in which it works.
+
+    The function of a custom resource works with a role of its own; CloudFormation's has to call it.
+    """
+    if not context.role_arn:
+        return context
+    if context.resource_type.startswith(CUSTOM_TYPES):
+        function = str(properties.get("ServiceToken", ANY_RESOURCE))
+        _judge(context, ActionNeed(action="lambda:InvokeFunction", resource=function))
+        return replace(context, role_arn="")
+    if provider.fidelity is Fidelity.RECORDED:
+        for action in _stated(context.resource_type, verb):
+            _judge(context, ActionNeed(action=action, resource=_somewhere(context, action)))
+    return context
+
+
+def _stated(kind: str, verb: str) -> list[str]:
+    """List the actions that make, change or delete a thing of this type, such as athena:CreateWorkGroup."""
+    name = kind.rpartition("::")[2].lower()
+    actions = [action.partition(":")[2].lower() for action in schemas.permissions(kind, verb)]
+    named = {action for action in actions if action.endswith(name) and not action.startswith(_READS)}
+    return sorted(
+        action for action in schemas.permissions(kind, verb) if action.partition(":")[2].lower() in named
+    )
+
+
+def _somewhere(context: Context, action: str) -> str:
+    """Return a resource for a type of which the yard knows no ARN: any that the role may do this to."""
+    role = deployed.role(context.role_arn)
+    for policy in role.identity if role else ():
+        for statement in policy.statements:
+            covered = any(is_like(pattern.lower(), action.lower()) for pattern in statement.actions)
+            if statement.is_allow and covered and statement.resources and not statement.is_not_resource:
+                return statement.resources[0]
+    return ANY_RESOURCE
+
+
+def _judge(context: Context, need: ActionNeed) -> None:
+    access, judgement = judging.judged(assumed(context.role_arn), need, context.region)
+    if not judgement.is_allowed:
+        service = need.action.partition(":")[0]
+        raise refusals.error(service, "rest-json", refusals.words(access, judgement))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedLookups:
+    """What a template reads of the account, as far as the stack's role may read it."""
+
+    lookups: Lookups
+    region: str
+    role_arn: str
+
+    def parameter(self, name: str) -> str:
+        self._check("ssm", "GetParameters", Names=[_without_version(name)])
+        return self.lookups.parameter(name)
+
+    def secret(self, name: str, stage: str, version: str) -> str:
+        self._check("secretsmanager", "GetSecretValue", SecretId=name)
+        return self.lookups.secret(name, stage, version)
+
+    def availability_zones(self, region: str) -> tuple[str, ...]:
+        return self.lookups.availability_zones(region)
+
+    def stored_object(self, bucket: str, key: str, version: str | None) -> bytes:
+        """Templates are fetched with the caller's permissions."""
+        return self.lookups.stored_object(bucket, key, version)
+
+    def stack_output(self, stack: str, output: str, region: str | None) -> str:
+        return self.lookups.stack_output(stack, output, region)
+
+    def _check(self, service: str, operation: str, **parameters: Any) -> None:
+        call = AskedCall(service=service, operation=operation, region=self.region, parameters=parameters)
+        try:
+            judging.check(assumed(self.role_arn), call, "json")
+        except ApiError as error:
+            raise ApiError("ValidationError", error.message) from error
+
+
+def lookups_of(lookups: Lookups, region: str, role_arn: str | None) -> Lookups:
+    """Return the lookups of a stack with this role."""
+    return JudgedLookups(lookups=lookups, region=region, role_arn=role_arn) if role_arn else lookups
+
+
+def _without_version(name: str) -> str:
+    return name if name.startswith("arn:") else name.partition(":")[0]
