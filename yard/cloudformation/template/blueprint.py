@@ -11,7 +11,7 @@ from slipway.yard.cloudformation.template.lookups import Lookups, resolve_dynami
 from slipway.yard.cloudformation.template.parameters import Parameter
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Pending, Scope, fail, pending, waits_for
-from slipway.yard.cloudformation.template.template import ResourceDeclaration, Template
+from slipway.yard.cloudformation.template.template import ResourceDeclaration, Template, deletion_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def draw(
     scope = replace(_scope(template, parameters, place, lookups), imported=look_up)
     _assert_rules(scope)
     present = {
-        name: declared
+        name: _decided(declared, scope)
         for name, declared in template.resources.items()
         if declared.condition is None or intrinsics.condition(declared.condition, scope)
     }
@@ -121,6 +121,14 @@ def draw(
         outputs=outputs,
         imports=frozenset(imports),
     )
+
+
+def _decided(declared: ResourceDeclaration, scope: Scope) -> ResourceDeclaration:
+    """The resource with its deletion policies, where functions of the template's own decide them."""
+    name = declared.logical_id
+    values = {field: intrinsics.evaluate(raw, scope) for field, raw in declared.undecided.items()}
+    policies = {field: deletion_policy(name, field, value) for field, value in values.items()}
+    return replace(declared, undecided={}, **policies)
 
 
 def _output(name: str, raw: Mapping[str, Any], scope: Scope) -> Any:

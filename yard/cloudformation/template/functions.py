@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from slipway.yard.cloudformation.template.scope import Scope, fail
-from slipway.yard.cloudformation.template.template import LANGUAGE_EXTENSIONS
 
 MAX_CIDR_BLOCKS = 256
 
@@ -53,7 +52,8 @@ def _find_in_map(argument: Any, scope: Scope) -> Any:
     try:
         return scope.template.section("Mappings")[name][to_text(first)][to_text(second)]
     except KeyError:
-        if rest and LANGUAGE_EXTENSIONS in scope.template.transforms and "DefaultValue" in rest[0]:
+        # Templates that AWS publishes use it without the language extensions, and cfn-lint takes it so.
+        if rest and "DefaultValue" in rest[0]:
             return rest[0]["DefaultValue"]
         fail(f"Template error: Unable to get mapping for {name}::{first}::{second}")
 

@@ -42,7 +42,11 @@ RESOURCE_KEYS = frozenset(
         "Version",  # of a custom resource, whatever its author means by it
     ]
 )
+# What may decide a deletion policy, of parameters, mappings and conditions alone:
+# https://github.com/aws-cloudformation/cfn-lint/pull/2784
+DECIDING = frozenset(["Fn::FindInMap", "Fn::If", "Fn::Select", "Fn::Sub", "Ref"])
 DELETION_POLICIES = ("Delete", "Retain", "RetainExceptOnCreate", "Snapshot")
+POLICY_NAMES = {"deletion_policy": "DeletionPolicy", "update_replace_policy": "UpdateReplacePolicy"}
 LANGUAGE_EXTENSIONS = "AWS::LanguageExtensions"
 SERVERLESS = "AWS::Serverless-2016-10-31"
 MAX_RESOURCES = 500
@@ -58,6 +62,8 @@ class ResourceDeclaration:
     condition: str | None = None
     deletion_policy: str = "Delete"
     update_replace_policy: str = "Delete"
+    # Policies that a function decides once the parameters are known, by the names of their fields.
+    undecided: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,19 +154,33 @@ def _declaration(logical_id: str, value: Any) -> ResourceDeclaration:
         metadata=value.get("Metadata", {}),
         depends_on=_names(value.get("DependsOn")),
         condition=value.get("Condition"),
-        deletion_policy=_policy(value, "DeletionPolicy", logical_id),
-        update_replace_policy=_policy(value, "UpdateReplacePolicy", logical_id),
+        **_policies(logical_id, value),
     )
 
 
-def _policy(value: Mapping[str, Any], name: str, logical_id: str) -> str:
-    policy = value.get(name, "Delete")
+def _policies(logical_id: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    given = {field: value[name] for field, name in POLICY_NAMES.items() if name in value}
+    undecided = {field: policy for field, policy in given.items() if _is_function(policy)}
+    decided = {
+        field: deletion_policy(logical_id, field, policy)
+        for field, policy in given.items()
+        if field not in undecided
+    }
+    return {**decided, "undecided": undecided}
+
+
+def deletion_policy(logical_id: str, field: str, policy: Any) -> str:
+    """Return the policy; ValidationError if it is none."""
     if policy not in DELETION_POLICIES:
         _refuse(
-            f"Template format error: {name} of resource {logical_id} is '{policy}', but has to be one of"
-            f" {', '.join(DELETION_POLICIES)}."
+            f"Template format error: {POLICY_NAMES[field]} of resource {logical_id} is '{policy}', but has to"
+            f" be one of {', '.join(DELETION_POLICIES)}."
         )
     return str(policy)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) == 1 and set(value) <= DECIDING
 
 
 def _names(value: Any) -> tuple[str, ...]:
