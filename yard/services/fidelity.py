@@ -20,6 +20,7 @@ _METHOD = re.compile(r"^    def ([a-z]\w*)\(\s*self", re.MULTILINE)
 _SERVICE_OF = {
     "AutoScaling": "autoscaling",
     "CloudWatch": "cloudwatch",
+    "DirectoryService": "ds",
     "ElasticLoadBalancingV2": "elbv2",
     "ImageBuilder": "imagebuilder",
     "SecretsManager": "secretsmanager",

@@ -42,7 +42,6 @@ RECORDED: Mapping[str, str] = {
     "DMS": "Endpoint ReplicationInstance ReplicationSubnetGroup ReplicationTask",
     "DataPipeline": "Pipeline",
     "DataSync": "Agent LocationEFS LocationFSxLustre LocationS3 Task",
-    "DirectoryService": "MicrosoftAD SimpleAD",
     "DocDB": "DBCluster DBInstance DBSubnetGroup DBClusterParameterGroup",
     "DynamoDB": "GlobalTable",
     "EC2": "CapacityReservation ClientVpnEndpoint CustomerGateway TransitGateway"

@@ -115,6 +115,8 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::ElasticLoadBalancingV2::TargetGroup": ("services.elastic_load_balancing.resources", MOTO),
     "AWS::ElasticLoadBalancingV2::Listener": ("services.elastic_load_balancing.resources", MOTO),
     "AWS::ElasticLoadBalancingV2::ListenerRule": ("services.elastic_load_balancing.resources", MOTO),
+    "AWS::DirectoryService::MicrosoftAD": ("services.directory_service.resources", MOTO),
+    "AWS::DirectoryService::SimpleAD": ("services.directory_service.resources", MOTO),
     "AWS::ECS::Cluster": ("services.ecs.resources", MOTO),
     "AWS::ECS::TaskDefinition": ("services.ecs.resources", MOTO),
     "AWS::RDS::DBInstance": ("services.rds.resources", MOTO),

@@ -204,7 +204,21 @@ def launch_configuration(_world: World) -> Case:
     )
 
 
+def microsoft_ad(world: World) -> Case:
+    place = {"VpcId": world.vpc(), "SubnetIds": [world.subnet(), world.other_subnet()]}
+    given = {"Name": "corp.example.com", "Password": "Passw0rd-1", "Edition": "Standard"}
+    return Case(properties={**given, "VpcSettings": place, "CreateAlias": True})
+
+
+def simple_ad(world: World) -> Case:
+    place = {"VpcId": world.vpc(), "SubnetIds": [world.subnet(), world.other_subnet()]}
+    given = {"Name": "lab.example.com", "Password": "Passw0rd-1", "Size": "Small", "ShortName": "LAB"}
+    return Case(properties={**given, "VpcSettings": place})
+
+
 CASES: Cases = {
+    "AWS::DirectoryService::MicrosoftAD": microsoft_ad,
+    "AWS::DirectoryService::SimpleAD": simple_ad,
     "AWS::AutoScaling::LaunchConfiguration": launch_configuration,
     "AWS::CloudFormation::Stack": nested,
     "AWS::SQS::Queue": queue,
