@@ -47,6 +47,13 @@ SSM_COMMANDS = (
     "SendCommand",
 )
 
+EFS_REPLICATION = (
+    "CreateReplicationConfiguration",
+    "DeleteFileSystem",
+    "DeleteReplicationConfiguration",
+    "DescribeReplicationConfigurations",
+)
+
 OPERATIONS: Mapping[tuple[str, str], str] = {
     ("iam", "AddClientIDToOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
     ("iam", "RemoveClientIDFromOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
@@ -104,6 +111,8 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("imagebuilder", "ListWorkflowStepExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.api.images",
     ("lambda", "Invoke"): "slipway.yard.services.functions.api",
+    ("sagemaker", "CreateDomain"): "slipway.yard.services.sagemaker.domains",
+    **{("efs", operation): "slipway.yard.services.file_systems.replication" for operation in EFS_REPLICATION},
     **{("sns", operation): "slipway.yard.services.sns.subscriptions" for operation in SNS_SUBSCRIPTIONS},
     **{("ssm", operation): "slipway.yard.services.ssm.automation" for operation in SSM_AUTOMATION},
     **{("ssm", operation): "slipway.yard.services.ssm.api" for operation in SSM_COMMANDS},

@@ -7,8 +7,17 @@ from collections.abc import Mapping
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    ResourceScope,
+    is_gone,
+    live,
+    prop,
+    response,
+    text,
+)
 from slipway.yard.cloudformation.resources.tags import tags
+from slipway.yard.errors import ApiError
 
 
 def open_zfs(scope: ResourceScope) -> dict[str, object] | None:
@@ -19,6 +28,17 @@ def open_zfs(scope: ResourceScope) -> dict[str, object] | None:
 
 def lifecycle(scope: ResourceScope) -> list[dict[str, str]]:
     return [dict(policy) for policy in scope.properties.get("LifecyclePolicies") or []]
+
+
+def delete_efs(scope: ResourceScope) -> None:
+    """A replication goes first. Its destination stays, as on AWS, where it goes on costing."""
+    if scope.properties.get("ReplicationConfiguration"):
+        try:
+            scope.send("delete_replication_configuration", SourceFileSystemId=scope.id)
+        except ApiError as error:
+            if not is_gone(error):
+                raise
+    scope.send("delete_file_system", FileSystemId=scope.id)
 
 
 EFS_FILE_SYSTEM = ApiResource(
@@ -57,10 +77,19 @@ EFS_FILE_SYSTEM = ApiResource(
             on_create=False,
         ),
         tags(of="FileSystemTags", ResourceId=ID),
+        setting(
+            "ReplicationConfiguration",
+            put=call(
+                "create_replication_configuration",
+                SourceFileSystemId=ID,
+                Destinations=lambda scope: scope.properties["ReplicationConfiguration"]["Destinations"],
+            ),
+            remove=call("delete_replication_configuration", SourceFileSystemId=ID),
+        ),
         # Kept in the template alone: no file system is replicated here, so none is protected from it.
         setting("FileSystemProtection", put=lambda _scope: None),
     ),
-    delete_call=call("delete_file_system", FileSystemId=ID),
+    delete_call=delete_efs,
     reads=mirrored("Encrypted", "PerformanceMode", "ThroughputMode"),
     accepts=frozenset({"BackupPolicy", "BypassPolicyLockoutSafetyCheck"}),
 )
