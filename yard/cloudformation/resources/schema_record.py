@@ -16,6 +16,7 @@ from slipway.yard.cloudformation.template import schemas
 
 NUMBERS = ("integer", "number")
 # What stands in an ARN for the type, where its name in small letters does not: patterns of others ask for it.
+IDS = {"AWS::Cognito::UserPool": "{region}_{random}"}  # of the ids that others hold against a pattern
 ARN_WORDS = {"AWS::SageMaker::StudioLifecycleConfig": "studio-lifecycle-config"}
 
 
@@ -46,7 +47,7 @@ class SchemaRecord:
 
     def _keep(self, context: Context, physical_id: str, properties: Properties) -> Resource:
         attributes = {
-            path.replace("/", "."): self._attribute(context, physical_id, path)
+            path.replace("/", "."): _listed(path, properties) or self._attribute(context, physical_id, path)
             for path in schemas.read_only(self.type)
             if "*" not in path
         }
@@ -66,7 +67,9 @@ class SchemaRecord:
         parts = schemas.primary_identifier(self.type) or ("Id",)
         made_up = [part for part in parts if part in schemas.read_only(self.type)]
         if made_up:
-            return str(self._attribute(context, _fresh(self.type), made_up[0]))
+            shape = IDS.get(self.type, "")
+            fresh = shape.format(region=context.region, random=secrets.token_hex(5)[:9]) or _fresh(self.type)
+            return str(self._attribute(context, fresh, made_up[0]))
         return "|".join(str(properties.get(part) or context.default_name) for part in parts)
 
     def _attribute(self, context: Context, physical_id: str, path: str) -> Any:
@@ -87,6 +90,11 @@ class SchemaRecord:
         if kind == "object":
             return {}
         return arn if name.lower().endswith("arn") else own
+
+
+def _listed(path: str, properties: Properties) -> list[Any]:
+    """Return what a plural lists, such as ResourceArns, where the template gives a ResourceArn."""
+    return [properties[path[:-1]]] if path.endswith("s") and path[:-1] in properties else []
 
 
 def _fresh(kind: str) -> str:

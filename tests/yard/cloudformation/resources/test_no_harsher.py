@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -206,3 +207,26 @@ def test_an_open_zfs_file_system_has_a_root_volume(world: World) -> None:
         },
     )
     assert made.attribute("RootVolumeId").startswith("fsvol-")
+
+
+def test_a_sagemaker_domain_may_have_capitals_in_its_name(world: World) -> None:
+    made = world.make(
+        "AWS::SageMaker::Domain",
+        DomainName="Research-Domain",
+        AuthMode="IAM",
+        DefaultUserSettings={"ExecutionRole": world.role().attribute("Arn")},
+        SubnetIds=[world.subnet()],
+        VpcId=world.vpc(),
+    )
+    found = world.client("sagemaker").describe_domain(DomainId=made.id)
+    assert (found["DomainName"], found["DomainId"]) == ("Research-Domain", made.id)
+
+
+def test_a_component_of_windows_is_kept_and_powershell_on_linux_is_not(stacks: Stacks) -> None:
+    step = {"name": "Say", "action": "ExecutePowerShell", "inputs": {"commands": ["Write-Host hello"]}}
+    document = {"schemaVersion": 1.0, "phases": [{"name": "build", "steps": [step]}]}
+    given = {"Name": "say", "Version": "1.0.0", "Data": json.dumps(document)}
+    made = typed("AWS::ImageBuilder::Component", **given, Platform="Windows")
+    assert set(stacks.create("s", {"Component": made})) == {"Component"}
+    with pytest.raises(AssertionError, match="the yard knows AppendFile"):
+        stacks.create("t", {"Component": typed("AWS::ImageBuilder::Component", **given, Platform="Linux")})

@@ -47,3 +47,16 @@ def test_the_arn_of_a_recorded_type_is_one_that_other_types_take() -> None:
         for problem in schemas.check("AWS::SageMaker::Domain", {"DefaultUserSettings": settings})
         if "LifecycleConfigArns" in problem
     ]
+
+
+def test_a_plural_lists_what_the_template_names() -> None:
+    arn = "arn:aws:pcs:us-east-1:123456789012:cluster/pcs_1"
+    kind = "AWS::Logs::DeliverySource"
+    made = registry.provider(kind).create(new_context("Source"), {"Name": "logs", "ResourceArn": arn})
+    assert made.attributes["ResourceArns"] == [arn]
+
+
+def test_the_id_of_a_user_pool_is_one_that_its_domain_takes() -> None:
+    pool = registry.provider("AWS::Cognito::UserPool").create(new_context("Pool"), {})
+    domain = {"Domain": "train", "UserPoolId": pool.physical_id}
+    assert schemas.check("AWS::Cognito::UserPoolDomain", domain) == ()

@@ -131,7 +131,7 @@ def _given(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, A
         bucket, _, key = str(uri).removeprefix("s3://").partition("/")
         given["data"] = own_client("s3", region).get_object(Bucket=bucket, Key=key)["Body"].read().decode()
     try:
-        parse(given.get("data", ""))
+        parse(given.get("data", ""), given.get("platform", "Linux"))
     except BadDocument as error:
         raise ApiError(
             "InvalidParameterValueException", f"The component document is invalid: {error}"

@@ -112,6 +112,8 @@ def _one_download(number: int, given: Mapping[str, Any]) -> Download:
     )
 
 
+# A component of Windows is kept with these, and no image is baked with it.
+WINDOWS_ACTIONS = frozenset({"ExecutePowerShell", "InstallMSI", "SetRegistry", "UninstallMSI"})
 ACTIONS: Mapping[str, Callable[[Any], Order]] = {
     "AppendFile": _files("append_file"),
     "CopyFile": _files("copy_file"),

@@ -54,7 +54,8 @@ class Document:
     defaults: Mapping[str, str | None]  # of its parameters; None: one must be given
 
 
-def parse(text: str) -> Document:
+def parse(text: str, platform: str = "Linux") -> Document:
+    """Return the document; raise BadDocument where the yard could not run it, or, for Windows, read it."""
     try:
         found = bounded_yaml.load(text)
     except yaml.YAMLError as error:
@@ -62,7 +63,7 @@ def parse(text: str) -> Document:
     if not isinstance(found, dict) or not isinstance(found.get("phases"), list):
         raise BadDocument("the document has no list of phases")
     _refuse_unknown(found, _DOCUMENT, "the document")
-    phases = {_name(phase, "a phase"): tuple(_steps(phase)) for phase in found["phases"]}
+    phases = {_name(phase, "a phase"): tuple(_steps(phase, platform)) for phase in found["phases"]}
     if len(phases) != len(found["phases"]):
         raise BadDocument("two phases have the same name")
     return Document(
@@ -85,7 +86,7 @@ def _default(given: Mapping[str, Any]) -> str | None:
     return str(given["default"]) if "default" in given else None
 
 
-def _steps(phase: Mapping[str, Any]) -> Iterator[ComponentStep]:
+def _steps(phase: Mapping[str, Any], platform: str) -> Iterator[ComponentStep]:
     seen: set[str] = set()
     for given in phase.get("steps") or ():
         name = _name(given, f"a step of {phase['name']}")
@@ -93,15 +94,16 @@ def _steps(phase: Mapping[str, Any]) -> Iterator[ComponentStep]:
         if name in seen:
             raise BadDocument(f"{where} is there twice")
         seen.add(name)
-        yield _step(given, where)
+        yield _step(given, where, platform)
 
 
-def _step(given: Mapping[str, Any], where: str) -> ComponentStep:
-    from slipway.yard.services.imagebuilder.components.actions import ACTIONS
+def _step(given: Mapping[str, Any], where: str, platform: str) -> ComponentStep:
+    from slipway.yard.services.imagebuilder.components.actions import ACTIONS, WINDOWS_ACTIONS
 
     _refuse_unknown(given, _STEP, where)
-    if given.get("action") not in ACTIONS:
-        known = ", ".join(ACTIONS)
+    actions = {*ACTIONS, *(WINDOWS_ACTIONS if platform == "Windows" else ())}
+    if given.get("action") not in actions:
+        known = ", ".join(sorted(actions))
         raise BadDocument(f"{where} has the action {given.get('action')!r}; the yard knows {known}")
     if given.get("onFailure", "Abort") not in ON_FAILURE:
         raise BadDocument(
