@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scripts.real_account import alarm_claims, batch_claims, common_claims, mpi_claims
 from scripts.real_account.account import Account
 from scripts.real_account.claims import Claim, Proof
-from scripts.real_account.clusters import BATCH, MPI, SmallCluster
+from scripts.real_account.clusters import BATCH, MPI, MPI_DL1, SmallCluster
 
 # The claim that is tried last, after everything was taken away: ending.py proves it.
 NOTHING_LEFT = "nothing-left"
@@ -59,6 +59,12 @@ CLAIMS = (
         promise="a job that loses a node fails by its name, with exit code 85",
         stage="mpi",
         prove=mpi_claims.lost_node,
+    ),
+    Claim(
+        name="deploy-mpi-dl1",
+        promise="CloudFormation accepts DL1's cluster without AWS Batch, and starts no machine",
+        stage="mpi-dl1",
+        prove=_of(common_claims.deployed, MPI_DL1),
     ),
     Claim(
         name="bake-batch",

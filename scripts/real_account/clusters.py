@@ -53,7 +53,16 @@ BATCH = SmallCluster(
     parts=("network", "storage", "observability", "images"),
     settings={"runnable_timeout_minutes": "10", "root_volume_gib": "100"},
 )
-CLUSTERS = (MPI, BATCH)
+# DL1 without AWS Batch, as far as CloudFormation: with the AMI that the other MPI cluster baked, because the
+# first bake of its own ends to have a checksum written into its lock.
+MPI_DL1 = SmallCluster(
+    name="dl1-mpi",
+    image="gaudi-mpi",
+    instance_type="c6i.large",
+    parts=("network", "storage", "observability"),
+    settings={"idle_minutes": "10", "root_volume_gib": "50", "ami_parameter": "/slipway/amis/cpu-mpi/id"},
+)
+CLUSTERS = (MPI, BATCH, MPI_DL1)
 
 
 def bakery_stacks(image: str, region: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scripts.real_account.account import Account, CommandFailed
-from scripts.real_account.clusters import BATCH, MPI, SmallCluster, bakery_stacks
+from scripts.real_account.clusters import BATCH, CLUSTERS, MPI, MPI_DL1, SmallCluster, bakery_stacks
 from slipway.jobs.aws import Unanswered, ask_all, reader
 
 _QUIETLY = ("--require-approval", "never", "--concurrency", "4")
@@ -38,14 +38,14 @@ class Stage:
         return (
             "--output",
             str(account.log.parent / "cdk.out"),
-            *MPI.overrides(account.email),
-            *BATCH.overrides(account.email),
+            *(word for cluster in CLUSTERS for word in cluster.overrides(account.email)),
         )
 
 
 STAGES = (
     Stage(name="bakery-mpi", cluster=MPI, is_bakery=True),
     Stage(name="mpi", cluster=MPI, is_bakery=False),
+    Stage(name="mpi-dl1", cluster=MPI_DL1, is_bakery=False),
     Stage(name="bakery-batch", cluster=BATCH, is_bakery=True),
     Stage(name="batch", cluster=BATCH, is_bakery=False),
 )

@@ -88,7 +88,7 @@ def _judge(context: Context, need: ActionNeed) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedLookups:
-    """What a template reads of the account, as far as the stack's role may read it."""
+    """Answers what a template asks of the account, as far as the stack's role may read it."""
 
     lookups: Lookups
     region: str
