@@ -35,8 +35,7 @@ NOT_JUDGED = (
 _EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
 # The names of a service's VPC endpoint, where it is not the prefix of its actions.
 _ENDPOINT_NAMES = {"cloudwatch": "monitoring"}
-# Only with the resource's own consent: identity policies alone never open a key or a role.
-_NEED_RESOURCE = ("kms:", "sts:AssumeRole")
+_ASSUMES = "sts:AssumeRole"
 
 
 def check(session: RoleSession, call: AskedCall, protocol: str, among: Collection[str] = ()) -> None:
@@ -91,11 +90,17 @@ def judged(session: RoleSession, need: ActionNeed, region: str) -> tuple[Access,
         boundary=role.boundary if role else None,
         resource=deployed.of_resource(need.resource),
         endpoint=endpoint.policy if endpoint else None,
-        needs_resource=need.action.startswith(_NEED_RESOURCE),
+        needs_resource=_needs_consent(need),
     )
     judgement = judge(access, applied)
     _note(session, access, judgement)
     return access, judgement
+
+
+def _needs_consent(need: ActionNeed) -> bool:
+    """Return True for a role or an existing key: identity policies alone never open one."""
+    is_key = need.action.startswith("kms:") and ":key/" in need.resource
+    return is_key or need.action.startswith(_ASSUMES)
 
 
 def _caller(session: RoleSession) -> Caller:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slipway.yard.endpoint import ACCOUNT, control
-from tests.yard.asking import make_role, policy, refusal
+from tests.yard.asking import BY_ACCOUNT, make_role, policy, refusal
 from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 
@@ -183,3 +183,13 @@ def test_a_custom_resource_takes_permission_to_call_its_function_and_no_other(st
     stacks.delete("s")
     let(stacks.yard, allow("lambda:InvokeFunction"))
     assert set(stacks.create("s", {"Kept": logs}, RoleARN=role)) == {"Kept"}
+
+
+def test_a_role_makes_a_key_and_its_alias_though_neither_has_a_policy_before(stacks: Stacks) -> None:
+    everybody = {"Effect": "Allow", "Principal": BY_ACCOUNT, "Action": "kms:*", "Resource": "*"}
+    document = json.loads(policy(everybody))
+    key = {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": document, "EnableKeyRotation": True}}
+    alias = {"AliasName": "alias/data", "TargetKeyId": {"Ref": "Key"}}
+    body = {"Key": key, "Alias": {"Type": "AWS::KMS::Alias", "Properties": alias}}
+    stacks.create("s", body, RoleARN=exec_role(stacks.yard, allow("kms:*")))
+    stacks.delete("s")
