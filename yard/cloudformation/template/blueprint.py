@@ -127,7 +127,7 @@ def _decided(declared: ResourceDeclaration, scope: Scope) -> ResourceDeclaration
     """The resource with its deletion policies, where functions of the template's own decide them."""
     name = declared.logical_id
     values = {field: intrinsics.evaluate(raw, scope) for field, raw in declared.undecided.items()}
-    policies = {field: deletion_policy(name, field, value) for field, value in values.items()}
+    policies: dict[str, Any] = {field: deletion_policy(name, field, value) for field, value in values.items()}
     return replace(declared, undecided={}, **policies)
 
 
