@@ -19,7 +19,8 @@ def set_sso(scope: ResourceScope) -> None:
 
 def set_alias(scope: ResourceScope) -> None:
     if scope.properties.get("CreateAlias") and not scope.before.get("CreateAlias"):
-        scope.send("create_alias", DirectoryId=scope.id, Alias=scope.id)
+        label = str(scope.properties["Name"]).partition(".")[0]
+        scope.send("create_alias", DirectoryId=scope.id, Alias=f"alias-{label}-{scope.id.removeprefix('d-')}")
 
 
 MICROSOFT_AD = ApiResource(
