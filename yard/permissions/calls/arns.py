@@ -120,12 +120,20 @@ def _project_of_build(call: AskedCall) -> Iterator[str]:
             yield arn("codebuild", call.region, f"project/{name}")
 
 
+def _queue(call: AskedCall) -> Iterator[str]:
+    """A queue's address ends with its name."""
+    for path in ("QueueName", "QueueUrl"):
+        for value in found(call.parameters, path):
+            yield arn("sqs", call.region, value.rpartition("/")[2])
+
+
 _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
     ("codebuild", "project"): _project_of_build,
     ("kms", "key"): _key,
     ("logs", "log-group"): _log_group,
     ("logs", "log-stream"): _log_stream,
     ("secretsmanager", "secret"): _secret,
+    ("sqs", "queue"): _queue,
     ("ssm", "document"): _document,
     ("ssm", "instance"): _instance_of_command,
     ("ssm", "parameter"): _parameter,
@@ -152,13 +160,14 @@ NAMED: Mapping[tuple[str, str], Naming] = {
     ("cloudwatch", "dashboard"): Naming(
         parameters=("DashboardName", "DashboardNames[]"), resource="dashboard/{}", in_region=False
     ),
+    ("dynamodb", "table"): Naming(parameters=("TableName",), resource="table/{}"),
     ("ecr", "repository"): Naming(
         parameters=("repositoryName", "repositoryNames[]", "resourceArn"), resource="repository/{}"
     ),
     ("ecs", "cluster"): Naming(parameters=("cluster", "clusterName", "clusters[]"), resource="cluster/{}"),
     ("elasticfilesystem", "access-point"): Naming(parameters=("AccessPointId",), resource="access-point/{}"),
     ("elasticfilesystem", "file-system"): Naming(
-        parameters=("FileSystemId", "ResourceId"), resource="file-system/{}"
+        parameters=("FileSystemId", "ResourceId", "SourceFileSystemId"), resource="file-system/{}"
     ),
     ("events", "rule-on-default-event-bus"): Naming(parameters=("Name", "Rule"), resource="rule/{}"),
     ("iam", "instance-profile"): Naming(
@@ -166,6 +175,7 @@ NAMED: Mapping[tuple[str, str], Naming] = {
     ),
     ("iam", "policy"): Naming(parameters=("PolicyArn",), resource="policy/{}", in_region=False),
     ("iam", "role"): Naming(parameters=("RoleName",), resource="role/{}", in_region=False),
+    ("lambda", "function"): Naming(parameters=("FunctionName",), resource="function:{}"),
     ("pcs", "cluster"): Naming(parameters=("clusterIdentifier",), resource="cluster/{}"),
     ("sagemaker", "training-job"): Naming(parameters=("TrainingJobName",), resource="training-job/{}"),
     ("sns", "topic"): Naming(parameters=("TopicArn", "TargetArn", "ResourceArn", "Name"), resource="{}"),

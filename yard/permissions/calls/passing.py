@@ -32,6 +32,8 @@ _PASSED_TO: Mapping[tuple[str, str], str] = {
     ("ecs", "taskrolearn"): "ecs-tasks",
     ("elasticfilesystem", "rolearn"): "elasticfilesystem",
 }
+# What other services call something else: (service, parameter).
+_ROLES_OF = frozenset({("lambda", "role")})
 # These name a role and pass it to nobody.
 _NO_PASSING = frozenset({"iam", "sts"})
 
@@ -46,7 +48,9 @@ def needs(call: AskedCall) -> Iterator[ActionNeed]:
         lowered = name.lower()
         if lowered in _PROFILES:
             yield from _of_profile(value)
-        elif lowered in _ROLES and "/aws-service-role/" not in value:
+        elif (
+            lowered in _ROLES or (call.service, lowered) in _ROLES_OF
+        ) and "/aws-service-role/" not in value:
             to = _PASSED_TO.get((call.service, lowered), call.service)
             yield _pass(value, f"{to}.amazonaws.com")
 

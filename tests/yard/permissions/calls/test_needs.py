@@ -32,6 +32,21 @@ def needed(service: str, operation: str, **parameters: Any) -> list[tuple[str, s
     ("service", "operation", "parameters", "action", "resource"),
     [
         ("s3", "ListObjectsV2", {"Bucket": "b", "Key": ""}, "s3:ListBucket", "arn:aws:s3:::b"),
+        ("sqs", "CreateQueue", {"QueueName": "q"}, "sqs:CreateQueue", f"arn:aws:sqs:{REGION}:{ACCOUNT}:q"),
+        (
+            "lambda",
+            "CreateFunction",
+            {"FunctionName": "f"},
+            "lambda:CreateFunction",
+            f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:f",
+        ),
+        (
+            "dynamodb",
+            "CreateTable",
+            {"TableName": "t"},
+            "dynamodb:CreateTable",
+            f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/t",
+        ),
         ("s3", "HeadObject", {"Bucket": "b", "Key": "k"}, "s3:GetObject", "arn:aws:s3:::b/k"),
         ("s3", "UploadPart", {"Bucket": "b", "Key": "k"}, "s3:PutObject", "arn:aws:s3:::b/k"),
         ("s3", "GetBucketLocation", {"Bucket": "b", "Key": ""}, "s3:GetBucketLocation", "arn:aws:s3:::b"),
@@ -141,3 +156,8 @@ def test_a_copy_reads_its_source_and_writes_its_target() -> None:
 def test_an_unknown_action_is_not_guessed() -> None:
     with pytest.raises(NotJudged):
         needed("batch", "InventJob")
+
+
+def test_who_makes_a_function_passes_it_its_role() -> None:
+    role = f"arn:aws:iam::{ACCOUNT}:role/worker"
+    assert ("iam:PassRole", role) in needed("lambda", "CreateFunction", FunctionName="f", Role=role)
