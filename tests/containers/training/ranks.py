@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+
+from tests.containers.training.warm import WarmRank
 
 ROOT = Path(__file__).resolve().parents[3]
 MOST_SECONDS = 400
@@ -41,7 +40,7 @@ class Run:
 class Ranks:
     def __init__(self, data: Path, folder: Path, recipe: str = "bert_pretrain") -> None:
         self._data, self._folder, self._recipe = data, folder, recipe
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[WarmRank] = []
 
     def __enter__(self) -> Ranks:
         return self
@@ -52,7 +51,7 @@ class Ranks:
         for process in self._started:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+                process.communicate(MOST_SECONDS)
 
     def continue_from(self, run: Run, name: str, *, without: Sequence[int] = ()) -> None:
         """A folder of its own with the checkpoints of another run, as if it had ended earlier."""
@@ -72,27 +71,24 @@ class Ranks:
 
     def start(
         self, name: str, *, world: int, settings: Mapping[str, str], attempt: int = 1
-    ) -> list[subprocess.Popen[str]]:
+    ) -> list[WarmRank]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", f"slipway.containers.recipes.{self._recipe}.train", *words],
-                cwd=ROOT,
-                env={**os.environ, **self.environment(name, rank, world, port, attempt)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
+            WarmRank(
+                f"slipway.containers.recipes.{self._recipe}.train",
+                words,
+                self.environment(name, rank, world, port, attempt),
             )
             for rank in range(world)
         ]
         self._started += processes
         return processes
 
-    def wait(self, name: str, processes: Sequence[subprocess.Popen[str]]) -> Run:
-        (output, errors), *_ = [process.communicate(timeout=MOST_SECONDS) for process in processes]
+    def wait(self, name: str, processes: Sequence[WarmRank]) -> Run:
+        (output, errors), *_ = [process.communicate(MOST_SECONDS) for process in processes]
         return Run(
             checkpoints=self.checkpoints(name),
             logs=self.logs(name),
