@@ -8,10 +8,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from slipway.yard.lifetime import OWNER_VARIABLE
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
+
+# A test promises nothing about this machine's speed, and tries the same values on every machine.
+settings.register_profile(
+    "everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("everywhere")
 
 # Set-up installs what tests import: without it they would promise nothing.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")

@@ -61,7 +61,7 @@ def part(whole: torch.Tensor, box: Box) -> torch.Tensor:
 CUTS = st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=3, max_size=3)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     shape=st.lists(st.integers(1, 8), max_size=3),
     dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.uint8, torch.int64]),

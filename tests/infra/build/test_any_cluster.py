@@ -77,7 +77,7 @@ def machines(draw: st.DrawFn) -> MpiCluster:
     )
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 @given(cluster=machines())
 def test_every_sound_declaration_of_machines_becomes_templates_that_pass_every_rule(
     cluster: MpiCluster,
@@ -94,9 +94,7 @@ def test_every_sound_declaration_of_machines_becomes_templates_that_pass_every_r
     )
 
 
-@settings(
-    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
-)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.filter_too_much])
 @given(cluster=clusters())
 def test_every_sound_declaration_becomes_templates_that_pass_every_rule(cluster: BatchCluster) -> None:
     assume(not problems_of(cluster))

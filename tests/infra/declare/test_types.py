@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.infra.clusters import CLUSTERS
@@ -271,7 +271,6 @@ anything = (
 
 
 @pytest.mark.parametrize("sound", [SOUND, SOUND_MPI], ids=lambda sound: sound.kind)
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_stands_in_an_entry_it_is_judged_and_never_a_crash(
     sound: Cluster, data: st.DataObject

@@ -37,9 +37,7 @@ FAILURES = st.dictionaries(
     st.tuples(st.sampled_from(["create", "update"]), st.sampled_from(NAMES)), st.just(1), max_size=3
 )
 STEPS = st.lists(st.tuples(bodies(), FAILURES), min_size=1, max_size=6)
-RELAXED = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+RELAXED = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
 def state(cfn: Cfn) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -47,7 +47,7 @@ def test_only_articles_have_passages() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(parts=st.integers(1, 40), together=st.integers(1, 12), block=st.integers(20, 4000))
 def test_a_dump_gives_the_same_documents_however_it_is_cut(parts: int, together: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
@@ -63,7 +63,7 @@ def test_a_dump_gives_the_same_documents_however_it_is_cut(parts: int, together:
             assert documents(held(name, content), parts) == EXPECTED
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(parts=st.integers(1, 30), texts=st.lists(st.text(max_size=60), min_size=1, max_size=12))
 def test_documents_by_line_are_the_same_however_the_file_is_cut(parts: int, texts: list[str]) -> None:
     lines = "".join(json.dumps({"text": text}, ensure_ascii=len(text) % 2 == 0) + "\n" for text in texts)

@@ -148,7 +148,7 @@ def test_a_test_set_without_labels_is_refused_by_row(tmp_path: Path) -> None:
         read_texts(str(tmp_path), TASKS["mrpc"], TRAIN)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     changes=st.lists(st.tuples(st.integers(0, len(STREAM) - 1), st.integers(0, 255)), max_size=4),
     kept=st.integers(0, len(STREAM)),

@@ -85,7 +85,7 @@ def test_an_epoch_holds_every_row_once_but_for_the_last_broken_batch(
     assert (rows - seen).total() == rows.total() % GLOBAL_BATCH
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), before=st.sampled_from([1, 2, 3, 4, 8]), after=st.sampled_from([1, 2, 3, 4, 8]))
 def test_a_killed_and_resumed_epoch_equals_an_uninterrupted_one(
     dataset: Path, uninterrupted: list[list[bytes]], data: st.DataObject, before: int, after: int
@@ -116,7 +116,7 @@ def test_the_loader_goes_on_into_the_next_epoch(dataset: Path) -> None:
     assert epochs[-1] == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shards=st.lists(st.integers(1, 50), min_size=1, max_size=6), chunk=st.integers(1, 9), data=st.data())
 def test_an_order_visits_every_row_once_in_whatever_stretches(
     shards: list[int], chunk: int, data: st.DataObject

@@ -34,7 +34,7 @@ def _short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "SEARCH_BYTES", (8, 16))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(texts=st.lists(texts(), min_size=1, max_size=4), shards=st.integers(1, 9), unit=st.integers(8, 64))
 def test_shards_and_units_hold_the_text_once(texts: list[bytes], shards: int, unit: int) -> None:
     files = {f"{number:02}": text for number, text in enumerate(texts)}
@@ -52,7 +52,7 @@ def test_shards_and_units_hold_the_text_once(texts: list[bytes], shards: int, un
         assert all(sum(len(t.data) for t in found) <= unit for found in units_of(source, shard, unit))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=40), shards=st.integers(1, 12))
 def test_shards_begin_where_documents_do(sizes: list[int], shards: int) -> None:
     documents = [b"x" * size + b"\n\n" for size in sizes]

@@ -74,7 +74,7 @@ def test_nearly_every_code_point_is_treated_as_the_library_does() -> None:
     assert len(others) <= 4
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.text(st.sampled_from([*LETTERS, *LETTERS.upper(), " ", "\t", "É", "\u0301"]), max_size=60))
 def test_tokens_of_odd_characters_are_the_librarys(text: str) -> None:
     assert our_ids(text) == their_ids(text)

@@ -53,7 +53,7 @@ def both(text: bytes, style: int = 0, phase: int = 1) -> dict[str, list[object]]
     return native[1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     words=st.lists(st.sampled_from(WORDS), max_size=300),
     style=st.sampled_from([0, 1, TAGGED]),
@@ -63,13 +63,13 @@ def test_both_make_the_same_rows_of_sentences(words: list[str], style: int, phas
     both(" ".join(words).encode(), style, phase)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.binary(max_size=400), style=st.sampled_from([0, 1, TAGGED]))
 def test_both_make_the_same_of_random_bytes(data: bytes, style: int) -> None:
     both(data.decode("utf-8", "ignore").encode(), style)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text(st.sampled_from("aZ.!?\"')]}([{“”‘’… \n\r\t,;:-"), max_size=200))
 def test_both_end_sentences_at_the_same_places(text: str) -> None:
     both(text.encode())

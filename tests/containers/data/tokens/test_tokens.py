@@ -119,13 +119,13 @@ CHARACTERS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=st.text(CHARACTERS, max_size=60))
 def test_tokens_of_odd_characters_are_the_librarys(engine: TokenEngine, text: str) -> None:
     assert our_ids(engine, text) == THEIRS(text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=st.text(max_size=80))
 def test_tokens_of_any_text_are_the_librarys(engine: TokenEngine, text: str) -> None:
     assert our_ids(engine, text) == THEIRS(text)
