@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -73,6 +75,35 @@ class Shell:
             timeout=timeout_s,
         )
         return json.loads(done.stdout)
+
+    def follow_until(self, job: str, words: str, *, seconds: float = 300, may_fail: bool = False) -> None:
+        """Read the log as it is written until a line has the words; give a command that failed again."""
+        said, deadline = "", time.monotonic() + seconds
+        while words not in said:
+            assert time.monotonic() < deadline, f"the log never said {words!r}: {said}"
+            ended, said = self._follow(job, words, deadline)
+            assert may_fail or words in said, f"the log ended with {ended} and never said {words!r}: {said}"
+
+    def _follow(self, job: str, words: str, deadline: float) -> tuple[int, str]:
+        follow = subprocess.Popen(
+            ("slipway", "logs", job, "--follow"),
+            cwd=ROOT,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        said, clock = "", Timer(max(deadline - time.monotonic(), 0), follow.kill)
+        clock.start()
+        with follow:
+            assert follow.stdout is not None
+            for line in follow.stdout:
+                said += line
+                if words in line:
+                    follow.kill()
+        clock.cancel()
+        return follow.returncode, said
 
     def client(self, service: str) -> Any:
         names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")

@@ -49,12 +49,6 @@ def settings(**changes: str) -> list[str]:
     return [word for pair in (TRAINING | changes).items() for word in ("--set", "=".join(pair))]
 
 
-def wait_for(shell: Shell, job: str, words: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while words not in (log := shell.must("slipway", "logs", job)):
-        assert time.monotonic() < deadline, f"the log never said {words!r}: {log}"
-
-
 def hosts(shell: Shell) -> list[str]:
     return [each["name"] for each in shell.data("slipway", "status", "--on", "c6i", "--nodes", "--json")]
 
@@ -123,7 +117,7 @@ def test_pre_training_ends_in_a_model_that_fine_tuning_starts_from(cluster: Shel
 
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
-    wait_for(cluster, "dies", "saved step 10")
+    cluster.follow_until("dies", "saved step 10")
     dying = hosts(cluster)[-1]
     killed_at = datetime.now(UTC)
     cluster.must("slipway", "yard", "kill-node", dying)
@@ -140,7 +134,7 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
     cluster: Shell,
 ) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="2"), "--name", "cancelled")
-    wait_for(cluster, "cancelled", "saved step 10")
+    cluster.follow_until("cancelled", "saved step 10")
     assert len(hosts(cluster)) == NODES
     other = cluster.run("slipway", "submit", "prepare_bert", *ON, "--set", "sample_megabytes=2")
     assert other.status == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -46,13 +45,6 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return shell
 
 
-def wait_for(shell: Shell, words: str, patience_seconds: float = 120) -> None:
-    """A log is asked again and again, as a person would, for as long as a person would."""
-    deadline = time.monotonic() + patience_seconds
-    while words not in shell.must("slipway", "logs", "bert_pretrain", "--rank", "0"):
-        assert time.monotonic() < deadline, f"the log never said {words!r}"
-
-
 def test_text_in_the_clusters_bucket_makes_the_rows_that_the_same_file_makes(
     cluster: Shell, tmp_path: Path
 ) -> None:
@@ -82,7 +74,7 @@ def made(log: str) -> dict[str, str]:
 def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_the_readme_shows(cluster: Shell) -> None:
     settings = [part for name, value in TRAINING.items() for part in ("--set", f"{name}={value}")]
     submitted = cluster.must("slipway", "submit", "bert_pretrain", *NODES, *settings, *AFTER_DATA)
-    wait_for(cluster, "saved step 20")
+    cluster.follow_until("bert_pretrain", "saved step 20")
     killed = cluster.must("slipway", "yard", "kill-node", "bert_pretrain", "1")
     log = cluster.must("slipway", "logs", "bert_pretrain", "--follow")
     assert never_printed(shown_after("slipway submit bert_pretrain"), submitted) == []
