@@ -29,15 +29,15 @@ Submit = Callable[..., Submitted]
 
 
 class Clock:
-    """Pauses take no time and move the clock."""
+    """Pauses take no time and move the clock, by `pace` times as much as was asked for."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    def __init__(self, pace: float = 1) -> None:
+        self.seconds, self._pace = 0.0, pace
         self.pauses: list[float] = []
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
-        self.seconds += seconds
+        self.seconds += seconds * self._pace
 
     def waiting(self) -> Waiting:
         return Waiting(pause=self.pause, now=lambda: self.seconds, share=lambda: 1.0)

@@ -46,7 +46,7 @@ def test_fewer_ready_nodes_than_asked_are_counted_and_named_before_anything_is_s
     silent = find_members(target.name, target.region)[1].name
     (warning,) = prepare(JOB, target.name).warnings
     assert f"1 of 2 nodes of {target.name} are ready ({silent}: no torch)" in warning
-    time = Clock()
+    time = Clock(pace=60)  # each look at the nodes is a dozen calls
     with pytest.raises(NotEnoughNodes, match=f"{silent}: no torch"):
         await_nodes(target, 2, lambda _: None, NodeClock(pause=time.pause, now=lambda: time.seconds))
     assert commands(target, target.run_document) == []
@@ -88,7 +88,7 @@ def test_a_job_waits_until_systems_manager_reaches_the_main_node(site: Site, tar
         times=2,
     )
     script(site.yard, respond)
-    said, time = list[str](), Clock()
+    said, time = list[str](), Clock(pace=20)
     main = await_nodes(target, 2, said.append, NodeClock(pause=time.pause, now=lambda: time.seconds))
     first = find_members(target.name, target.region)[0]
     assert main == first.instance_id

@@ -152,6 +152,11 @@ def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
     assert find_running(target) == []
 
 
+def told_by(command: str) -> set[str]:
+    found = aws.reader("ssm", REGION).list_command_invocations(CommandId=command)
+    return {invocation["InstanceId"] for invocation in found["CommandInvocations"]}
+
+
 @with_document(LONG)
 def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, target: MpiTarget) -> None:
     found = refresh(submit(target).job_id, target)
@@ -160,10 +165,8 @@ def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, targe
     assert (run.state, run.status) == (JobState.FAILED, "Cancelled")
     assert "cancelled" in platform_of(target).explain(refresh(run.id, target)).sentence
     (stop,) = commands(target, target.stop_document)
-    told = aws.reader("ssm", REGION).list_command_invocations(CommandId=stop["CommandId"])
-    assert {invocation["InstanceId"] for invocation in told["CommandInvocations"]} == {
-        member.instance_id for member in find_members(target.name, target.region)
-    }
+    nodes = {member.instance_id for member in find_members(target.name, target.region)}
+    site.until(lambda: told_by(stop["CommandId"]) == nodes)
     assert stop["Parameters"] == {"Job": [run.name]}
 
 
