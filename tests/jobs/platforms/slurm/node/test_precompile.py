@@ -1,0 +1,115 @@
+"""A compile job leaves a word of what it compiled, and no run trains something else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.platforms.slurm.node.neuron_environment import (
+    LEFT_OUT,
+    NeuronNode,
+    UnknownCompiler,
+    cache_folder,
+    neuron_variables,
+)
+from slipway.jobs.platforms.slurm.node.precompile import (
+    Compiled,
+    CompiledOtherwise,
+    CompileTally,
+    NotCompiled,
+    read_record,
+    record_file,
+    refuse_otherwise,
+    write_record,
+)
+
+TOTAL = "2026-03-01 12:00:00.000: INFO ||NEURON_PARALLEL_COMPILE||: Total failed compilations: {}"
+COMPILED = Compiled(job="7", nodes=4, ranks_per_node=32, compiler="2.23.6484.0", settings={"tensor": "8"})
+NODE = NeuronNode(
+    compiler="2.23.6484.0",
+    kernel="6.8.0-1021-aws",
+    has_efa=True,
+    main_address="10.0.0.7",
+    cache="/fsx/neuron-cache/2.23.6484.0/abc",
+)
+
+
+def tally(*failed: int) -> CompileTally:
+    found = CompileTally()
+    for line in ["[0] loss 3.0", *(TOTAL.format(count) for count in failed)]:
+        found.hear(line)
+    return found
+
+
+def test_graphs_that_all_compiled_are_taken() -> None:
+    tally(0, 0, 0, 0).refuse_failures(4)
+
+
+def test_one_graph_that_failed_on_one_node_fails_the_compile_job() -> None:
+    with pytest.raises(
+        NotCompiled, match="2 graphs failed to compile; allowed is 'Total failed compilations: 0'"
+    ):
+        tally(0, 2, 0, 0).refuse_failures(4)
+
+
+def test_a_node_that_does_not_say_how_its_compilation_ended_fails_the_compile_job() -> None:
+    with pytest.raises(NotCompiled, match="3 of 4 nodes say"):
+        tally(0, 0, 0).refuse_failures(4)
+
+
+def test_a_run_of_other_settings_than_were_compiled_is_refused_and_each_is_named(tmp_path: Path) -> None:
+    path = record_file(str(tmp_path), "neox_20b")
+    write_record(path, COMPILED)
+    compiled = read_record(path)
+    assert compiled == COMPILED
+    wanted = replace(
+        COMPILED, nodes=8, settings={"tensor": "4", "micro_batch": "2", "tokens": "9", "steps": "3"}
+    )
+    with pytest.raises(CompiledOtherwise) as caught:
+        refuse_otherwise(compiled, wanted)
+    assert caught.value.message == (
+        "this run is not what compile job 7 compiled: nodes is 8, compiled was 4; "
+        "micro_batch is 2, compiled was the recipe's default; tensor is 4, compiled was 8"
+    )
+
+
+def test_a_longer_run_needs_no_other_graphs() -> None:
+    refuse_otherwise(COMPILED, replace(COMPILED, job="9", settings={"tensor": "8", "tokens": "1000"}))
+
+
+def test_a_damaged_record_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    assert read_record(tmp_path / "x.json") is None
+    assert read_record(tmp_path / "absent.json") is None
+
+
+def test_every_neuron_variable_is_set_once_and_has_its_reason() -> None:
+    found = neuron_variables(NODE)
+    assert len({each.name for each in found}) == len(found)
+    assert all(len(each.reason) > 20 for each in found)
+    values = {each.name: each.value for each in found}
+    assert values["NEURON_RT_ROOT_COMM_ID"] == "10.0.0.7:48620"
+    assert values["NEURON_COMPILE_CACHE_URL"] == NODE.cache
+    assert values["FI_PROVIDER"] == "efa"
+    assert not set(values) & set(LEFT_OUT)
+
+
+def test_the_provider_is_told_of_forks_only_on_an_old_kernel_and_of_efa_only_where_it_is() -> None:
+    old = {each.name for each in neuron_variables(replace(NODE, kernel="5.10.220-209.869.amzn2"))}
+    assert "FI_EFA_FORK_SAFE" in old
+    without = {each.name for each in neuron_variables(replace(NODE, has_efa=False))}
+    assert not any(name.startswith("FI_") for name in without)
+
+
+def test_graphs_of_another_compiler_or_other_flags_lie_elsewhere() -> None:
+    folders = {
+        cache_folder("/fsx", compiler, flags) for compiler in ("2.23.1", "2.24.1") for flags in ("-O1", "-O2")
+    }
+    assert len(folders) == 4
+
+
+def test_a_compiler_of_an_unknown_release_is_refused_by_name() -> None:
+    with pytest.raises(UnknownCompiler, match=r"neuronx-cc is 2\.99\.1; its settings are known for 2\.23"):
+        neuron_variables(replace(NODE, compiler="2.99.1"))

@@ -1,0 +1,258 @@
+"""A job from `submit` to `explain` through a login node's own program, on a real Slurm."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from slipway.jobs import aws
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.slurm.places import GROUP_TAG, PYTHON
+from slipway.jobs.core.slurm.slurm_answer import (
+    MOST_CHARACTERS,
+    DamagedAnswer,
+    SlurmAnswer,
+    SlurmNode,
+    SlurmRecord,
+    decode_answer,
+    encode_answer,
+)
+from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
+from slipway.jobs.core.states import JobState
+from slipway.jobs.platforms.slurm import login_node, platform, runs
+from slipway.jobs.platforms.slurm.explain import explain
+from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode
+from slipway.jobs.platforms.slurm.node import users
+from slipway.jobs.platforms.slurm.node.main import main
+from slipway.jobs.recipes import find_recipe
+from tests.jobs.core.test_targets import SLURM_TARGET
+from tests.jobs.platforms.slurm.conftest import Cluster
+
+LOGIN = "i-0123456789abcdef0"
+RECORD = SlurmRecord(
+    id="7",
+    name="neox-0123456789ab",
+    phase=RUN,
+    state="PENDING",
+    reason="Resources",
+    nodes=4,
+    hosts="",
+    exit_code=None,
+    exit_signal=None,
+    restarts=0,
+    submitted=100,
+    started=None,
+    ended=None,
+    depends_on="",
+)
+
+
+class Sdk:
+    """Answers for EC2, Systems Manager and S3 alike; a command runs the login node's program here."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.said: dict[str, Mapping[str, str]] = {}
+        self.streams: dict[str, list[str]] = {}
+        self.meta = SimpleNamespace(service_model=SimpleNamespace(signing_name="aws"))
+        self.instances: list[Mapping[str, Any]] = [
+            {"InstanceId": LOGIN, "LaunchTime": datetime(2026, 1, 1, tzinfo=UTC)}
+        ]
+
+    def get_paginator(self, operation: str) -> Sdk:
+        assert operation == "describe_instances"
+        return self
+
+    def paginate(self, **given: Any) -> list[Mapping[str, Any]]:
+        assert given["Filters"][0] == {"Name": f"tag:{GROUP_TAG}", "Values": [SLURM_TARGET.login_group]}
+        return [{"Reservations": [{"Instances": self.instances}]}]
+
+    def describe_instance_information(self, **_: Any) -> Mapping[str, Any]:
+        return {"InstanceInformationList": [{"InstanceId": LOGIN, "PingStatus": "Online"}]}
+
+    def put_object(self, **given: Any) -> None:
+        body = given["Body"]
+        if isinstance(body, str):  # no Slipway is installed where the nodes' is
+            body = body.replace(PYTHON, sys.executable).encode()
+        self.objects[given["Key"]] = body
+
+    def get_object(self, **given: Any) -> Mapping[str, Any]:
+        if given["Key"] not in self.objects:
+            raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
+        return {"Body": io.BytesIO(self.objects[given["Key"]])}
+
+    def describe_log_streams(self, **_: Any) -> Mapping[str, Any]:
+        return {"logStreams": [{"logStreamName": name} for name in self.streams]}
+
+    def get_log_events(self, **given: Any) -> Mapping[str, Any]:
+        return {"events": [{"message": line} for line in self.streams[given["logStreamName"]]]}
+
+    def head_object(self, **given: Any) -> Mapping[str, Any]:
+        return {}
+
+    def send_command(self, **given: Any) -> Mapping[str, Any]:
+        parameters = {name: values[0] for name, values in given["Parameters"].items()}
+        words = [parameters.get(name, "") for name in ("Action", "Request", "Digest")]
+        if words[0] == "submit":
+            from hashlib import sha256
+
+            words[2] = sha256(self.objects[words[1]]).hexdigest()
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(words)
+        command = f"command-{len(self.said)}"
+        status = "Success" if code == 0 else "Failed"
+        self.said[command] = {
+            "Status": status,
+            "StandardOutputContent": out.getvalue(),
+            "StandardErrorContent": err.getvalue(),
+        }
+        return {"Command": {"CommandId": command, "InstanceIds": given["InstanceIds"]}}
+
+    def get_command_invocation(self, **given: Any) -> Mapping[str, str]:
+        assert given["InstanceId"] == LOGIN
+        return self.said[given["CommandId"]]
+
+
+@pytest.fixture
+def sdk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sdk:
+    found = Sdk()
+    for module in (aws, login_node, runs):
+        for name in ("client", "sender", "reader"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda service, region=None: found)
+    monkeypatch.setattr(users, "_job_user", lambda: None)
+    facts = cluster.root / "etc/slipway/node.json"
+    facts.parent.mkdir(parents=True)
+    facts.write_text(json.dumps({"bucket": "b", "region": "us-east-1"}))
+    return found
+
+
+def test_a_job_is_submitted_listed_explained_and_cancelled(cluster: Cluster, sdk: Sdk) -> None:
+    recipe, target = find_recipe("smoke"), cluster.target
+    prepared = platform.prepare(Job(name="smoke", recipe="smoke", nodes=3), recipe, target, ())
+    code = cluster.root / f"shared/slipway/code/{prepared.request.digest}"
+    code.mkdir(parents=True)
+    with pytest.raises(LoginNodeRefused, match=f"login node {LOGIN}: sbatch says: .*not available"):
+        platform.send(prepared)
+    cluster.slurm.ask("scontrol", "update", "partitionname=trn1", "state=down")
+    try:
+        job = Job(name="smoke", recipe="smoke", nodes=2, settings={"largest_mib": "1"})
+        prepared = platform.prepare(job, recipe, target, ())
+        job_id = platform.send(prepared)
+        assert platform.send(prepared) == job_id
+        assert platform.find_job_id(prepared.name, target) == job_id
+        found = platform.refresh(job_id, target)
+        assert found is not None
+        assert (found.run.state, found.run.recipe, found.run.nodes) == (JobState.WAITING, "smoke", 2)
+        assert found.detail["RecipeArguments"] == ["--set", "largest_mib=1"]
+        told = platform.explain(found)
+        assert told.sentence == f"{prepared.name} waits: the queue is down"
+        platform.cancel(found, "not needed")
+    finally:
+        cluster.slurm.ask("scontrol", "update", "partitionname=trn1", "state=up")
+    (run,) = [run for run in platform.list_runs(target) if run.name == prepared.name]
+    assert (run.state, run.status, run.exit_code) == (
+        JobState.FAILED,
+        "CANCELLED",
+        None,
+    ) or run.exit_code == 0
+    assert all(row["answered"] for row in platform.node_rows(target))
+
+
+def test_without_a_login_node_nothing_is_submitted(cluster: Cluster, sdk: Sdk) -> None:
+    sdk.instances = []
+    prepared = platform.prepare(
+        Job(name="smoke", recipe="smoke", nodes=1), find_recipe("smoke"), cluster.target, ()
+    )
+    assert prepared.warnings == ("no login node of 'trn1' is running; submitting refuses",)
+    with pytest.raises(NoLoginNode, match="no login node of 'trn1' is running"):
+        platform.make_ready(prepared, lambda _: None)
+
+
+def test_what_the_login_node_refuses_is_said_in_its_words(sdk: Sdk) -> None:
+    sdk.said["c"] = {"Status": "Failed", "StandardErrorContent": "noise\nerror: it is so\nhint: do this\n"}
+    with pytest.raises(LoginNodeRefused) as caught:
+        login_node.await_output(SLURM_TARGET, {"Command": {"CommandId": "c", "InstanceIds": [LOGIN]}})
+    assert (caught.value.message, caught.value.hint) == (f"login node {LOGIN}: it is so", "do this")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "waits: it waits for nodes, which other jobs have or PCS is starting"),
+        ({"reason": "JobHeldAdmin"}, "waits: Slurm holds it: most often a node's prolog failed"),
+        ({"reason": "ReqNodeNotAvail, UnavailableNodes:n1"}, "waits: nodes that it needs are down, drained"),
+        ({"reason": "DependencyNeverSatisfied"}, "waits: a job that it waits for has failed"),
+        ({"reason": "SomethingNew"}, "waits: Slurm says SomethingNew"),
+        ({"state": "HIBERNATING"}, "is in a state that Slipway does not know: HIBERNATING"),
+        ({"state": "FAILED", "exit_code": 85}, "failed: its machines failed it in its last attempt"),
+        ({"state": "TIMEOUT", "exit_code": 0}, "failed: its time was over before its ranks had saved"),
+        ({"state": "RUNNING", "started": 110}, "runs on 4 nodes"),
+    ],
+)
+def test_a_job_is_explained_by_slurms_reason(changes: dict[str, Any], sentence: str, sdk: Sdk) -> None:
+    record = SlurmRecord(**{**_fields(RECORD), **changes})
+    found = runs._found(record, SlurmAnswer(jobs=(record,)), SLURM_TARGET)
+    assert explain(found).sentence.startswith(f"{RECORD.name} {sentence}")
+
+
+def test_a_job_waits_for_its_graphs_and_says_where_they_are(sdk: Sdk) -> None:
+    compiled = SlurmRecord(**{**_fields(RECORD), "id": "6", "phase": COMPILE, "state": "RUNNING"})
+    waiting = SlurmRecord(**{**_fields(RECORD), "reason": "Dependency"})
+    answer = SlurmAnswer(
+        jobs=(compiled, waiting), nodes=(SlurmNode(name="n1", state="IDLE+DRAIN", reason="x"),)
+    )
+    told = explain(runs._found(waiting, answer, SLURM_TARGET))
+    assert told.sentence == f"{RECORD.name} waits for its graphs: compile job 6 is RUNNING"
+    assert "node n1 is IDLE+DRAIN: x" in told.evidence
+    failed = SlurmRecord(**{**_fields(compiled), "state": "FAILED", "exit_code": 1})
+    told = explain(runs._found(waiting, SlurmAnswer(jobs=(failed, waiting)), SLURM_TARGET))
+    assert "will not start: compile job 6 ended as FAILED" in told.sentence
+
+
+def test_a_failed_job_shows_the_last_error_of_its_newest_attempt(sdk: Sdk) -> None:
+    sdk.streams = {
+        f"{RECORD.name}/7-run-2": ["[3] error: no such file: x.bin", "[node 0] error: rank 3 ended"],
+        f"{RECORD.name}/7-run-1": ["[0] error: an older one"],
+        f"{RECORD.name}/6-compile-1": ["error: of a compile job"],
+    }
+    record = SlurmRecord(**{**_fields(RECORD), "state": "FAILED", "exit_code": 2})
+    told = explain(runs._found(record, SlurmAnswer(jobs=(record,)), SLURM_TARGET))
+    assert told.sentence.endswith("failed: the program refused what it was given (exit code 2)")
+    assert "the log: [3] error: no such file: x.bin" in told.evidence
+
+
+def test_a_long_answer_leaves_out_the_oldest_jobs_and_says_how_many() -> None:
+    many = tuple(
+        SlurmRecord(**{**_fields(RECORD), "id": str(n), "name": f"n-{n * 7919}"}) for n in range(5000)
+    )
+    text = encode_answer(SlurmAnswer(jobs=many))
+    assert len(text) <= MOST_CHARACTERS
+    read = decode_answer(f"Welcome to the login node\n{text}\n")
+    assert read.jobs == many[read.left_out :]
+    assert read.jobs[-1].id == "4999"
+
+
+@pytest.mark.parametrize("text", ["", "Killed", '{"packed": "!"}', '{"jobs": [{"id": 7}]}', '{"jobs": 3}'])
+def test_an_answer_that_is_none_is_said_in_one_line(text: str) -> None:
+    with pytest.raises(DamagedAnswer, match="what the login node said"):
+        decode_answer(text)
+
+
+def _fields(record: SlurmRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in SlurmRecord.__dataclass_fields__}
+
+
+def test_every_error_of_the_login_node_is_a_users() -> None:
+    assert issubclass(LoginNodeRefused, SlipwayError)
