@@ -23,8 +23,8 @@ _ASK_AGAIN_SECONDS = 5.0
 _DRAIN_SECONDS = 10.0
 # Of a launcher that says what was wrong: the same again would end the same. All else is of machines.
 _ITS_OWN_WORDS = (1, 2, 126, 127)
-# As srun is told, whatever the job: a launcher a node, the whole node, and who is left saves before it ends.
-_OPTIONS = ("--ntasks-per-node=1", "--kill-on-bad-exit=0", "--export=ALL", "--cpu-bind=none", "--mpi=none")
+# As srun is told, whatever the job: a launcher a node, the whole node, and none waits for a dead one.
+_OPTIONS = ("--ntasks-per-node=1", "--kill-on-bad-exit=1", "--export=ALL", "--cpu-bind=none", "--mpi=none")
 
 Say = Callable[[str], None]
 

@@ -202,6 +202,13 @@ def test_the_main_host_of_a_slurm_job_is_the_first_of_its_list(nodes: str, first
     assert launchers.read_position({**SLURM, "SLURM_JOB_NODELIST": nodes}).main_address == first
 
 
+def test_the_main_host_of_a_slurm_job_is_where_its_batch_script_says() -> None:
+    given_ = {**SLURM, "SLIPWAY_MAIN_ADDRESS": "10.0.0.7"}
+    assert launchers.read_position(given_).main_address == "10.0.0.7"
+    with pytest.raises(InvalidContract, match="SLIPWAY_MAIN_ADDRESS"):
+        launchers.read_position({**given_, "SLIPWAY_MAIN_ADDRESS": "a b"})
+
+
 @given(
     base=st.sampled_from([BATCH, BATCH_MAIN, SLURM, SAGEMAKER, OPEN_MPI, HYDRA_ROUND, TORCHRUN]),
     data=st.data(),

@@ -54,7 +54,7 @@ SlurmdParameters=config_overrides
 GresTypes=neuron
 NodeName=DEFAULT CPUs=8 RealMemory=64000 Gres=neuron:16
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={first}
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={second}
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={second} Weight=10
 PartitionName={partition} Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -85,6 +85,10 @@ class OneSlurm:
         self.start_controller()
         for node in NODES:
             self._start(node, ["slurmd", "-D", "-b", "-N", node])
+        self.await_idle()
+
+    def await_idle(self) -> None:
+        """Wait until both nodes are free: n1 is taken first then."""
         self.until(lambda: self.ask("sinfo", "--noheader", "--format=%T %D").split() == ["idle", "2"], "idle")
 
     def start_controller(self) -> None:

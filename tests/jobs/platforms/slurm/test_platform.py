@@ -29,6 +29,7 @@ from slipway.jobs.core.slurm.slurm_answer import (
 )
 from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
 from slipway.jobs.core.states import JobState
+from slipway.jobs.platforms.slurm import explain as slurm_explain
 from slipway.jobs.platforms.slurm import login_node, platform, runs
 from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode
@@ -127,7 +128,7 @@ class Sdk:
 @pytest.fixture
 def sdk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sdk:
     found = Sdk()
-    for module in (aws, login_node, runs):
+    for module in (aws, login_node, runs, slurm_explain):
         for name in ("client", "sender", "reader"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda service, region=None: found)
@@ -140,15 +141,11 @@ def sdk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sdk:
 
 def test_a_job_is_submitted_listed_explained_and_cancelled(cluster: Cluster, sdk: Sdk) -> None:
     recipe, target = find_recipe("smoke"), cluster.target
-    prepared = platform.prepare(Job(name="smoke", recipe="smoke", nodes=3), recipe, target, ())
-    code = cluster.root / f"shared/slipway/code/{prepared.request.digest}"
-    code.mkdir(parents=True)
-    with pytest.raises(LoginNodeRefused, match=f"login node {LOGIN}: sbatch says: .*not available"):
-        platform.send(prepared)
     cluster.slurm.ask("scontrol", "update", "partitionname=trn1", "state=down")
     try:
         job = Job(name="smoke", recipe="smoke", nodes=2, settings={"largest_mib": "1"})
         prepared = platform.prepare(job, recipe, target, ())
+        (cluster.root / f"shared/slipway/code/{prepared.request.digest}").mkdir(parents=True)
         job_id = platform.send(prepared)
         assert platform.send(prepared) == job_id
         assert platform.find_job_id(prepared.name, target) == job_id

@@ -129,6 +129,11 @@ def test_a_cluster_without_shared_files_is_refused() -> None:
         request_of(file_system_id=None, file_system_mount=None)
 
 
+def test_more_nodes_than_the_queue_has_are_refused() -> None:
+    with pytest.raises(DoesNotFit, match="asks for 17 nodes but cluster 'trn1' has 16"):
+        request_of(replace(NEOX, nodes=17))
+
+
 def test_more_ranks_than_cores_are_refused() -> None:
     with pytest.raises(DoesNotFit, match="has 32 Trainium1 cores"):
         request_of(replace(NEOX, processes_per_node=33))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,7 @@ def test_a_job_is_not_sent_again_though_slurm_has_forgotten_it(
     assert (record.id, record.state, record.exit_code, record.nodes) == (job_id, "COMPLETED", 0, 1)
 
 
+@pytest.mark.slow  # its programs ask again for seconds
 def test_without_a_controller_nothing_is_submitted_and_what_is_known_is_still_told(cluster: Cluster) -> None:
     job_id, request = cluster.submit(Job(name="told", recipe="smoke", nodes=1))
     cluster.slurm.ended(job_id)
@@ -89,6 +91,23 @@ def test_without_a_controller_nothing_is_submitted_and_what_is_known_is_still_to
     assert cluster.slurm.ended(job_id) == "COMPLETED"
 
 
+def test_without_accounts_jobs_are_submitted_and_told_from_their_own_folders(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = tmp_path / "bin/sacct"
+    silent.parent.mkdir()
+    silent.write_text("#!/bin/sh\necho 'slurm_persist_conn_open: Connection refused' >&2\nexit 1\n")
+    silent.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{silent.parent}{os.pathsep}{os.environ['PATH']}")
+    job_id, request = cluster.submit(Job(name="unkept", recipe="smoke", nodes=1))
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    monkeypatch.setattr(standing, "read_queue", lambda _: [])
+    answer = read_standing(cluster.runs, request.name)
+    assert [(job.state, job.exit_code) for job in answer.jobs] == [("COMPLETED", 0)]
+    assert any("sacct" in note and "does not answer" in note for note in answer.notes)
+
+
+@pytest.mark.slow  # Slurm looks at time limits only now and then
 def test_at_the_end_of_its_time_a_job_saves_and_its_next_attempt_resumes(cluster: Cluster) -> None:
     job = Job(name="limit", recipe="smoke", nodes=1, settings={"mode": "resume"}, attempts=2)
     request = cluster.request(job)
