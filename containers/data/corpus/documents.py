@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from slipway.containers.data.corpus.json_lines import decoded_line, text_of
 from slipway.containers.data.corpus.parts import CorpusPiece
 from slipway.containers.data.corpus.records import lines, pages
 from slipway.containers.data.corpus.streams import unpacked
 from slipway.containers.data.corpus.wikitext import passages, read_page
-from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.sources import Source
-from slipway.containers.runtime.values import shown
 
 _ENDS = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c\x85]")
 
@@ -40,7 +38,7 @@ def _of_lines(source: Source, piece: CorpusPiece, field: str) -> Iterator[Corpus
     name = piece.piece.name
     for line in lines(name, unpacked(source, piece.piece), is_first=piece.piece.start == 0):
         if line.strip():
-            yield CorpusDocument("", _paragraphs(_text_of(name, line, field)))
+            yield CorpusDocument("", _paragraphs(text_of(name, line, field)))
 
 
 def _of_text(source: Source, piece: CorpusPiece, field: str) -> Iterator[CorpusDocument]:
@@ -48,7 +46,7 @@ def _of_text(source: Source, piece: CorpusPiece, field: str) -> Iterator[CorpusD
     name = piece.piece.name
     held: list[str] = []
     for line in lines(name, unpacked(source, piece.piece), is_first=piece.piece.start == 0):
-        if found := _paragraphs(_decoded(name, line)):
+        if found := _paragraphs(decoded_line(name, line)):
             held.extend(found)
         elif held:
             yield CorpusDocument("", tuple(held))
@@ -62,34 +60,6 @@ _READERS: Mapping[str, Callable[[Source, CorpusPiece, str], Iterator[CorpusDocum
     "lines": _of_lines,
     "text": _of_text,
 }
-
-
-def _text_of(name: str, line: bytes, field: str) -> str:
-    try:
-        found = json.loads(_decoded(name, line))
-    except (ValueError, RecursionError):
-        raise DataError(
-            f"{name} holds a line that is not JSON: {shown(line[:80].decode('utf-8', 'replace'))}",
-            hint="each line is one object",
-        ) from None
-    text = found.get(field) if isinstance(found, dict) else None
-    if not isinstance(text, str):
-        known = ", ".join(sorted(found)[:12]) if isinstance(found, dict) else type(found).__name__
-        raise DataError(
-            f"{name} holds a line without text in {field!r}; it has {shown(known)}",
-            hint="set field to the one that holds the text",
-        )
-    return text
-
-
-def _decoded(name: str, line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name} holds a line that is not UTF-8: byte {error.start} (0x{line[error.start]:02x}) of it",
-            hint="convert the file, for example: iconv -f LATIN1 -t UTF-8",
-        ) from None
 
 
 def _paragraphs(text: str) -> tuple[str, ...]:

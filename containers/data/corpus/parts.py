@@ -68,6 +68,11 @@ def kind_of(name: str) -> str:
     return _SUFFIXES[suffix]
 
 
+def bytes_of(part: Part) -> int:
+    """Count what a part reads of the input, packed as it is."""
+    return sum(piece.piece.stop - piece.piece.start for piece in part)
+
+
 def _pieces(source: Source, file: SourceFile, cuts: int) -> list[CorpusPiece]:
     cuts = min(cuts, file.size_bytes) if can_be_cut(source, file) else 1
     places = (file.size_bytes * cut // cuts for cut in range(cuts + 1))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from slipway.containers.data.corpus.claim import MADE
 from slipway.containers.data.corpus.documents import CorpusDocument, documents_of
 from slipway.containers.data.corpus.parts import Part
 from slipway.containers.data.corpus.words import WordCounter
@@ -20,7 +21,6 @@ from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
 
 FORMAT = 1
-MADE = ".made"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,12 @@ class CorpusWork:
             ),
         }
 
+    def is_made(self, number: int) -> bool:
+        return finished_part(self, number) is not None
+
+    def make(self, number: int) -> None:
+        make_part(self, number)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
@@ -66,25 +72,6 @@ def part_name(number: int) -> str:
 
 def words_path(folder: Path, number: int) -> Path:
     return folder / MADE / f"words-{number:05}.tsv"
-
-
-def claim(work: CorpusWork) -> None:
-    """Write the plan into the folder; refuse a folder that holds a corpus of other settings or input."""
-    path = work.folder / MADE / "plan.json"
-    if path.exists():
-        theirs = read_json(path)
-        differing = [name for name, ours in work.plan.items() if theirs.get(name) != ours]
-        if differing:
-            name = differing[0]
-            raise DataError(
-                f"{work.folder} holds a corpus with {name} {theirs.get(name)}, not {work.plan[name]}",
-                hint="set another output, or remove that folder",
-            )
-        return
-    work.folder.mkdir(parents=True, exist_ok=True)
-    if others := [entry.name for entry in work.folder.iterdir() if not entry.name.startswith(".")]:
-        raise DataError(f"{work.folder} holds {min(others)!r} and no plan", hint="set another output")
-    write_json(path, work.plan)
 
 
 def finished_part(work: CorpusWork, number: int) -> PartRecord | None:
@@ -125,11 +112,6 @@ def make_part(work: CorpusWork, number: int) -> PartRecord:
 def records_of(work: CorpusWork, numbers: Iterable[int]) -> list[PartRecord]:
     """Return the records of the parts that are made."""
     return [record for number in numbers if (record := finished_part(work, number)) is not None]
-
-
-def bytes_of(work: CorpusWork, numbers: Sequence[int]) -> int:
-    """Count what these parts read of the input, packed as it is."""
-    return sum(piece.piece.stop - piece.piece.start for number in numbers for piece in work.parts[number])
 
 
 class TextWriter:

@@ -8,24 +8,38 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from typing import Protocol
 
-from slipway.containers.data.corpus.work import CorpusWork, bytes_of, finished_part, make_part
+from slipway.containers.data.corpus.parts import Part, bytes_of
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.progress import PreparationProgress
 from slipway.containers.data.rows.workers import end_with_parent
 
 
-def make_parts(work: CorpusWork, numbers: Sequence[int], workers: int, progress: PreparationProgress) -> None:
+class PartWork(Protocol):
+    """Make any part of an input, in any process: it is pickled."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]: ...
+
+    def is_made(self, number: int) -> bool:
+        """Return True if the part needs no more work."""
+
+    def make(self, number: int) -> None:
+        """Make the part, whole or not at all."""
+
+
+def make_parts(work: PartWork, numbers: Sequence[int], workers: int, progress: PreparationProgress) -> None:
     """Make the parts that are missing; a failure leaves those that are made."""
     waiting = []
     for number in numbers:
-        if finished_part(work, number) is None:
-            waiting.append(number)
+        if work.is_made(number):
+            progress.finished(number, bytes_of(work.parts[number]), was_kept=True)
         else:
-            progress.finished(number, bytes_of(work, [number]), was_kept=True)
+            waiting.append(number)
     if workers == 1 or len(waiting) < 2:
         for number in waiting:
-            make_part(work, number)
+            work.make(number)
             _tell(progress, work, number)
     else:
         _make_together(work, waiting, min(workers, len(waiting)), progress)
@@ -33,12 +47,12 @@ def make_parts(work: CorpusWork, numbers: Sequence[int], workers: int, progress:
 
 
 def _make_together(
-    work: CorpusWork, numbers: Sequence[int], workers: int, progress: PreparationProgress
+    work: PartWork, numbers: Sequence[int], workers: int, progress: PreparationProgress
 ) -> None:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start)
     try:
-        futures = {pool.submit(make_part, work, number): number for number in numbers}
+        futures = {pool.submit(work.make, number): number for number in numbers}
         for future in as_completed(futures):
             future.result()
             _tell(progress, work, futures[future])
@@ -51,8 +65,8 @@ def _make_together(
         pool.shutdown(cancel_futures=True)
 
 
-def _tell(progress: PreparationProgress, work: CorpusWork, number: int) -> None:
-    progress.made(bytes_of(work, [number]))
+def _tell(progress: PreparationProgress, work: PartWork, number: int) -> None:
+    progress.made(bytes_of(work.parts[number]))
     progress.finished(number, 0, was_kept=False)
 
 

@@ -8,17 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from slipway.containers.data.corpus.parts import parts_of
+from slipway.containers.data.corpus.claim import claim, plan_path
+from slipway.containers.data.corpus.parts import bytes_of, parts_of
 from slipway.containers.data.corpus.words import most_frequent
-from slipway.containers.data.corpus.work import (
-    MADE,
-    CorpusWork,
-    PartRecord,
-    bytes_of,
-    claim,
-    records_of,
-    words_path,
-)
+from slipway.containers.data.corpus.work import CorpusWork, PartRecord, records_of, words_path
 from slipway.containers.data.corpus.workers import make_parts
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.progress import PreparationProgress
@@ -43,11 +36,12 @@ def prepare_share(config: CorpusConfig, contract: LaunchContract) -> None:
         cased=config.cased == "yes",
     )
     if contract.rank == 0:
-        claim(work)
-    wait_until((folder / MADE / "plan.json").exists, f"rank 0 has not claimed {folder}")
+        claim(folder, work.plan, "a corpus")
+    wait_until(plan_path(folder).exists, f"rank 0 has not claimed {folder}")
     numbers = range(contract.rank, len(work.parts), contract.world)
     workers = max(1, (os.cpu_count() or 1) // contract.local_world)
-    progress = PreparationProgress(name=NAME, total_bytes=bytes_of(work, numbers), shards=len(numbers))
+    total = sum(bytes_of(work.parts[number]) for number in numbers)
+    progress = PreparationProgress(name=NAME, total_bytes=total, shards=len(numbers))
     make_parts(work, numbers, workers, progress)
     if contract.rank == 0:
         _finish(config, work)
