@@ -22,6 +22,7 @@ RECIPES: Mapping[str, str] = {
     "gpt_neox": "slipway.containers.recipes.gpt_neox.recipe",
     "prepare_bert": "slipway.containers.recipes.prepare_bert.recipe",
     "prepare_corpus": "slipway.containers.recipes.prepare_corpus.recipe",
+    "prepare_tokens": "slipway.containers.recipes.prepare_tokens.recipe",
     "smoke": "slipway.containers.recipes.smoke.recipe",
 }
 

@@ -127,12 +127,12 @@ def test_a_shuffle_holds_everything_once(count: int, seed: int) -> None:
 
 
 def test_a_shuffle_puts_anything_anywhere() -> None:
-    """Count where things stand over many seeds; 40 of 5000 is more than four deviations from even."""
-    count, seeds = 11, 5000
+    """Count where things stand over many seeds; a deviation from even is 0.0065."""
+    count, seeds = 11, 2000
     places = np.zeros((count, count))
     for seed in range(seeds):
         places[np.arange(count), Shuffle(count, seed, 1, 0).at(np.arange(count))] += 1
-    assert np.abs(places / seeds - 1 / count).max() < 0.02
+    assert np.abs(places / seeds - 1 / count).max() < 0.03
 
 
 def test_a_shuffle_of_more_than_memory_holds_is_asked_place_by_place() -> None:

@@ -1,0 +1,21 @@
+"""Tokens for decoders from documents, as submitters see it. Standard library only."""
+
+from __future__ import annotations
+
+from slipway.containers.recipes.prepare_tokens.config import TokensConfig, decode_arguments
+
+NAME = "prepare_tokens"
+MODULE = "slipway.containers.recipes.prepare_tokens.train"
+ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")  # any machine: it uses the processors
+USES_ACCELERATORS = False
+PARALLELISMS = ("data",)
+
+__all__ = [
+    "ACCELERATORS",
+    "MODULE",
+    "NAME",
+    "PARALLELISMS",
+    "USES_ACCELERATORS",
+    "TokensConfig",
+    "decode_arguments",
+]
