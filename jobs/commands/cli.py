@@ -40,6 +40,7 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
         "speedup": "Compare finished runs of a recipe on one node and on more",
         "status": "List unfinished jobs, or show one job in full",
         "submit": "Submit a recipe to a deployed cluster, exactly once",
+        "tensorboard": "Show the charts of a training job in a browser",
     },
     "slipway.jobs.commands.images": {
         "amis": "List the AMIs: what each holds, its age, and what uses it",
