@@ -14,6 +14,7 @@ import click
 from scripts.architecture_picture import architecture_picture
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
+from scripts.gpt_neox_page import gpt_neox_page
 from scripts.list_pages import bad_inputs_page, faults_page
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.commands.cli import PROGRAM, cli
@@ -66,6 +67,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/cli.md": cli_page,
     "docs/estimate.md": estimate_page,
     "docs/faults.md": faults_page,
+    "docs/gpt-neox.md": gpt_neox_page,
     "docs/instances.md": instances_page,
     "docs/yard-fidelity.md": fidelity_page,
 }

@@ -9,7 +9,14 @@ from typing import Any
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout
-from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, Workload, find_workload, names, with_settings
+from slipway.jobs.estimate.work.workloads import (
+    SST2_EXAMPLES,
+    Workload,
+    at_length,
+    find_workload,
+    names,
+    with_settings,
+)
 from slipway.jobs.recipes import RECIPES, find_recipe, refuse_settings
 
 
@@ -96,6 +103,33 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
     )
 
 
+def _neox(config: Any, _settings: Mapping[str, str]) -> Workload:
+    """Describe pre-training, which takes as many steps as its tokens need."""
+    if own := config.config or config.start_from_model:
+        raise CannotEstimate(f"nobody has counted the model in '{own}'", hint="estimate a size near it")
+    if config.size not in _DECODERS:
+        raise CannotEstimate(
+            f"nobody has counted the model of size={config.size}", hint=f"set size={' or '.join(_DECODERS)}"
+        )
+    known = find_workload(_DECODERS[config.size])
+    layout = replace(
+        known.layout,
+        micro_batch=config.micro_batch,
+        global_batch=config.global_batch,
+        tensor=config.tensor,
+        pipeline=config.pipeline,
+        schedule=config.pipeline_schedule,
+        chunks=config.stages_per_rank,
+        checkpointing="none" if config.checkpoint_activations == "none" else "full",
+    )
+    until = f"{config.tokens:,} tokens"
+    workload = replace(known, layout=layout, sequences=config.tokens // config.length, until=until)
+    return workload if config.length == workload.model.sequence_length else at_length(workload, config.length)
+
+
+_DECODERS: Mapping[str, str] = {"neox-20b": "gpt-neox-20b", "pythia-6.9b": "pythia-6.9b"}
+
+
 # Rows of the training sets as GLUE publishes them (Wang et al. 2018, and the data sets themselves).
 TRAINING_ROWS: Mapping[str, int] = {
     "cola": 8551,
@@ -112,6 +146,7 @@ _CLASSIFIERS = ("bert-base-cased", "bert-base-uncased", "distilbert")
 TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
     "bert_pretrain": _bert,
     "glue_finetune": _glue,
+    "gpt_neox": _neox,
 }
 
 

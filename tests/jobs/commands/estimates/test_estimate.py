@@ -100,6 +100,17 @@ def test_the_article_s_tokens_per_dollar_come_out_to_the_unit(slipway: Slipway) 
     ]
 
 
+def test_the_recipe_gpt_neox_is_estimated_as_the_article_s_table(slipway: Slipway) -> None:
+    settings = ("--set", "size=neox-20b", "--set", "global_batch=16384")
+    (row,) = estimated(
+        slipway, "gpt_neox", "--on", "trn1.32xlarge", "--nodes", "4", "--term", "3-year", *settings
+    )
+    assert (row["tokens_per_dollar"], row["word"], row["steps"]) == (3_302_704, "measured", 157)
+    code, _, err = slipway("estimate", "gpt_neox", "--on", "trn1.32xlarge")
+    assert code == 2
+    assert "nobody has counted the model of size=tiny" in err
+
+
 def test_what_does_not_work_of_the_usual_sizes_is_left_out_and_told(slipway: Slipway) -> None:
     code, out, err = slipway("estimate", "gpt-neox-20b", "--on", "trn1.32xlarge")
     assert code == 0
