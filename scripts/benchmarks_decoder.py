@@ -1,7 +1,8 @@
 """Measure a decoder's training step as a share of what this machine's own matrix products reach.
 
 Both are measured in turns in one process, one thread, in processor seconds: a step's share travels between
-machines, seconds do not. Layouts of several ranks are not measured here yet.
+machines, seconds do not. So is what rotating whole heads takes beside rotating a quarter of each, alone and
+in a step. Layouts of several ranks are not measured here yet.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that everybody giv
 
 from scripts.benchmark_rows import Row
 from slipway.containers.models.decoder import Decoder, DecoderShape
+from slipway.containers.models.rotary import rotated, rotation
 from slipway.containers.recipes.bert_pretrain.config import decode
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
@@ -38,8 +40,11 @@ NEOX = DecoderShape(
     gelu="tanh",
 )
 GPTJ = replace(NEOX, family="gptj", rotary_dimensions=32, has_attention_bias=False, has_head_bias=True)
+# The heads of GPT-NeoX-20B, an eighth of them: what each tensor rank of the article holds.
+HEADS = replace(NEOX, layers=2, hidden=768, heads=8, rotary_dimensions=24)
 ROWS, LENGTH, STEPS, WARM_UP_STEPS = 2, 256, 8, 2
 RATE = 1e-4
+ROTATIONS = 8  # of one measurement: one alone is too short for the clock
 
 
 class NextWords:
@@ -53,7 +58,7 @@ class NextWords:
 
 def decoder() -> list[Row]:
     torch.set_num_threads(1)
-    return [_one_process(shape) for shape in (NEOX, GPTJ)]
+    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_rotations()]
 
 
 def _one_process(shape: DecoderShape) -> Row:
@@ -67,6 +72,40 @@ def _one_process(shape: DecoderShape) -> Row:
         ratio=f"ratio {done / reached:.2f}",
         goal="at least 0.80",
     )
+
+
+def _rotations() -> list[Row]:
+    """Compare rotating whole heads with rotating a quarter of each, as published."""
+    whole = replace(HEADS, rotates_whole_heads=True)
+    alone = _in_turns(_rotation(HEADS), _rotation(whole))
+    in_step = _in_turns(_training_step(HEADS), _training_step(whole))
+    return [
+        Row(
+            what=what,
+            measured=f"{theirs * 1e3:.1f} ms CPU",
+            beside=f"a quarter {ours * 1e3:.1f} ms",
+            ratio=f"ratio {theirs / ours:.2f}",
+        )
+        for what, (ours, theirs) in (
+            ("rotation of whole heads, both ways", alone),
+            ("neox step with whole heads", in_step),
+        )
+    ]
+
+
+def _rotation(shape: DecoderShape) -> Callable[[], None]:
+    """Return the rotation of a layer's queries and keys, forward and backward."""
+    draws = torch.Generator().manual_seed(0)
+    heads = torch.randn(ROWS, LENGTH, shape.heads, 2, shape.head_width, generator=draws).requires_grad_()
+    upper = torch.randn(heads.shape, generator=draws)
+    turned = rotation(shape, LENGTH, heads)
+
+    def rotate() -> None:
+        heads.grad = None
+        for _ in range(ROTATIONS):
+            rotated(heads, turned, neighbours=shape.rotates_neighbours).backward(upper)
+
+    return rotate
 
 
 def _flops(shape: DecoderShape) -> float:
