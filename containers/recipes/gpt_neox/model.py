@@ -57,10 +57,9 @@ class PublishedDecoder(Decoder):
 
     published: PublishedWeights
 
-    def initial_weights(self, name: str, size: torch.Size, seed: int) -> Tensor:
-        """Return one parameter's whole weights."""
-        del seed
-        return self.published.read(name, Box.whole(size), tuple(size))
+    def published_part(self, name: str, size: torch.Size, box: Box) -> Tensor:
+        """Read a box of one parameter, and nothing else."""
+        return self.published.read(name, box, tuple(size))
 
 
 def build_model(config: GptNeoxConfig, contract: LaunchContract) -> Decoder:

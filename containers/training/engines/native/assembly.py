@@ -16,12 +16,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
+from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engines.native.shares import TensorShare, share_of
 from slipway.containers.training.engines.native.tensor_parallel import cut_modules, cut_side, planned_cuts
 from slipway.containers.training.layout import Coordinates, Layout
 
-Whole = Callable[[str, torch.Size], Tensor]  # a parameter's whole weights by its name, in fp32
+Part = Callable[[Box], Tensor]  # of one parameter's weights, in fp32
+Initial = Callable[[str, torch.Size], Part]  # by its name and whole size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,12 +141,12 @@ def hold(
 
 
 @torch.no_grad()
-def fill(held: list[HeldParameter], whole: Whole) -> None:
-    """Copy this rank's share out of each whole parameter."""
+def fill(held: list[HeldParameter], initial: Initial) -> None:
+    """Give this rank's share of each parameter its weights."""
     for one in held:
-        weights = whole(one.name, torch.Size(one.share.shape))
+        part = initial(one.name, torch.Size(one.share.shape))
         for box, view in one.share.boxes(one.local):
-            view.copy_(weights[tuple(map(slice, box.offsets, box.ends))])
+            view.copy_(part(box))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import copy
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,9 @@ from slipway.containers.training.engine import EngineParts, metric_sums
 from slipway.containers.training.engines.native.activations import LayerMemory
 from slipway.containers.training.engines.native.assembly import (
     HeldParameter,
+    Initial,
+    Part,
     RankPlace,
-    Whole,
     cut_stage,
     fill,
     hold,
@@ -172,7 +174,7 @@ class LayoutEngine:
 
     def _build(self, model: nn.Module, settings: NativeSettings) -> None:
         place, count = self._place, self._place.layout.pipeline * settings.stages_per_rank
-        whole = _whole_weights(model, self._parts.config.seed)
+        initial = initial_weights(model, self._parts.config.seed)
         shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
         with keeping_ties(model):
             model.to("meta").train()
@@ -192,7 +194,7 @@ class LayoutEngine:
             self._roots.append(root)
             copies = self._shared if number else set()
             self._held += hold(stage, place, shapes, sides, copies)
-        fill(self._held, whole)
+        fill(self._held, initial)
 
 
 def _boxes(one: HeldParameter, kind: str, tensor: Tensor) -> Iterator[TensorPiece]:
@@ -200,12 +202,19 @@ def _boxes(one: HeldParameter, kind: str, tensor: Tensor) -> Iterator[TensorPiec
         yield TensorPiece(kind=kind, parameter=one.name, box=box, data=view)
 
 
-def _whole_weights(model: nn.Module, seed: int) -> Whole:
-    """Return where the weights come from: the model's own memory, or what it would draw there."""
+def initial_weights(model: nn.Module, seed: int) -> Initial:
+    """Return where the weights come from: a published model, of which a rank reads its part alone; the
+    model's own memory; or what it would draw there."""
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    if hasattr(model, "published_part"):
+        return lambda name, size: partial(model.published_part, name, size)
     if any(tensor.is_meta for tensor in own.values()):
-        return lambda name, size: model.initial_weights(name, size, seed)
-    return lambda name, size: own[name]
+        return lambda name, size: _cut_out(model.initial_weights(name, size, seed))
+    return lambda name, size: _cut_out(own[name])
+
+
+def _cut_out(whole: Tensor) -> Part:
+    return lambda box: whole[tuple(map(slice, box.offsets, box.ends))]
 
 
 def _make_gradients_dense(model: nn.Module) -> None:
