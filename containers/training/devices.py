@@ -1,4 +1,4 @@
-"""One device for this process: Gaudi, CUDA or the processor. A new kind is one entry of KINDS.
+"""One device for this process: Gaudi, Trainium, CUDA or the processor. A new kind is one entry of KINDS.
 
 Nothing else here or in the loop asks which kind it is. The Habana modules are imported in this file only.
 """
@@ -29,11 +29,12 @@ _PEAK_TFLOPS: Mapping[str, float] = {
     "NVIDIA A100": 312,
     "NVIDIA L40S": 362,
     "NVIDIA A10G": 70,
+    "neuron": 95,  # of a core of Trainium1, which has two
 }
 
 
 # The kind that ranks use where the contract promises an accelerator.
-_PROMISED: Mapping[str, str] = {"habana": "hpu", "nvidia": "cuda"}
+_PROMISED: Mapping[str, str] = {"habana": "hpu", "neuron": "neuron", "nvidia": "cuda"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class DeviceKind:
     has_bf16: Callable[[], bool]
     has_fused_adam: bool
     traces: bool = False  # compiles a graph for each form of a step, which then must not depend on the data
+    place: str = ""  # torch's own name for it, where that is another
     lost_peer: tuple[str, ...] = ()  # what its plain RuntimeErrors say when another rank is gone
 
 
@@ -86,7 +88,7 @@ class Device:
 
     def memory_bytes(self) -> int:
         """Return the most memory that was held at once."""
-        if self.kind == "cpu":
+        if self.kind in ("cpu", "neuron"):  # torch-xla does not tell: this is the host's part
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return int(getattr(torch, self.kind).max_memory_allocated())
 
@@ -105,7 +107,7 @@ def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Dev
     if name not in present:
         raise Refusal(f"this machine has no {name} device", hint=f"set device=auto or {' or '.join(present)}")
     kind = KINDS[name]
-    place = torch.device(name) if name in ("cpu", "hpu") else torch.device(name, contract.local_rank)
+    place = torch.device(name, contract.local_rank) if name == "cuda" else torch.device(kind.place or name)
     if name == "cuda":
         torch.cuda.set_device(place)
         torch.backends.cuda.matmul.allow_tf32 = False  # fp32 is asked for where numbers must agree
@@ -153,6 +155,18 @@ def _has_hpu() -> bool:
     return bool(torch.hpu.is_available())  # there since the import above
 
 
+def _has_neuron() -> bool:
+    """Return True on a node with Trainium and its packages, which register torch's devices and backend."""
+    if not Path("/dev/neuron0").exists():
+        return False
+    try:
+        importlib.import_module("torch_neuronx")
+        importlib.import_module("torch_xla.distributed.xla_backend")
+    except ImportError:
+        return False
+    return True
+
+
 def _processor_has_bf16() -> bool:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -171,6 +185,14 @@ KINDS: Mapping[str, DeviceKind] = {
         has_fused_adam=False,
         traces=True,
         lost_peer=("Collective call returned error",),  # hccl_kernels.cpp of Habana's bridge; not tried
+    ),
+    "neuron": DeviceKind(
+        backend="xla",
+        is_present=_has_neuron,
+        has_bf16=lambda: True,
+        has_fused_adam=False,
+        traces=True,
+        place="xla",
     ),
     "cuda": DeviceKind(
         backend="nccl",

@@ -120,6 +120,12 @@ ENGINES: Mapping[str, str] = {
     "plain": "slipway.containers.training.engines.plain",
     "deepspeed": "slipway.containers.training.engines.deepspeed",
     "native": "slipway.containers.training.engines.native.engine",
+    "neuron": "slipway.containers.training.engines.neuron",
+}
+
+_WITHOUT: Mapping[str, str] = {
+    "deepspeed": "install the extra 'deepspeed', or set zero=0 and engine=plain",
+    "neuron": "train on nodes of the image neuron-slurm, or set engine=native",
 }
 
 
@@ -130,7 +136,7 @@ def build_engine(parts: EngineParts) -> Engine:
     except ImportError as error:
         raise Refusal(
             f"engine {name} needs the package {error.name!r}, which is not installed here",
-            hint=f"install the extra {name!r}, or set zero=0 and engine=plain",
+            hint=_WITHOUT[name],
         ) from error
     built: Engine = module.build(parts)
     return built

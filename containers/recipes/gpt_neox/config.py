@@ -137,7 +137,19 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
         yield f"least_rate={least:g} is above rate={rate:g}; set least_rate to that at most"
     if (values["held_out"] is None) != (values["evaluate_every"] is None):
         yield "held_out and evaluate_every belong together: rows to measure on, and how often; set both"
-    if values["engine"] == "neuron" and values["sharded"] not in (None, 1):
+    if "neuron" in (values["engine"], values["device"]):
+        yield from neuron_mistakes(values)
+
+
+def neuron_mistakes(values: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each setting that the Neuron engine cannot do."""
+    if values["sharded"] not in (None, 1):
         yield "sharded with engine=neuron: NxD shards the optimizer over all data ranks; leave it out"
-    if values["engine"] == "neuron" and values["precision"] == "fp16":
+    if values["precision"] == "fp16":
         yield "precision=fp16 with engine=neuron: Trainium rounds bf16 stochastically; set precision=bf16"
+    if values["on_nan"] == "skip":
+        yield "on_nan=skip with engine=neuron: NxD cannot take back a step; set on_nan=stop"
+    if values["held_out"] is not None and values["pipeline"] != 1:
+        yield "held_out with engine=neuron and a pipeline: NxD measures whole steps only; leave it out"
+    if values["pipeline_schedule"] != "1f1b":
+        yield f"pipeline_schedule={values['pipeline_schedule']} with engine=neuron: NxD runs 1f1b; set that"

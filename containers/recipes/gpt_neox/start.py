@@ -14,7 +14,7 @@ from slipway.containers.recipes.gpt_neox.compiled import (
     write_compiled,
 )
 from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
-from slipway.containers.recipes.gpt_neox.data import TokenBatches, open_corpus
+from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, open_corpus
 from slipway.containers.recipes.gpt_neox.export import export
 from slipway.containers.recipes.gpt_neox.flops import training_flops_per_token
 from slipway.containers.recipes.gpt_neox.model import build_model
@@ -38,12 +38,7 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
     settings = compile_settings(config, shape, place)
     if config.steps is None and config.compiled == "same":
         check_compiled(settings, place.words.say)
-    corpora = {
-        data: open_corpus(place.contract, config, data, shape.vocabulary)
-        for data in (config.data, config.held_out)
-        if data is not None
-    }
-    corpus, held_out = corpora[config.data], corpora.get(config.held_out or "")
+    corpus, held_out = _open_corpora(config, place, shape.vocabulary)
     batches = TokenBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
     schedule = build_schedule(config)
 
@@ -67,6 +62,14 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
         held_out=batches.held_out(held_out, config),
         finish=finish,
     )
+
+
+def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> tuple[Corpus, Corpus | None]:
+    """Open what is trained on, and what is only measured on."""
+    corpus = open_corpus(place.contract, config, config.data, vocabulary)
+    if config.held_out is None:
+        return corpus, None
+    return corpus, open_corpus(place.contract, config, config.held_out, vocabulary)
 
 
 def _identity(config: GptNeoxConfig, schedule: Schedule, shape: DecoderShape) -> dict[str, Json]:

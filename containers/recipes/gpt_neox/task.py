@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
@@ -23,4 +24,4 @@ class NextTokenTask:
         """Return the loss from what the model, or its last stage, returned."""
         labels = inputs["labels"]
         assert labels is not None, "every row has labels"
-        return F.cross_entropy(outputs.flatten(0, 1).float(), labels.flatten())[None]
+        return torch.stack([F.cross_entropy(outputs.flatten(0, 1).float(), labels.flatten())])

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from slipway.containers.recipes.gpt_neox.batch import plan_batch
-from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig, decode_arguments
+from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig, decode_arguments, neuron_mistakes
 from slipway.containers.recipes.gpt_neox.recipe import MODULE
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
+from slipway.containers.training.settings import InvalidSettings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _train(config: GptNeoxConfig, contract: LaunchContract, stack: ExitStack) -> None:
     if config.engine == "auto" and "neuron" in (contract.accelerator, config.device):
         config = replace(config, engine="neuron")
+        if mistakes := list(neuron_mistakes(asdict(config))):
+            raise InvalidSettings(mistakes)
     if config.steps is not None:
         contract = replace(contract, checkpoints=None, logs=None)
     layout = config.layout(contract)

@@ -56,6 +56,7 @@ def test_the_length_of_a_compilation_changes_no_training() -> None:
         ({"optimizer": "lamb"}, "optimizer is 'lamb', and must be adamw"),
         ({"rotary": "half"}, "rotary is 'half', and must be published or whole"),
         ({"engine": "neuron", "sharded": "2"}, "NxD shards the optimizer over all data ranks"),
+        ({"device": "neuron", "on_nan": "skip"}, "NxD cannot take back a step; set on_nan=stop"),
         ({"pipeline_schedule": "interleaved"}, "several stages on a rank are what interleaved means"),
     ],
 )
