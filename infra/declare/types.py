@@ -57,7 +57,7 @@ class Mpi(StrEnum):
     MPICH = "mpich"
 
 
-class Controller(StrEnum):
+class ControllerSize(StrEnum):
     """Names a size of AWS PCS's managed Slurm controller, which cannot change once it is deployed."""
 
     SMALL = "small"
@@ -198,7 +198,7 @@ class SlurmCluster(Cluster):
     machine_image: Annotated[str, _IMAGE] = "neuron-slurm"  # its lock says which Slurm the controller runs
     ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/neuron-slurm/id"
     login_instance_type: Annotated[str, known_instance_type] = "c6i.large"
-    controller: Controller | None = None  # None: the smallest that has room for max_nodes
+    controller: ControllerSize | None = None  # None: the smallest that has room for max_nodes
     scratch: bool = False  # an FSx for Lustre besides the shared home: datasets and compiled graphs
     rest_api: bool = False  # slurmrestd, reachable from the nodes alone
     idle_minutes: Annotated[int, between(1, 1440, "minutes")] = 10  # then a worker without a job ends

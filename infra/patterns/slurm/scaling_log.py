@@ -39,13 +39,12 @@ class ScalingLog(Construct):
         destination = logs.CfnDeliveryDestination(
             self, "Destination", name=name, destination_resource_arn=props.log_group.arn
         )
-        delivery = logs.CfnDelivery(
+        logs.CfnDelivery(
             self,
             "Delivery",
             delivery_source_name=source.ref,
             delivery_destination_arn=destination.attr_arn,
         )
-        delivery.node.add_dependency(source)
         logs.CfnMetricFilter(
             self,
             "Failures",

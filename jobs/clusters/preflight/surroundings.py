@@ -115,6 +115,6 @@ def controller_size(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return failed(
         f"the deployed controller is {deployed}, which never changes, and max_nodes={cluster.max_nodes} with "
         f"controller={cluster.controller} asks for a {wanted} one",
-        f"declare controller=Controller.{deployed.upper()} and at most {most_workers(deployed)} nodes, or "
-        f"slipway destroy {cluster.name}",
+        f"declare controller=ControllerSize.{deployed.upper()} and at most {most_workers(deployed)} nodes; "
+        f"or slipway destroy {cluster.name}",
     )

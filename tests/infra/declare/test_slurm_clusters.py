@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.checks.clusters import problems_of
-from slipway.infra.declare.types import Controller, FileSystem, Market, SlurmCluster
+from slipway.infra.declare.types import ControllerSize, FileSystem, Market, SlurmCluster
 
 SOUND_SLURM = SlurmCluster(
     name="trn1",
@@ -34,7 +34,7 @@ SOUND_SLURM = SlurmCluster(
         ),
         ({"efa_interfaces": 16}, "efa_interfaces: is 16; trn1.32xlarge takes 0 to 8"),
         (
-            {"controller": Controller.SMALL, "max_nodes": 64},
+            {"controller": ControllerSize.SMALL, "max_nodes": 64},
             "max_nodes: is 64, but a small controller has room for 31 workers",
         ),
         ({"file_system": FileSystem.NONE}, "file_system: is none, but the home and the folders of jobs"),

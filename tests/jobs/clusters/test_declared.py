@@ -23,16 +23,18 @@ def write_infra(folder: Path, declared: str) -> None:
 
 
 def test_the_clusters_of_this_checkout_are_read_with_overrides() -> None:
-    dl1, _, c6i = declared_clusters(["dl1.max_nodes=3", "dl1.zone=us-east-1b"])
+    dl1, _, c6i, trn1 = declared_clusters(["dl1.max_nodes=3", "dl1.zone=us-east-1b"])
     assert (dl1.name, dl1.kind, dl1.max_nodes, dl1.zone) == ("dl1", "batch", 3, "us-east-1b")
     assert (c6i.name, c6i.kind, c6i.max_nodes) == ("c6i", "mpi", 4)
+    assert (trn1.name, trn1.kind, trn1.login_instance_type) == ("trn1", "slurm", "c6i.large")
 
 
 def test_a_cluster_says_whose_lock_its_machine_image_is_held_against() -> None:
-    dl1, over_mpi, c6i = declared_clusters()
+    dl1, over_mpi, c6i, trn1 = declared_clusters()
     assert (dl1.image, dl1.locked_by) == ("gaudi", "gaudi")
     assert (over_mpi.image, over_mpi.locked_by) == (None, "gaudi-mpi")
     assert (c6i.image, c6i.locked_by) == (None, "cpu-mpi")
+    assert (trn1.image, trn1.locked_by) == (None, "neuron-slurm")
 
 
 def test_every_problem_comes_over_with_its_place_and_fix() -> None:

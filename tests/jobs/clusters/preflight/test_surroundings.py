@@ -113,5 +113,5 @@ def test_a_controller_that_would_have_to_change_its_size_is_told_of_before_the_d
     found = verdict("size of the controller", replace(TRN1, **changes), controller=deployed)
     assert found.outcome is outcome
     if outcome is CheckOutcome.FAILED:
-        assert f"Controller.{str(deployed).upper()}" in found.fix
+        assert f"ControllerSize.{str(deployed).upper()}" in found.fix
         assert "slipway destroy trn1" in found.fix
