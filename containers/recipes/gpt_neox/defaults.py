@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from slipway.containers.training.config import CHECKPOINT_MINUTES
 
 EVERY_SIZE: Mapping[str, str] = {
-    "data": "tokens",
+    "data": "tokens/tokens",  # where prepare_tokens leaves them
     "length": "2048",
     "global_batch": "256",
     "tokens": str(10_000 * 256 * 2048),

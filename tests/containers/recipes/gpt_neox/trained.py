@@ -24,6 +24,7 @@ from slipway.containers.training.engines.native import engine  # noqa: F401 - li
 LENGTH, ROWS, STEPS, SAVED_AFTER = 16, 8, 6, 3
 VOCABULARY = 128
 BASE: Mapping[str, str] = {
+    "data": "tokens",
     "precision": "fp32",
     "vocabulary": str(VOCABULARY),
     "length": str(LENGTH),
