@@ -20,7 +20,7 @@ ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
 USER = "slipway"  # that jobs run as; the machine image has it
 
 
-class NotANode(SlipwayError):
+class NotASlurmNode(SlipwayError):
     """This machine was not set up as a node."""
 
 
@@ -83,16 +83,16 @@ def read_facts(where: SlurmNodePaths) -> SlurmNodeFacts:
     except FileNotFoundError:
         return SlurmNodeFacts()
     except ValueError as error:
-        raise NotANode(f"{where.facts} is not JSON ({error})", hint="deploy the cluster again") from None
+        raise NotASlurmNode(f"{where.facts} is not JSON ({error})", hint="deploy the cluster again") from None
     if not isinstance(record, dict):
-        raise NotANode(f"{where.facts} is no object", hint="deploy the cluster again")
+        raise NotASlurmNode(f"{where.facts} is no object", hint="deploy the cluster again")
     known = {
         name: record[name] for name in SlurmNodeFacts.__dataclass_fields__ if record.get(name) is not None
     }
     for name, value in known.items():
         expected = int if name == "efa_interfaces" else str
         if type(value) is not expected:
-            raise NotANode(
+            raise NotASlurmNode(
                 f"{where.facts} has {name} = {value!r}, not {'a number' if expected is int else 'a text'}",
                 hint="deploy the cluster again with this version of Slipway",
             )
@@ -102,7 +102,7 @@ def read_facts(where: SlurmNodePaths) -> SlurmNodeFacts:
 def needed(value: str | None, name: str, where: SlurmNodePaths) -> str:
     """Return what a deployed cluster's node must know."""
     if value is None:
-        raise NotANode(
+        raise NotASlurmNode(
             f"{where.facts} does not say {name}, so this machine takes no jobs from S3",
             hint="user data of the launch template writes it: look at /var/log/cloud-init-output.log",
         )
