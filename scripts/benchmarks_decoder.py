@@ -2,7 +2,7 @@
 
 Both are measured in turns in one process, one thread, in processor seconds: a step's share travels between
 machines, seconds do not. So is what rotating whole heads takes beside rotating a quarter of each, alone and
-in a step. Layouts of several ranks are not measured here yet.
+in a step. Two ranks are processes of their own (scripts/benchmarks_layouts.py).
 """
 
 from __future__ import annotations
@@ -51,20 +51,37 @@ class NextWords:
     metrics = ("loss",)
 
     def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        words = inputs["words"]
-        assert words is not None, "a decoder reads words"
-        return F.cross_entropy(model(words)[:, :-1].flatten(0, 1), words[:, 1:].flatten())[None]
+        return self.metrics_of(model(_words(inputs)), inputs)
+
+    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor:
+        found: Tensor = stage(_words(inputs) if hidden is None else hidden)
+        return found
+
+    def metrics_of(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        wanted = _words(inputs)[:, 1:].flatten()
+        return torch.stack([F.cross_entropy(outputs[:, :-1].flatten(0, 1), wanted)])
+
+
+def _words(inputs: Inputs) -> Tensor:
+    words = inputs["words"]
+    assert words is not None, "a decoder reads words"
+    return words
 
 
 def decoder() -> list[Row]:
     torch.set_num_threads(1)
-    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_rotations()]
+    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_two_ranks(), *_rotations()]
+
+
+def _two_ranks() -> list[Row]:
+    from scripts.benchmarks_layouts import measure_layouts
+
+    return measure_layouts()
 
 
 def _one_process(shape: DecoderShape) -> Row:
-    step, products = _training_step(shape), _products(shape)
-    ours, theirs = _in_turns(step, products)
-    done, reached = _flops(shape) / ours / 1e9, _product_flops(shape) / theirs / 1e9
+    ours, theirs = in_turns(_step_alone(shape), products(shape))
+    done, reached = step_flops(shape) / ours / 1e9, product_flops(shape) / theirs / 1e9
     return Row(
         what=f"{shape.family} {shape.layers}×{shape.hidden} step, {ROWS} rows of {LENGTH}",
         measured=f"{done:.1f} GFLOP/s",
@@ -74,11 +91,15 @@ def _one_process(shape: DecoderShape) -> Row:
     )
 
 
+def _step_alone(shape: DecoderShape) -> Callable[[], None]:
+    return training_step(shape, Layout(), 0, micro_batches=1)
+
+
 def _rotations() -> list[Row]:
     """Compare rotating whole heads with rotating a quarter of each, as published."""
     whole = replace(HEADS, rotates_whole_heads=True)
-    alone = _in_turns(_rotation(HEADS), _rotation(whole))
-    in_step = _in_turns(_training_step(HEADS), _training_step(whole))
+    alone = in_turns(_rotation(HEADS), _rotation(whole))
+    in_step = in_turns(_step_alone(HEADS), _step_alone(whole))
     return [
         Row(
             what=what,
@@ -108,19 +129,22 @@ def _rotation(shape: DecoderShape) -> Callable[[], None]:
     return rotate
 
 
-def _flops(shape: DecoderShape) -> float:
+def step_flops(shape: DecoderShape) -> float:
     """Return a step's matrix products and attention's, of which a causal kernel does half."""
-    return _product_flops(shape) + 6.0 * shape.layers * shape.hidden * LENGTH * ROWS * LENGTH
+    return product_flops(shape) + 6.0 * shape.layers * shape.hidden * LENGTH * ROWS * LENGTH
 
 
-def _product_flops(shape: DecoderShape) -> float:
+def product_flops(shape: DecoderShape) -> float:
     """Return what the matrices compute in a step: forward, and twice as much backward."""
     per_layer = 4 * shape.hidden**2 + 2 * shape.hidden * shape.intermediate
     weights = shape.layers * per_layer + shape.hidden * shape.vocabulary
     return 6.0 * weights * ROWS * LENGTH
 
 
-def _training_step(shape: DecoderShape) -> Callable[[], None]:
+def training_step(
+    shape: DecoderShape, layout: Layout, rank: int, *, micro_batches: int
+) -> Callable[[], None]:
+    """Return what trains one step on a rank, of so many micro-batches for its reader."""
     with torch.device("meta"):
         model = Decoder(shape)
     processor = Device(
@@ -131,22 +155,23 @@ def _training_step(shape: DecoderShape) -> Callable[[], None]:
         task=NextWords(),
         model=model,
         device=processor,
-        layout=Layout(),
-        rank=0,
-        plan=BatchPlan(micro_batch=ROWS, accumulation_steps=1, readers=1),
+        layout=layout,
+        rank=rank,
+        plan=BatchPlan(micro_batch=ROWS, accumulation_steps=micro_batches, readers=layout.readers),
         watch=StepWatch(),
     )
     engine = build_native(parts, NativeSettings())
     words = torch.randint(shape.vocabulary, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
+    batch = [MicroBatch(inputs={"words": words}, seed=1, weight=1 / micro_batches)] * micro_batches
 
     def step() -> None:
-        engine.accumulate([MicroBatch(inputs={"words": words}, seed=1, weight=1.0)])
+        engine.accumulate(batch)
         engine.step(RATE)
 
     return step
 
 
-def _products(shape: DecoderShape) -> Callable[[], None]:
+def products(shape: DecoderShape) -> Callable[[], None]:
     """Return all of a step's matrix products, of its own sizes, and nothing else."""
     tokens, hidden, wide = ROWS * LENGTH, shape.hidden, shape.intermediate
     sides = [(hidden, 3 * hidden), (hidden, hidden), (hidden, wide), (wide, hidden)] * shape.layers
@@ -164,12 +189,14 @@ def _products(shape: DecoderShape) -> Callable[[], None]:
     return multiply
 
 
-def _in_turns(*works: Callable[[], None]) -> tuple[float, ...]:
+def in_turns(
+    *works: Callable[[], None], clock: Callable[[], float] = time.process_time, steps: int = STEPS
+) -> tuple[float, ...]:
     """Return the median processor seconds of each, one after the other in every turn."""
     seconds: list[list[float]] = [[] for _ in works]
-    for _ in range(STEPS + WARM_UP_STEPS):
+    for _ in range(steps + WARM_UP_STEPS):
         for work, kept in zip(works, seconds, strict=True):
-            began = time.process_time()
+            began = clock()
             work()
-            kept.append(time.process_time() - began)
+            kept.append(clock() - began)
     return tuple(statistics.median(kept[WARM_UP_STEPS:]) for kept in seconds)
