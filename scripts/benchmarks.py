@@ -83,6 +83,13 @@ def data() -> list[Row]:
     return measure()
 
 
+def tokens() -> list[Row]:
+    """Tokenising text for decoders, beside the libraries that encode."""
+    from scripts.benchmarks_tokens import tokens as measure
+
+    return measure()
+
+
 def training() -> list[Row]:
     """A training step, beside the transformers Trainer's."""
     from scripts.benchmarks_training import training as measure
@@ -123,6 +130,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "synth": synthesis,
     "yard": yard,
     "data": data,
+    "tokens": tokens,
     "training": training,
     "decoder": decoder,
     "estimate": estimate,

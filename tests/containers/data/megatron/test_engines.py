@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -80,8 +82,20 @@ def test_what_is_remembered_is_dropped_and_changes_nothing() -> None:
     assert ballast.all()
 
 
+def test_images_need_gigatoken_alone() -> None:
+    """Encode without the packages that it asks for and that container images leave out."""
+    program = (
+        "import sys; sys.modules.update(awkward=None, typer=None); "
+        "from slipway.containers.data.megatron.engines import GigatokenEngine; "
+        "print(len(GigatokenEngine(sys.stdin.buffer.read()).encode(['the quick'])[0]))"
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, input=gpt2(), capture_output=True, text=True, check=False)
+    assert ended.stdout.strip().isdigit(), ended.stderr
+
+
 def test_a_library_that_is_missing_costs_time_and_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "gigatoken", None)
+    monkeypatch.setitem(sys.modules, "gigatoken", None)
     vocabulary = parse_bpe_vocabulary("here", gpt2(321).encode())
     assert best_engine(vocabulary) == ("tokenizers", "there is no Python package gigatoken")
 

@@ -1,0 +1,155 @@
+"""Measure the tokenisation for decoders beside what the two libraries take for the encoding alone.
+
+Needs the extra training: scripts/bench tokens. Ours is the CPU time of the whole process, from JSON lines to
+.bin and .idx. LIBRARY asks gigatoken what Megatron-LM's preprocess_data_fast.py asks, and writes the ids,
+without that script's imports of torch and transformers. All take turns on one core.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.benchmark_rows import ROOT, Row, cpu_and_memory, cpu_seconds
+
+MEGABYTES = 24
+LONG_MEGABYTES = 480
+WORDS = 100_000
+LEARNED_DOCUMENTS = 4000
+ENTRIES = 50_257
+TURNS = 5
+RECIPE = "slipway.containers.recipes.prepare_tokens.train"
+TRAIN = """
+import json, sys
+from itertools import islice
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+tokenizer = Tokenizer(models.BPE())
+tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+trainer = trainers.BpeTrainer(vocab_size=int(sys.argv[3]), special_tokens=["<|endoftext|>"],
+    initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+lines = islice(open(sys.argv[1]), int(sys.argv[4]))
+tokenizer.train_from_iterator((json.loads(line)["text"] for line in lines), trainer)
+tokenizer.save(sys.argv[2])
+"""
+# How long the call alone takes, without imports and reading.
+GIGATOKEN = """
+import json, sys, time
+from gigatoken import Tokenizer
+tokenizer = Tokenizer.from_json(open(sys.argv[2], "rb").read())
+texts = [json.loads(line)["text"] for line in open(sys.argv[1])]
+start = time.process_time()
+for text in texts: tokenizer.encode(text)
+print(time.process_time() - start)
+"""
+TOKENIZERS = """
+import json, sys, time
+from tokenizers import Tokenizer
+tokenizer = Tokenizer.from_file(sys.argv[2])
+texts = [json.loads(line)["text"] for line in open(sys.argv[1])]
+start = time.process_time()
+tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+print(time.process_time() - start)
+"""
+LIBRARY = """
+import sys
+import awkward, gigatoken, numpy
+tokenizer = gigatoken.Tokenizer(sys.argv[2])
+found = tokenizer.encode_files(gigatoken.JsonlFileSource([sys.argv[1]]), parallel=False)
+lengths = numpy.asarray(awkward.num(found, axis=1))
+ids = numpy.insert(numpy.asarray(awkward.flatten(found)), numpy.cumsum(lengths), 0).astype(numpy.uint16)
+open(sys.argv[3], "wb").write(ids.tobytes())
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBench:
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        one_core = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
+        place = {"SLIPWAY_DATA": str(self.folder), "PYTHONPATH": str(ROOT)}
+        return {**os.environ, **one_core, **place}
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def prepare(self, text: str, *more: str) -> list[str]:
+        output = Path(tempfile.mkdtemp(dir=self.folder, prefix="made-")).name
+        settings = (f"input={text}", f"output={output}", *more)
+        return [sys.executable, "-m", RECIPE, *(part for each in settings for part in ("--set", each))]
+
+    def library(self) -> list[str]:
+        return self._script(LIBRARY, self.path("ids"))
+
+    def call(self, script: str) -> float:
+        command = self._script(script)
+        answer = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True)
+        return float(answer.stdout)
+
+    def _script(self, script: str, *more: str) -> list[str]:
+        return [sys.executable, "-c", script, self.path("text.jsonl"), self.path("tokenizer.json"), *more]
+
+
+def tokens() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        bench = TokenBench(Path(folder))
+        write_inputs(bench)
+        return [*beside_libraries(bench), long_text(bench)]
+
+
+def write_inputs(bench: TokenBench) -> None:
+    from slipway.containers.data.samples.corpus import Author
+
+    author, written = Author(1, WORDS), 0
+    with Path(bench.path("text.jsonl")).open("w", encoding="utf-8") as file:
+        while written < MEGABYTES * 1_000_000:
+            written += file.write(json.dumps({"text": author.document()}) + "\n")
+    command = [sys.executable, "-c", TRAIN, bench.path("text.jsonl"), bench.path("tokenizer.json")]
+    subprocess.run([*command, str(ENTRIES), str(LEARNED_DOCUMENTS)], env=bench.environment, check=True)
+
+
+def beside_libraries(bench: TokenBench) -> list[Row]:
+    ours, library, gigatoken, tokenizers = [], [], [], []
+    for _ in range(TURNS):
+        ours.append(cpu_seconds(bench.prepare("text.jsonl"), bench.environment))
+        library.append(cpu_seconds(bench.library(), bench.environment))
+        gigatoken.append(bench.call(GIGATOKEN))
+        tokenizers.append(bench.call(TOKENIZERS))
+    what, whole = "JSON lines to .bin and .idx, one core", statistics.median(ours)
+    theirs = {
+        "gigatoken's encode_files, a process": (statistics.median(library), "ratio at least 1"),
+        "gigatoken's calls alone": (statistics.median(gigatoken), ""),
+        "tokenizers' call alone": (statistics.median(tokenizers), "ratio at least 5"),
+    }
+    return [
+        Row(
+            what=what,
+            measured=f"{MEGABYTES / whole:.1f} MB/s CPU",
+            beside=f"{name} {MEGABYTES / seconds:.1f} MB/s",
+            ratio=f"ratio {seconds / whole:.2f}",
+            goal=goal,
+        )
+        for name, (seconds, goal) in theirs.items()
+    ]
+
+
+def long_text(bench: TokenBench) -> Row:
+    """Measure the rate and the memory where a process is started once for much text."""
+    text = Path(bench.path("text.jsonl")).read_bytes()
+    with Path(bench.path("long.jsonl")).open("wb") as file:
+        for _ in range(LONG_MEGABYTES // MEGABYTES):
+            file.write(text)
+    seconds, megabytes = cpu_and_memory(bench.prepare("long.jsonl", "parts=1"), bench.environment)
+    return Row(
+        what=f"{LONG_MEGABYTES} MB of it in one part",
+        measured=f"{LONG_MEGABYTES / seconds:.1f} MB/s CPU",
+        beside=f"{megabytes:.0f} MB peak",
+        goal="under 1000 MB",
+    )
