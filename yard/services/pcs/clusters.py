@@ -113,7 +113,7 @@ class RunningCluster:
         if group is None or node.instance:
             return
         try:
-            instance = nodes.launch(group, name)
+            instance = nodes.launch(group)
         except ApiError as refused:
             self._refused(group, name, refused)
             return

@@ -21,8 +21,8 @@ _MARKETS: Mapping[str, str] = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block
 _THERE = ("pending", "running")
 
 
-def launch(group: StoredRecord, node: str) -> Any:
-    """Return moto's new instance for the node; raises ApiError where EC2 has none to give."""
+def launch(group: StoredRecord) -> Any:
+    """Return moto's new instance for a node of the group; raises ApiError where EC2 has none to give."""
     from moto.core.exceptions import ServiceException
     from moto.core.types import Base64EncodedString
 
@@ -39,7 +39,7 @@ def launch(group: StoredRecord, node: str) -> Any:
         subnet=subnet.id,
         zone=subnet.availability_zone,
         user_data=Base64EncodedString(user_data),
-        tags={"Name": node, **tags},
+        tags=tags,
         market=_MARKETS.get(given.get("purchaseOption", "ONDEMAND"), ""),
         profile={"Arn": given["iamInstanceProfileArn"]},
         security_groups=tuple(given.get("securityGroupIds") or ()),

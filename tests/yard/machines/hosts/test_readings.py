@@ -120,7 +120,7 @@ def test_what_is_no_question_gets_no_answer(asks: Host, asked: bytes) -> None:
 
 
 def test_a_host_with_this_machines_files_starts_the_units_of_the_image_word_for_word() -> None:
-    plan = own_units.plan()
+    plan = own_units.plan(is_slurm=False)
     unit = "/usr/lib/systemd/system/slipway-node.service"
     assert "slipway-node serve" in plan["written"][unit]["text"]
     assert plan["links"][f"{own_units.UNITS}/cloud-init.target.wants/slipway-node.service"] == unit

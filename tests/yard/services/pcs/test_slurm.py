@@ -140,6 +140,15 @@ def test_queues_and_node_groups_are_slurms_partitions_and_nodes_that_are_off(slu
     assert slurm.says("cat", "/run/trial") == "the script of user data ran before slurmd"
 
 
+def test_the_login_node_takes_commands_of_systems_manager(slurm: SlurmSite) -> None:
+    ssm, (login,) = slurm.pcs.yard.client("ssm"), instances(slurm, slurm.login_group)
+    asked = {"DocumentName": "AWS-RunShellScript", "Parameters": {"commands": ["sinfo -h -o %P"]}}
+    command = ssm.send_command(InstanceIds=[login], **asked)["Command"]["CommandId"]
+    which = {"CommandId": command, "InstanceId": login}
+    slurm.until(lambda: ssm.get_command_invocation(**which)["Status"] not in ("Pending", "InProgress"))
+    assert ssm.get_command_invocation(**which)["StandardOutputContent"] == "train\n"
+
+
 def test_more_devices_than_a_node_has_are_refused(slurm: SlurmSite) -> None:
     said = slurm.hosts.on(slurm.login, "sbatch", "-p", "train", "--gres=neuron:17", JOB_FILE)
     assert (said.code, "configuration is not available" in said.errors) == (1, True), said

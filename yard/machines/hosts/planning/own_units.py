@@ -42,7 +42,8 @@ _REMOVED = (
     "/var/log/journal",
 )
 _OF_CLOUD_INIT = ("05_logging.cfg",)
-_COMPONENT = "infra/components/slipway-node.yaml"
+# The component of a node of Slurm, and of any other.
+_COMPONENTS = {True: "infra/components/slurm-node.yaml", False: "infra/components/slipway-node.yaml"}
 # What the component node-boot installs, and where.
 _SCRIPTS, _INSTALLED_SCRIPTS = "infra/boot", "/usr/lib/slipway"
 _OWN_UNITS, _INSTALLED_UNITS = "infra/boot/units", "/usr/lib/systemd/system"
@@ -51,9 +52,9 @@ _SLURM_SCRIPTS = "jobs/platforms/slurm/scripts"  # of a Slurm cluster's image
 _INSTALL = {"WantedBy": "wants", "RequiredBy": "requires"}
 
 
-def plan() -> dict[str, Any]:
+def plan(*, is_slurm: bool) -> dict[str, Any]:
     """The part of a host's plan that says what starts on it."""
-    written = _image_files()
+    written = _image_files(_COMPONENTS[is_slurm])
     links = {f"{UNITS}/{wants}/{unit}": f"{VENDOR}/{unit}" for unit, wants in _ENABLED.items()}
     return {
         "removed": [*_REMOVED, *map(str, Path("/etc").glob("rc?.d")), *_logs(), *_settings()],
@@ -62,10 +63,10 @@ def plan() -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=1)
-def _image_files() -> dict[str, dict[str, Any]]:
+@lru_cache(maxsize=len(_COMPONENTS))
+def _image_files(component: str) -> dict[str, dict[str, Any]]:
     """Return the files that a bake would write, by their paths."""
-    text = files("slipway").joinpath(_COMPONENT).read_text(encoding="utf-8")
+    text = files("slipway").joinpath(component).read_text(encoding="utf-8")
     steps = document.parse(text).phases["build"]
     given = [file for step in steps if step.action == "CreateFile" for file in step.inputs]
     written = {

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from slipway.jobs.core.slurm import places
 from slipway.yard.machines import image_store, storage
 from slipway.yard.machines.hosts import boot_ways, service_hosts
 from slipway.yard.machines.hosts.host_instance import HostInstance
@@ -156,7 +157,8 @@ def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) 
     for _ in _shared(boot.read_user_data(instance.user_data)):  # its folder is there to be mounted
         pass
     own = image_store.root_of(instance.image) is None
-    tree = real_boot.of_tree(_tree(instance, tier), is_own=own)
+    is_slurm = places.GROUP_TAG in instance.tags
+    tree = real_boot.of_tree(_tree(instance, tier), is_own=own, is_slurm=is_slurm)
     variables = real_environment()
     given = real_boot.plan(instance, variables)
     names = _names(instance) if own else {}
