@@ -8,7 +8,7 @@ from slipway.yard.endpoint import Yard, control
 from slipway.yard.services.service_quotas.quotas import QUOTAS
 
 ENOUGH_VCPUS = 4096
-IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi")
+IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
 
 
 def raise_quotas(yard: Yard) -> None:
