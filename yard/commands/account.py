@@ -8,7 +8,7 @@ from slipway.jobs.commands.output import say
 
 REGION = "us-east-1"
 # A copy of the list in services/ec2/stand_ins.py, which help must not load. A test compares them.
-IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi")
+IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
 
 
 @click.command(name="stand-in")

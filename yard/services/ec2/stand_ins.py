@@ -17,6 +17,7 @@ IMAGES: Mapping[str, Mapping[str, object]] = {
     "cpu-mpi": {},
     "gaudi-ecs": {"synapseai": "1.18.0", "driver": "1.18.0-524"},
     "gaudi-mpi": {},
+    "neuron-slurm": {},
 }
 
 

@@ -90,6 +90,8 @@ class RunningCluster:
         if not self.controller.is_there():
             return False
         wanted = settings.of_cluster(self.record, self.controller.address)
+        if not wanted.nodes:  # nor does slurmctld start without a node
+            return False
         if self.controller.differs(wanted):
             self.is_up = False
             self.controller.apply(wanted)
@@ -212,9 +214,10 @@ def is_settled(cluster: StoredRecord) -> bool:
     found = _running.get(cluster.facts["id"])
     if found is None or differences.obstacle():
         return True
-    return found.is_up and not found.controller.differs(
-        settings.of_cluster(cluster, found.controller.address)
-    )
+    wanted = settings.of_cluster(cluster, found.controller.address)
+    if not wanted.nodes:
+        return found.controller.is_there()
+    return found.is_up and not found.controller.differs(wanted)
 
 
 def errors_of(cluster: StoredRecord, record: StoredRecord) -> list[dict[str, str]]:

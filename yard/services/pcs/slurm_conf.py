@@ -29,6 +29,8 @@ _KNOWN_WORDS = """
     UnkillableStepTimeout VSizeFactor WaitTime
 """
 _KNOWN = frozenset(_KNOWN_WORDS.split())
+# slurmctld does not start without a partition, and PCS's does without a queue.
+_NO_QUEUE_YET = "PartitionName=no-queue-yet Hidden=YES State=INACTIVE"
 _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
 
 
@@ -69,6 +71,10 @@ class SlurmSettings:
     settings: Mapping[str, str] = field(default_factory=dict)
     idle_s: int = 600  # until an idle node is given back
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(node for group in self.groups for node in group.nodes)
+
 
 def host_name(cluster: str) -> str:
     """Name the controller's host, which slurmctld compares with its own."""
@@ -89,7 +95,7 @@ def slurm_conf(cluster: SlurmSettings) -> str:
     }
     body = [f"{name}={value}" for name, value in lines.items()]
     body += [_nodes_line(group) for group in cluster.groups if group.largest]
-    body += [_partition_line(partition) for partition in cluster.partitions]
+    body += [_partition_line(partition) for partition in cluster.partitions] or [_NO_QUEUE_YET]
     return "\n".join(body) + "\n"
 
 

@@ -100,12 +100,14 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmSite]:
 
 def deployed(site: PcsSite) -> SlurmSite:
     cluster = site.cluster(**IDLE)["id"]
+    hosts = Site(yard=site.yard, key=site.yard.home)
+    hosts.until(lambda: site.pcs.get_cluster(clusterIdentifier=cluster)["cluster"]["status"] == "ACTIVE")
     only: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
     login = site.node_group(cluster, "login", instanceConfigs=[{"instanceType": "c6i.large"}], **only)
     two: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 2}}
     workers = site.node_group(cluster, slurmConfiguration=NEURON, **two)
     site.queue(cluster, workers["id"])
-    made = SlurmSite(hosts=Site(yard=site.yard, key=site.yard.home), pcs=site, login_group=str(login["id"]))
+    made = SlurmSite(hosts=hosts, pcs=site, login_group=str(login["id"]))
     made.hosts.until(lambda: is_up(made))
     made.until(lambda: made.hosts.on(made.login, "sinfo").code == 0)
     made.hosts.on(made.login, "bash", "-c", f"cat >{JOB_FILE} <<'JOB'\n{JOB}JOB")
@@ -171,14 +173,6 @@ def test_a_job_starts_the_instances_that_it_needs(slurm: SlurmSite) -> None:
     assert len(instances(slurm, workers(slurm))) == 2
 
 
-def test_a_controller_that_dies_disturbs_no_job_that_has_run_for_a_while(slurm: SlurmSite) -> None:
-    job = slurm.says("squeue", "--noheader", "--format=%i", f"--name={INTERRUPTED}")
-    slurm.until(lambda: slurm.job(job)["RunTime"] >= SAVED)
-    slurm.hosts.on("slurmctld-trn", "sh", "-c", "kill -KILL $(cat /run/slurmctld.pid)")
-    slurm.until(lambda: slurm.hosts.on(slurm.login, "scontrol", "show", "job", job).code == 0)
-    assert (slurm.state(job), slurm.job(job)["Restarts"]) == ("RUNNING", "0")
-
-
 def test_a_job_that_loses_a_node_runs_again_and_so_does_one_that_is_requeued(slurm: SlurmSite) -> None:
     job = slurm.says("squeue", "--noheader", "--format=%i", f"--name={INTERRUPTED}")
     lost = slurm.node("workers-1")["NodeAddr"]
@@ -195,6 +189,15 @@ def test_a_drained_node_takes_no_job_and_idle_nodes_are_given_back(slurm: SlurmS
     assert "DRAIN" in slurm.node("workers-2")["State"]
     slurm.until(lambda: instances(slurm, workers(slurm)) == [])
     slurm.says("scontrol", "update", "nodename=workers-2", "state=resume")
+
+
+def test_a_controller_that_dies_disturbs_no_job_that_has_run_for_a_while(slurm: SlurmSite) -> None:
+    job = slurm.submit("--nodes=1", JOB_FILE)
+    slurm.until(lambda: slurm.state(job) == "RUNNING")
+    slurm.until(lambda: slurm.job(job)["RunTime"] >= SAVED)
+    slurm.hosts.on("slurmctld-trn", "sh", "-c", "kill -KILL $(cat /run/slurmctld.pid)")
+    slurm.until(lambda: slurm.hosts.on(slurm.login, "scontrol", "show", "job", job).code == 0)
+    assert (slurm.state(job), slurm.job(job)["Restarts"]) == ("RUNNING", "0")
 
 
 def test_a_deleted_cluster_leaves_no_host_and_no_interface(slurm: SlurmSite) -> None:

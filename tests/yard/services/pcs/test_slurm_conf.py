@@ -41,6 +41,11 @@ def test_a_queues_own_settings_are_its_partitions() -> None:
     assert said == "train Nodes=workers-[1-4] MaxTime=60 State=UP Default=YES"
 
 
+def test_a_cluster_has_nodes_before_it_has_a_queue() -> None:
+    found = slurm_conf.slurm_conf(SlurmSettings(name="trn", address="10.0.0.4", groups=(WORKERS,)))
+    assert "PartitionName=no-queue-yet Hidden=YES State=INACTIVE" in found
+
+
 def test_devices_by_file_are_counted_since_no_machine_here_has_them() -> None:
     assert slurm_conf.gres_conf([WORKERS]) == "NodeName=workers-[1-4] Name=neuron Count=16\n"
 
