@@ -64,7 +64,7 @@ def _find(name: str, target: Target) -> Found[Target]:
 
 def _target_that_has(name: str, target: Target) -> str | None:
     for other in find_targets(target.region)[0]:
-        if other.kind != target.kind or other.name == target.name:
+        if other.name == target.name:
             continue
         try:
             run = find_run(name, [other]).run

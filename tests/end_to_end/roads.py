@@ -22,7 +22,7 @@ from tests.containers.data.corpus.dumps import multistream, page
 from tests.end_to_end.conftest import Shell
 
 BAKE_SECONDS = 1200  # a Debian, 150 packages, 200 MB of wheels, and two imports of torch
-_COMMANDS = re.compile(r"^## The commands$.*?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMANDS = r"^## {}$.*?^```sh\n(.*?)^```$"  # of a section
 _NOT_HERE = "# not in the yard:"
 _MAY_FAIL = "slipway preflight"  # its exit code says that something is missing, as it should at first
 
@@ -47,10 +47,10 @@ class PlayedRoad:
         yard = replace(shell, environment={**shell.environment, **variables})
         return cls(name=name, yard=yard, folder=folder, bakes=bakes and not reason_for_no_base())
 
-    def commands(self) -> list[str]:
-        """Return the commands of the page, without comments and with lines that were continued joined."""
+    def commands(self, section: str = "The commands") -> list[str]:
+        """Return the commands of a section, without comments and with lines that were continued joined."""
         page = (ROOT / "docs" / "roads" / f"{self.name}.md").read_text(encoding="utf-8")
-        (block,) = _COMMANDS.findall(page)
+        (block,) = re.findall(_COMMANDS.format(section), page, re.MULTILINE | re.DOTALL)
         lines = block.replace("\\\n", " ").splitlines()
         return [
             line.partition("    #")[0].strip() for line in lines if line.strip() and _NOT_HERE not in line

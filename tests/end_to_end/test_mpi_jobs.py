@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.roads import PlayedRoad, split_at
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
@@ -28,6 +30,11 @@ TRAINING = {
     "steps": "100000",  # it never ends by itself
     "checkpoint_every": "10",
     "log_every": "10",
+}
+SMALL = {
+    "prepare_bert": "--set duplicates=1",
+    "bert_pretrain": "--set steps=10 --set precision=fp32 --set micro_batch=8",
+    "glue_finetune": "--set epochs=1",
 }
 PATIENCE_SECONDS = 120.0
 ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
@@ -102,17 +109,28 @@ def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path
     assert 1 < compared[1]["estimated"] < NODES
 
 
-def test_pre_training_ends_in_a_model_that_fine_tuning_starts_from(cluster: Shell, tmp_path: Path) -> None:
-    cluster.must(
-        "slipway", "submit", "bert_pretrain", *ON, *settings(steps="20"), "--name", "chain", "--follow"
-    )
-    cluster.must(
-        sys.executable, "-m", "slipway.containers.data.samples", "--task", "mrpc", "--output", str(tmp_path)
-    )
-    data = cluster.data("slipway", "upload", str(tmp_path), "--on", "c6i", "--json")["address"]
-    told = ("--set", f"data={data}", "--set", "start_from=chain", "--set", "epochs=1")
-    log = cluster.must("slipway", "submit", "glue_finetune", *ON, *told, "--name", "tuned", "--follow")
-    assert "accuracy 0." in log
+def made_small(command: str) -> str:
+    """Return a command of the page with as many nodes as there are, and few rows, steps and epochs."""
+    told = next((f" {small}" for recipe, small in SMALL.items() if recipe in command), "")
+    return command.replace("--nodes 4", f"--nodes {NODES}") + told
+
+
+def test_a_dump_becomes_a_fine_tuned_model_by_jobs_that_wait_for_each_other_as_the_page_shows(
+    cluster: Shell, tmp_path: Path
+) -> None:
+    road = PlayedRoad.at("c6i", cluster, tmp_path, bakes=False)
+    commands, follow = split_at(road.commands("A chain of jobs"), "slipway logs")
+    road.play(map(made_small, commands))
+    waiting = cluster.data("slipway", "status", "tuned", "--json")
+    assert (waiting["state"], waiting["cost"]["usd"]) == ("waiting", 0.0)
+    assert waiting["name"] in cluster.must("slipway", "explain", "tuned")
+    road.play(follow)
+    runs = [cluster.data("slipway", "status", job, "--json") for job in ("corpus", "rows", "bert", "tuned")]
+    assert [run["state"] for run in runs] == ["succeeded"] * 4
+    for before, after in itertools.pairwise(runs):
+        assert after["depends_on"] == [before["id"]]
+        assert before["stopped_at"][:19] <= after["started_at"][:19]
+    assert "accuracy 0." in cluster.must("slipway", "logs", "tuned")
 
 
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:

@@ -56,6 +56,7 @@ class MpiAccess(Construct):
                     report_metrics(),
                     *used,
                     leave,
+                    _follow_jobs(),
                     *run_command_output(self, props.log_group_arn),
                     *props.secret.read_statements(),
                 ),
@@ -76,6 +77,14 @@ class MpiAccess(Construct):
 def _find_each_other() -> iam.PolicyStatement:
     """Allow DescribeInstances, which takes no resource (Service Authorization Reference, "Amazon EC2")."""
     return iam.PolicyStatement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
+
+
+def _follow_jobs() -> iam.PolicyStatement:
+    """Allow a job that waits for others to see how they end; ListCommands takes no resource.
+
+    The nodes' role alone has it, not the jobs': it shows the parameters of every command of the Region.
+    """
+    return iam.PolicyStatement(sid="FollowJobs", actions=["ssm:ListCommands"], resources=["*"])
 
 
 def _change_own_group(scope: Construct, node_group: str) -> tuple[iam.PolicyStatement, ...]:

@@ -15,13 +15,16 @@ from typing import Any
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.records import refuse_newer
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # Of a job, where it becomes part of a command: infra/patterns/mpi/run_documents.py.
 NAME = "[A-Za-z0-9_-]{1,128}"
 # The digest of a code bundle is of the archive before it is compressed: releases of zlib differ in bytes.
 CODE_PREFIX = "code/"
 # In which the group of the nodes has started another machine for a lost one, and that has joined.
 REPLACED_SECONDS = 900
+LONGEST_SECONDS = 172_800  # that a command may run (Systems Manager user guide, executionTimeout)
+# Of one attempt beyond the job's own time: hosts are checked, code is fetched, ranks save and end.
+MARGIN_SECONDS = 300
 
 
 class DamagedRequest(SlipwayError):
@@ -42,6 +45,17 @@ class MpiJob:
     efa_interfaces: int  # of a node
     attempts: int
     timeout_seconds: int  # of one attempt
+    waits_for: tuple[str, ...]  # ids of jobs on this cluster that have to succeed first
+
+
+def command_seconds(timeout_seconds: int, attempts: int) -> int:
+    """Return the time that a job's command needs in all."""
+    return attempts * (timeout_seconds + MARGIN_SECONDS) + (attempts - 1) * REPLACED_SECONDS
+
+
+def longest_timeout(seconds: int, attempts: int) -> int:
+    """Return the longest timeout of an attempt with which the command takes no more than this."""
+    return (seconds - (attempts - 1) * REPLACED_SECONDS) // attempts - MARGIN_SECONDS
 
 
 def request_key(name: str) -> str:
@@ -70,7 +84,7 @@ def decode(text: str, *, where: str) -> MpiJob:
     wrong += [name for name in record if name not in _FITS]
     if wrong:
         raise _damaged(where, f"has no {', '.join(wrong)} as this Slipway writes it")
-    return MpiJob(**{**record, "arguments": tuple(record["arguments"])})
+    return MpiJob(**{**record, **{name: tuple(record[name]) for name in _LISTS}})
 
 
 def _is_text(value: object) -> bool:
@@ -81,16 +95,21 @@ def _is(pattern: str) -> Callable[[object], bool]:
     return lambda value: type(value) is str and re.fullmatch(pattern, value, re.ASCII) is not None
 
 
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
+_LISTS = ("arguments", "waits_for")
 _FITS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("recipe", "module", "mpi"), _is_text),
     "name": _is(NAME),
     "code": _is("[0-9a-f]{64}"),  # it becomes the name of a folder
     **dict.fromkeys(("nodes", "efa_interfaces", "attempts", "timeout_seconds"), _is_count),
-    "arguments": lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    **dict.fromkeys(_LISTS, _are_texts),
     "environment": lambda value: (
         isinstance(value, dict) and all(_is_text(each) for pair in value.items() for each in pair)
     ),

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.explanation import EXIT_CODES, Explanation
 from slipway.jobs.core.log_marks import ERROR, rank_of
-from slipway.jobs.core.run import Found, Run
+from slipway.jobs.core.run import Found, Run, not_succeeded
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST
 from slipway.jobs.platforms.mpi.nodes import find_answers
-from slipway.jobs.platforms.mpi.runs import MAIN_NODE_LOST
+from slipway.jobs.platforms.mpi.runs import find_dependencies_of
 from slipway.jobs.platforms.reasons import known_reason
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 
@@ -46,7 +47,7 @@ Told = tuple[str, str]
 
 def explain(found: Found[MpiTarget], target: MpiTarget) -> Explanation:
     errors = last_errors(found, target) if found.run.state is JobState.FAILED else []
-    sentence, fix = _BY_STATE[found.run.state](found.run, errors)
+    sentence, fix = _depends(found.run, target) or _BY_STATE[found.run.state](found.run, errors)
     words = {"job": found.run.name, "target": target.name, "image": target.machine_image}
     said = [
         found.run.reason or "",
@@ -58,6 +59,21 @@ def explain(found: Found[MpiTarget], target: MpiTarget) -> Explanation:
         fix=fix.format(**words),
         evidence=tuple(dict.fromkeys(each for each in said if each)),
     )
+
+
+def _depends(run: Run, target: MpiTarget) -> Told | None:
+    """Explain a job by those that it waits for, or that failed before it could begin."""
+    if not run.depends_on or run.started_at or run.state is JobState.SUCCEEDED:
+        return None
+    others = find_dependencies_of(run, target)
+    if run.state is not JobState.FAILED:
+        waited_for = ", ".join(not_succeeded(others))
+        return (f"waits for {waited_for} to succeed first", _NOTHING_TO_DO) if waited_for else None
+    failed = [other.name for other in others if other.state is JobState.FAILED]
+    if not failed or run.status in (MAIN_NODE_LOST, *_DETAILS):
+        return None
+    means = f"failed before it started: it depends on {', '.join(failed)}, which failed"
+    return means, f"slipway explain {failed[0]}"
 
 
 def _broken(run: Run, target: MpiTarget) -> list[str]:

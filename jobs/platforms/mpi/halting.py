@@ -10,7 +10,7 @@ from slipway.jobs.clusters.running import StillRuns
 from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.members import count_left
 from slipway.jobs.platforms.mpi.nodes import Clock
-from slipway.jobs.platforms.mpi.runs import find_running
+from slipway.jobs.platforms.mpi.runs import find_unfinished
 
 WAIT_SECONDS = 600.0
 HELD_SECONDS = 120.0  # by a job that was cancelled: its main node looks at that every ten seconds
@@ -20,10 +20,10 @@ _POLL_SECONDS = 2.0
 def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:
     """Scale the group to zero and wait until its machines are gone; `now` hears what is waited for."""
     clock = clock or Clock(pause=time.sleep, now=time.monotonic)
-    for job in find_running(target):
+    for job in find_unfinished(target):
         raise StillRuns(
-            f"{job} runs on {target.name}",
-            hint=f"wait for it: slipway logs {job} --follow; or end it: slipway cancel {job}",
+            f"{job.name} runs on {target.name}",
+            hint=f"wait for it: slipway logs {job.name} --follow; or end it: slipway cancel {job.name}",
         )
     _await_none(
         target,

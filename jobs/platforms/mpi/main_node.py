@@ -13,6 +13,7 @@ from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, reader
 
+MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
 _GONE = ("shutting-down", "terminated", "stopping", "stopped")
 _FORGOTTEN = "InvalidInstanceID.NotFound"  # an hour or so after its end
 _MOMENT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")

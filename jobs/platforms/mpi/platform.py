@@ -19,22 +19,23 @@ from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
-from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
+from slipway.jobs.platforms.mpi.request import Known, MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.request import send as send_request
 from slipway.jobs.platforms.mpi.runs import (
-    find_running,
+    find_dependencies_of,
     is_known,
     list_jobs,
     list_runs,
     refresh,
     unfinished_runs,
 )
+from slipway.jobs.platforms.mpi.turn import refuse_out_of_turn
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 from slipway.jobs.platforms.service_models import refuse_malformed
 from slipway.jobs.recipes import Recipe, idle_accelerators
 
-__all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
+__all__ = ["find_dependencies_of", "is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 
 MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
@@ -47,16 +48,13 @@ class CodeChanged(SlipwayError):
     """The code changed while the job was prepared, so nothing was submitted."""
 
 
-class Busy(SlipwayError):
-    """The cluster runs one job at a time."""
-
-
 def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
     code = pack(own_containers()).digest
-    request = _request(job, recipe, target, code, None)
+    known = Known(module=recipe.module, code=code, waits_for=waits_for)
+    request = _request(job, target, known)
     answers = find_answers(target)
     if answers:
-        request = _request(job, recipe, target, code, answers[0].instance_id)
+        request = _request(job, target, replace(known, main_node=answers[0].instance_id))
     is_short = len(answers) < job.nodes or not all(answer.answered for answer in answers[: job.nodes])
     then = "refuses" if any(answer.lasts for answer in answers[: job.nodes]) else "waits for them"
     missing = (f"{shortage(target, answers, job.nodes)}; submitting {then}",) if is_short else ()
@@ -78,9 +76,8 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
 
 
 def repeat(prepared: MpiPrepared, job: Job) -> MpiPrepared:
-    target, request = prepared.target, prepared.request
-    main = next(iter(request.send_command["InstanceIds"]), None)
-    return replace(prepared, job=job, request=_request(job, prepared.recipe, target, request.digest, main))
+    main = next(iter(prepared.request.send_command["InstanceIds"]), None)
+    return replace(prepared, job=job, request=_request(job, prepared.target, _known(prepared, main)))
 
 
 def refuse_unready(prepared: MpiPrepared) -> None:
@@ -90,10 +87,10 @@ def refuse_unready(prepared: MpiPrepared) -> None:
 def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
     """Refuse a busy cluster, wait for enough nodes, and upload the code."""
     target, request = prepared.target, prepared.request
-    _refuse_busy(prepared.name, target)
+    refuse_out_of_turn(prepared.name, prepared.waits_for, target)
     _upload(target, request.digest, say)  # before any waiting: who waits goes on writing code
     main = await_nodes(target, prepared.job.nodes, say)
-    return replace(prepared, request=_request(prepared.job, prepared.recipe, target, request.digest, main))
+    return replace(prepared, request=_request(prepared.job, target, _known(prepared, main)))
 
 
 def send(prepared: MpiPrepared) -> str:
@@ -156,8 +153,17 @@ def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:
     return [{**asdict(each), "main": index == 0} for index, each in enumerate(answers)]
 
 
-def _request(job: Job, recipe: Recipe, target: MpiTarget, code: str, main: str | None) -> MpiRequest:
-    request = build_request(job, target, module=recipe.module, code=code, main_node=main)
+def _known(prepared: MpiPrepared, main: str | None) -> Known:
+    return Known(
+        module=prepared.recipe.module,
+        code=prepared.request.digest,
+        main_node=main,
+        waits_for=prepared.waits_for,
+    )
+
+
+def _request(job: Job, target: MpiTarget, known: Known) -> MpiRequest:
+    request = build_request(job, target, known)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request
 
@@ -172,13 +178,3 @@ def _upload(target: MpiTarget, digest: str, say: Say) -> None:
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     if upload_if_absent(bundle, aws.client("s3", target.region), owner):
         say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
-
-
-def _refuse_busy(name: str, target: MpiTarget) -> None:
-    """Refuse if the cluster runs another job. The nodes check too; asking here saves a start of machines."""
-    for other in find_running(target):
-        if other != name:
-            raise Busy(
-                f"cluster '{target.name}' runs {other}, and one job at a time",
-                hint=f"wait for it: slipway logs {other} --follow; or end it: slipway cancel {other}",
-            )

@@ -21,7 +21,7 @@ from slipway.jobs.core.launch_environment import (
     timeout_seconds,
 )
 from slipway.jobs.core.mpi import mpi_job
-from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob, request_key
+from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, MpiJob, command_seconds, request_key
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
 
@@ -37,11 +37,8 @@ STATES: Mapping[str, JobState] = {
     "TimedOut": JobState.FAILED,
 }
 
-LONGEST_SECONDS = 172_800  # that a command may run (Systems Manager user guide, executionTimeout)
 # In which the agent of the main node has to take the command, or it never starts.
 DELIVERY_SECONDS = 600
-# Of one attempt beyond the job's own time: hosts are checked, code is fetched, ranks save and end.
-MARGIN_SECONDS = 300
 _NODE_NAMES_ONLY = variables.PROCESSES_PER_NODE  # the nodes count their NUMA domains first
 _DIGEST_SHOWN = 16
 # containers/runtime/launch/notices.py asks an instance whether it is taken back only where it is one of Spot.
@@ -61,26 +58,29 @@ class MpiRequest:
         return str(self.send_command["Comment"])
 
 
-def build_request(
-    job: Job, target: MpiTarget, *, module: str, code: str, main_node: str | None = None
-) -> MpiRequest:
-    """Build the request of a job.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Holds what is found out about a submission before its request is built."""
 
-    `code` is the digest of the bundle. `main_node` is the instance that runs mpirun; it is None in a dry run
-    on a cluster that has no node yet.
-    """
+    module: str  # that every rank runs
+    code: str  # the digest of the bundle
+    main_node: str | None = None  # the instance that runs mpirun; None: a dry run without a node yet
+    waits_for: tuple[str, ...] = ()  # ids of the jobs that have to succeed first
+
+
+def build_request(job: Job, target: MpiTarget, known: Known) -> MpiRequest:
     refuse_misfit(job, target)
     _refuse_what_the_cluster_cannot(job, target)
-    decided = _decide(job, target, module, code)
+    decided = _decide(job, target, known)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     key = request_key(decided.name)
     return MpiRequest(
-        digest=code,
+        digest=known.code,
         put={**owner, "Key": key, "Body": mpi_job.encode(decided), "ContentType": "application/json"},
         send_command={
             "DocumentName": target.run_document,
-            "InstanceIds": [main_node] if main_node else [],
-            "Parameters": {"RequestKey": [key], "TimeoutSeconds": [str(_command_seconds(job, target))]},
+            "InstanceIds": [known.main_node] if known.main_node else [],
+            "Parameters": {"RequestKey": [key], "TimeoutSeconds": [str(_longest(decided))]},
             "Comment": decided.name,
             "TimeoutSeconds": DELIVERY_SECONDS,
             "CloudWatchOutputConfig": {
@@ -100,8 +100,8 @@ def attempts(job: Job, target: MpiTarget) -> int:
     return 1 if job.attempts is None else job.attempts
 
 
-def _decide(job: Job, target: MpiTarget, module: str, code: str) -> MpiJob:
-    name = _name(job, target, code)
+def _decide(job: Job, target: MpiTarget, known: Known) -> MpiJob:
+    name = _name(job, target, known.code)
     hardware = instance_type(target.instance_type)
     family, accelerator = family_of(hardware), hardware.accelerator
     environment = {
@@ -113,15 +113,16 @@ def _decide(job: Job, target: MpiTarget, module: str, code: str) -> MpiJob:
         name=name,
         recipe=job.recipe,
         nodes=job.nodes,
-        module=module,
+        module=known.module,
         arguments=tuple(setting_words(job)),
         environment={key: value for key, value in environment.items() if key != _NODE_NAMES_ONLY},
         processes_per_node=job.processes_per_node or (accelerator.count if accelerator else None),
-        code=code,
+        code=known.code,
         mpi=target.mpi,
         efa_interfaces=target.efa_interfaces,
         attempts=attempts(job, target),
         timeout_seconds=timeout_seconds(job, target),
+        waits_for=known.waits_for,
     )
 
 
@@ -135,18 +136,14 @@ def _name(job: Job, target: MpiTarget, code: str) -> str:
     return submission_name(job, place)
 
 
-def _command_seconds(job: Job, target: MpiTarget) -> int:
-    count = attempts(job, target)
-    each = timeout_seconds(job, target) + MARGIN_SECONDS
-    return min(LONGEST_SECONDS, count * each + (count - 1) * REPLACED_SECONDS)
+def _longest(job: MpiJob) -> int:
+    """Return when Systems Manager ends the command; it counts the wait for other jobs too."""
+    if job.waits_for:
+        return LONGEST_SECONDS
+    return min(LONGEST_SECONDS, command_seconds(job.timeout_seconds, job.attempts))
 
 
 def _refuse_what_the_cluster_cannot(job: Job, target: MpiTarget) -> None:
-    if job.depends_on:
-        raise DoesNotFit(
-            f"--depends-on: cluster '{target.name}' runs one job at a time and has no queue",
-            hint="submit it after the other has succeeded: slipway logs JOB --follow waits for that",
-        )
     seconds = attempts(job, target) * timeout_seconds(job, target)
     if seconds > LONGEST_SECONDS:
         raise DoesNotFit(

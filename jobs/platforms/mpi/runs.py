@@ -6,7 +6,7 @@ A command is kept for 30 days. What it does not say (recipe, nodes) stands in th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,15 +14,16 @@ from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
 from slipway.jobs.core.log_marks import ERROR, last_error
 from slipway.jobs.core.mpi import mpi_job
+from slipway.jobs.core.mpi.beginning import begun_at
 from slipway.jobs.core.mpi.mpi_job import NAME, DamagedRequest, MpiJob, request_key
 from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
+from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued, not_succeeded
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.platforms.mpi.main_node import Loss, find_loss
+from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
 
-MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
+WAITS = "WaitsForOthers"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16
 _DELAYED = "Delayed"
 _PLAIN = ("Success", "Failed", "InProgress", "Pending", _DELAYED)  # they say no more than the state does
@@ -37,10 +38,10 @@ def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
     return sorted(found, key=lambda each: (each["RequestedDateTime"], each["CommandId"]))
 
 
-def find_running(target: MpiTarget) -> list[str]:
-    """Return the names of the jobs that run or are about to."""
+def find_unfinished(target: MpiTarget) -> list[Listed]:
+    """List the jobs that run or are about to, the first one first."""
     return [
-        str(command.get("Comment") or command["CommandId"])
+        Listed(id=str(command["CommandId"]), name=str(command.get("Comment") or command["CommandId"]))
         for command in find_commands(target)
         if _is_unfinished(command) and find_loss(command, target.region) is None
     ]
@@ -75,6 +76,11 @@ def is_known(job_id: str, target: MpiTarget) -> bool:
     return _find_command(job_id, target) is not None
 
 
+def find_dependencies_of(run: Run, target: MpiTarget) -> list[Run]:
+    found = [refresh(job_id, target) for job_id in run.depends_on]
+    return [dependency.run for dependency in found if dependency]
+
+
 def read_run(
     command: Mapping[str, Any],
     invocation: Mapping[str, Any],
@@ -83,14 +89,16 @@ def read_run(
     now: datetime | None = None,
     *,
     loss: Loss | None = None,
+    awaited: Sequence[Run] = (),
 ) -> Run:
+    """Read a job; `awaited` are the runs that it waits for, of one that has not ended."""
     state, details, stopped = _standing(command, invocation, loss)
-    started = _moment(invocation.get("ExecutionStartDateTime"))
-    until = stopped if state.is_final else (now or datetime.now(UTC))
-    seconds = (until - started).total_seconds() if started and until else 0.0 if not started else None
+    started = _started(invocation, job, awaited)
+    if state is JobState.RUNNING and started is None and awaited:
+        state, details = JobState.WAITING, WAITS
+    seconds = _seconds(started, stopped if state.is_final else (now or datetime.now(UTC)))
     nodes, kind = job.nodes if job else None, catalogued(target)
-    code = invocation.get("ResponseCode", -1)
-    exit_code = code if state.is_final and code >= 0 else None
+    exit_code = _exit_code(invocation) if state.is_final and (started or not _waits(job)) else None
     return Run(
         id=str(command["CommandId"]),
         name=str(command.get("Comment", "")),
@@ -111,7 +119,7 @@ def read_run(
         image_digest=f"sha256:{job.code}" if job else None,
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
-        depends_on=(),
+        depends_on=job.waits_for if job else (),
     )
 
 
@@ -125,6 +133,36 @@ def _standing(
     details = _spaceless(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
     state = translate(STATES, status)
     return state, details, _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
+
+
+def _started(invocation: Mapping[str, Any], job: MpiJob | None, awaited: Sequence[Run]) -> datetime | None:
+    """Return when the job itself began: its command may have waited for others until then.
+
+    Systems Manager shows what a command wrote when it has ended, and until then those others say it.
+    """
+    started = _moment(invocation.get("ExecutionStartDateTime"))
+    if started is None or not _waits(job):
+        return started
+    if said := begun_at(str(invocation.get("StandardErrorContent", ""))):
+        return said
+    if not awaited or not_succeeded(awaited):
+        return None
+    return max(started, *(run.stopped_at for run in awaited if run.stopped_at))
+
+
+def _seconds(started: datetime | None, until: datetime | None) -> float | None:
+    if started is None:
+        return 0.0
+    return (until - started).total_seconds() if until else None
+
+
+def _waits(job: MpiJob | None) -> bool:
+    return job is not None and bool(job.waits_for)
+
+
+def _exit_code(invocation: Mapping[str, Any]) -> int | None:
+    code = int(invocation.get("ResponseCode", -1))
+    return code if code >= 0 else None
 
 
 def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
@@ -146,21 +184,24 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
             InstanceId=instances[0],
         )
         invocation = {} if isinstance(answer, Unanswered) else answer
-    job = _request(str(command.get("Comment", "")), target)
+    job = read_request(str(command.get("Comment", "")), target)
     detail = {**command, "Invocation": invocation}
     if job is not None:  # what the recipe was told is in no answer of Systems Manager
         detail["RecipeArguments"] = list(job.arguments)
     unfinished = _is_unfinished({**command, **invocation})
     loss = find_loss(command, target.region) if unfinished else None
-    return Found(run=read_run(command, invocation, job, target, loss=loss), target=target, detail=detail)
+    others = [refresh(each, target) for each in job.waits_for] if job and unfinished else []
+    awaited = [other.run for other in others if other]
+    run = read_run(command, invocation, job, target, loss=loss, awaited=awaited)
+    return Found(run=run, target=target, detail=detail)
 
 
 def _is_unfinished(said: Mapping[str, Any]) -> bool:
     return translate(STATES, str(said.get("Status"))) in (JobState.WAITING, JobState.RUNNING)
 
 
-def _request(name: str, target: MpiTarget) -> MpiJob | None:
-    """Read the request; None if somebody sent the command by hand, or the request was deleted."""
+def read_request(name: str, target: MpiTarget) -> MpiJob | None:
+    """Read a job's request; None if somebody sent the command by hand, or the request was deleted."""
     if not re.fullmatch(NAME, name):
         return None
     key = request_key(name)

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.submit.submission import prepare, submit
 from tests.jobs.conftest import Slipway
+from tests.jobs.core.test_targets import MPI_TARGET
 from tests.jobs.deployed import deploy_target, job_names
 from tests.yard.conftest import RunningYard
 from tests.yard.services.batch.conftest import Cluster
@@ -112,6 +113,17 @@ def test_a_job_of_another_cluster_is_refused_with_where_it_is(yard_shell: Runnin
     train = Job(name="bert", recipe="bert_pretrain", nodes=2, depends_on=(data.prepared.name,))
     with pytest.raises(DoesNotFit, match="is a job of 'other', but one on 'dl1' cannot wait for it"):
         prepare(train, "dl1")
+
+
+def test_a_job_of_another_platform_is_refused_with_where_it_is(yard_shell: RunningYard) -> None:
+    record = encode_target(MPI_TARGET)
+    yard_shell.client("ssm").put_parameter(
+        Name=parameter_name(MPI_TARGET.name), Value=record, Type="String", Overwrite=True
+    )
+    data = submit(DATA, "dl1")
+    train = Job(name="bert", recipe="bert_pretrain", nodes=2, depends_on=(data.prepared.name,))
+    with pytest.raises(DoesNotFit, match="is a job of 'dl1', but one on 'c6i' cannot wait for it"):
+        prepare(train, "c6i")
 
 
 def test_a_setting_that_names_a_job_gives_its_whole_name() -> None:

@@ -17,12 +17,16 @@ _DOMAINS = "sys/devices/system/node"
 
 
 def need_of(document: str, parameters: Mapping[str, Sequence[str]], region: str) -> Need | None:
-    """Return the memory that the command needs; None if it runs no job of ours and so needs little."""
+    """Return the memory that the command needs; None if it runs no job of ours and so needs little.
+
+    A job that waits for others begins when these have given back theirs, and holding its own until then could
+    keep them from starting.
+    """
     keys = parameters.get(REQUEST_KEY) or ()
     buckets = (target.bucket for target in _targets(region) if keys and target.run_document == document)
     bucket = next(buckets, None)
     job = _request(bucket, keys[0]) if bucket else None
-    if job is None:
+    if job is None or job.waits_for:
         return None
     return Need(nodes=job.nodes, ranks=job.nodes * (job.processes_per_node or _numa_domains(Path("/"))))
 

@@ -31,6 +31,7 @@ from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+from slipway.jobs.platforms.mpi.node.waiting import await_others
 from slipway.jobs.platforms.rank_python import rank_python
 
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
@@ -40,7 +41,7 @@ _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
 
 
 def run_job(where: NodePaths, setup: Setup, key: str) -> int:
-    job = _read_request(setup, key)
+    job = await_others(_read_request(setup, key), setup.region, say)
     members = _members_of(where, setup, job)
     become_cluster_user()
     signal.signal(signal.SIGTERM, _stop)

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.core.mpi.mpi_job import _FITS, DamagedRequest, MpiJob, decode, encode
+from slipway.jobs.core.mpi.mpi_job import (
+    _FITS,
+    DamagedRequest,
+    MpiJob,
+    command_seconds,
+    decode,
+    encode,
+    longest_timeout,
+)
 
 JOB = MpiJob(
     name="glue-0123456789ab",
@@ -24,6 +32,7 @@ JOB = MpiJob(
     efa_interfaces=0,
     attempts=1,
     timeout_seconds=3600,
+    waits_for=(),
 )
 
 
@@ -44,6 +53,7 @@ def test_every_field_is_checked_when_it_is_read() -> None:
     [
         {"schema": 0},
         {"schema": "2"},
+        {"waits_for": "c-1"},
         {"nodes": "4"},
         {"nodes": True},
         {"arguments": "--set"},
@@ -61,6 +71,13 @@ def test_a_request_of_another_kind_is_refused_with_where_it_lies(changed: dict[s
     text = json.dumps({**json.loads(encode(JOB)), **changed})
     with pytest.raises(DamagedRequest, match="s3://bucket/key"):
         decode(text, where="s3://bucket/key")
+
+
+@given(timeout=st.integers(60, 10**6), attempts=st.integers(1, 10))
+def test_the_longest_timeout_of_a_command_s_time_is_the_one_that_it_was_made_for(
+    timeout: int, attempts: int
+) -> None:
+    assert longest_timeout(command_seconds(timeout, attempts), attempts) == timeout
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null"])

@@ -23,8 +23,9 @@ from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi import platform
 from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.platforms.mpi.platform import Busy, CodeChanged
-from slipway.jobs.platforms.mpi.runs import find_running
+from slipway.jobs.platforms.mpi.platform import CodeChanged
+from slipway.jobs.platforms.mpi.runs import find_unfinished
+from slipway.jobs.platforms.mpi.turn import Busy
 from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.runs.find import find_run, list_runs, refresh
 from slipway.jobs.runs.logs import Wanted, follow_lines
@@ -149,7 +150,7 @@ def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
     assert (found.run.state, found.run.status) == (JobState.FAILED, "MainNodeLost")
     assert f"host {main.name} ({main.instance_id}) was lost" in platform_of(target).explain(found).sentence
     assert found.run.stopped_at is not None
-    assert find_running(target) == []
+    assert find_unfinished(target) == []
 
 
 def told_by(command: str) -> set[str]:
@@ -211,6 +212,54 @@ def test_while_a_job_runs_another_is_refused_with_its_name_and_so_is_stopping_it
         halt(target, lambda _: None)
     platform_of(target).cancel(refresh(first.job_id, target), "enough")
     ended(site, target, first.job_id)
+
+
+@with_document(LONG)
+def test_a_job_that_waits_for_another_costs_nothing_and_says_for_which(site: Site, target: MpiTarget) -> None:
+    data = submit(target, replace(JOB, name="data"))
+    train = submit(target, replace(JOB, name="train", depends_on=("data",)))
+    tune = submit(target, replace(JOB, name="tune", depends_on=("train",)))
+    site.until(lambda: refresh(train.job_id, target).run.status == "WaitsForOthers")
+    found = refresh(train.job_id, target)
+    assert (found.run.state, found.run.started_at, found.run.cost.usd) == (JobState.WAITING, None, 0.0)
+    assert found.run.depends_on == (data.job_id,)
+    name, first = train.prepared.name, data.prepared.name
+    told = platform_of(target).explain(found).sentence
+    assert told == f"{name} waits for {first} (InProgress) to succeed first"
+    last = platform_of(target).explain(refresh(tune.job_id, target)).sentence
+    assert last == f"{tune.prepared.name} waits for {name} (WaitsForOthers) to succeed first"
+    with pytest.raises(Busy, match=f"runs {name}") as refusal:
+        submit(target, replace(JOB, name="beside", depends_on=("data",)))
+    assert f"--depends-on {tune.prepared.name}" in str(refusal.value.hint)
+    submit(target, replace(JOB, name="fourth", depends_on=("tune",)))
+    with pytest.raises(Busy, match=r"4 jobs run or wait on cluster .*; at most 4 can"):
+        submit(target, replace(JOB, name="fifth", depends_on=("fourth",)))
+    for job in find_unfinished(target):
+        platform_of(target).cancel(refresh(job.id, target), "enough")
+        ended(site, target, job.id)
+
+
+AFTER_ANOTHER = [
+    "case '{{ RequestKey }}' in jobs/data-*) exit 7;; esac",
+    "echo '[run] error: train-1 depends on data-1, which failed (Failed)' >&2; exit 2",
+]
+
+
+@with_document(AFTER_ANOTHER)
+def test_a_job_that_fails_with_the_one_it_waits_for_never_started_and_explain_names_that(
+    site: Site, target: MpiTarget
+) -> None:
+    """The other one fails after this one was sent; only then does the platform take both."""
+    data = submit(target, replace(JOB, name="data"))
+    train = replace(JOB, name="train")
+    prepared = replace(prepare(train, target.name), waits_for=(data.job_id,))
+    ended(site, target, data.job_id)
+    found = ended(site, target, submit_prepared(prepared, waiting=Clock().waiting()).job_id)
+    assert (found.run.started_at, found.run.exit_code, found.run.cost.usd) == (None, None, 0.0)
+    told = platform_of(target).explain(found)
+    name, other = prepared.name, data.prepared.name
+    assert told.sentence == f"{name} failed before it started: it depends on {other}, which failed"
+    assert told.fix == f"slipway explain {other}"
 
 
 def test_code_that_changes_after_the_job_was_decided_is_not_run_under_its_name(

@@ -11,19 +11,20 @@ import pytest
 from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import SPOT, Settings
 from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob, decode
+from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
 from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.platforms.mpi.request import LONGEST_SECONDS, STATES, MpiRequest, build_request
+from slipway.jobs.platforms.mpi.request import STATES, Known, MpiRequest, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
 from tests.jobs.core.test_targets import MPI_TARGET
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=4, settings={"task": "mrpc"})
 CODE = "c" * 64
+KNOWN = Known(module="containers.x", code=CODE, main_node="i-0123456789abcdef0")
 
 
 def request_for(job: Job = JOB, **changes: Any) -> MpiRequest:
     target = replace(MPI_TARGET, **changes)
-    return build_request(job, target, module="containers.x", code=CODE, main_node="i-0123456789abcdef0")
+    return build_request(job, target, KNOWN)
 
 
 def job_of(request: MpiRequest) -> MpiJob:
@@ -47,7 +48,7 @@ def test_systems_manager_would_take_the_command() -> None:
 def test_the_same_job_has_the_same_name_and_other_code_or_another_repeat_another() -> None:
     assert request_for().name == request_for().name == request_for().send_command["Comment"]
     others = {request_for(replace(JOB, repeat=1)).name, request_for(replace(JOB, nodes=2)).name}
-    other_code = build_request(JOB, MPI_TARGET, module="containers.x", code="d" * 64)
+    other_code = build_request(JOB, MPI_TARGET, replace(KNOWN, code="d" * 64))
     assert len({*others, other_code.name, request_for().name}) == 4
 
 
@@ -90,13 +91,21 @@ def test_systems_manager_ends_the_command_after_the_job_has_ended_itself() -> No
     assert longest.send_command["Parameters"]["TimeoutSeconds"] == [str(LONGEST_SECONDS)]
 
 
+def test_a_job_that_waits_has_as_long_as_a_command_can_and_the_name_that_it_would_have_alone() -> None:
+    """Systems Manager counts the wait as part of the command, and ends every command after two days."""
+    brief = replace(JOB, timeout_seconds=600)
+    waiting = build_request(brief, MPI_TARGET, replace(KNOWN, waits_for=("c-1",)))
+    assert (job_of(waiting).waits_for, job_of(request_for(brief)).waits_for) == (("c-1",), ())
+    assert waiting.send_command["Parameters"]["TimeoutSeconds"] == [str(LONGEST_SECONDS)]
+    assert waiting.name == request_for(brief).name
+
+
 @pytest.mark.parametrize(
     ("job", "said"),
     [
         (replace(JOB, nodes=5), "asks for 5 nodes but cluster 'c6i' has 4"),
         (replace(JOB, timeout_seconds=25 * 3600), "may take 86400"),
         (replace(JOB, attempts=3), "Systems Manager ends a command"),
-        (replace(JOB, depends_on=("other",)), "one job at a time"),
     ],
 )
 def test_what_the_cluster_cannot_run_is_refused_before_anything_is_sent(job: Job, said: str) -> None:
