@@ -28,7 +28,7 @@ from slipway.containers.models.published import CONFIG
 from slipway.containers.models.slices import INDEX, WEIGHTS
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.runtime.checkpoint.tensors import from_torch
+from slipway.containers.runtime.checkpoint.tensors import encode_tensor
 from slipway.containers.runtime.collective import ALONE, Collective
 
 FOLDER = "model"
@@ -182,7 +182,7 @@ def _stretches(plan: ModelPlan, piece: WeightPiece) -> Iterator[tuple[str, int, 
 
 
 def _write_at(descriptor: int, place: int, rows: Tensor) -> None:
-    data = from_torch({"rows": rows.to(torch.float32)})["rows"].data
+    data = encode_tensor("rows", rows.to(torch.float32)).data
     while data:
         written = os.pwrite(descriptor, data[: disk.CHUNK_BYTES], place)
         data, place = data[written:], place + written

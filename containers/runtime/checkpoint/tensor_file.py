@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,27 +58,8 @@ class TensorData:
             raise Refusal(f"shape {self.shape} of {self.dtype} is {wanted} bytes, not {self.data.nbytes}")
 
 
-def write_tensors(
-    path: Path, tensors: Mapping[str, TensorData], moved: Callable[[], None] = disk.unwatched
-) -> Digest:
-    return disk.write_new(path, _parts(in_file_order(tensors)), moved)
-
-
-def read_tensors(path: Path, expected: Digest) -> dict[str, TensorData]:
-    """Read all tensors of a file; raise DamagedTensorFile unless its bytes are exactly those that were
-    saved."""
-    return decode_tensors(path, _read_whole(path, expected))
-
-
-def decode_tensors(path: Path, content: bytearray) -> dict[str, TensorData]:
-    """Decode the content of a file that the caller has read. The tensors share `content`'s memory; `path`
-    is for messages."""
-    body = memoryview(content)
-    entries = decode_entries(path, len(content), lambda start, length: body[start : start + length])
-    return {
-        name: TensorData(dtype=entry.dtype, shape=entry.shape, data=body[entry.begin : entry.end])
-        for name, entry in entries.items()
-    }
+def write_tensors(path: Path, tensors: Mapping[str, TensorData]) -> Digest:
+    return disk.write_new(path, _parts(in_file_order(tensors)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +113,6 @@ def _parts(ordered: list[tuple[str, TensorData]]) -> Iterator[bytes | memoryview
     yield encode_header(ordered)
     for _, tensor in ordered:
         yield tensor.data.cast("B") if tensor.data.nbytes else b""
-
-
-def _read_whole(path: Path, expected: Digest) -> bytearray:
-    with disk.open_existing(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != expected.bytes:
-            _refuse(path, f"has {size} bytes, and {expected.bytes} were saved")
-        content = bytearray(size)
-        view, done = memoryview(content), 0
-        running = hashlib.sha256()
-        while done < size and (read := file.readinto(view[done : done + disk.CHUNK_BYTES])):
-            running.update(view[done : done + read])
-            done += read
-    if running.hexdigest() != expected.sha256:
-        _refuse(path, "does not hold the bytes that were saved (its sha256 differs)")
-    return content
 
 
 def _header(

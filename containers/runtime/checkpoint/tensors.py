@@ -1,4 +1,4 @@
-"""PyTorch's tensors to what checkpoints store, and back; and the wire between ranks over torch.
+"""PyTorch's tensors as what checkpoints store, and the wire between ranks over torch.
 
 The only module of the runtime that knows a framework, and it loads it on use.
 """
@@ -31,14 +31,8 @@ _TORCH_TYPES: Mapping[str, str] = {
 }
 
 
-def from_torch(tensors: Mapping[str, Any]) -> dict[str, TensorData]:
-    """Return the tensors as bytes. Contiguous CPU tensors are not copied: do not change them before `save`
-    returns."""
-    return {name: encode_tensor(name, tensor) for name, tensor in tensors.items()}
-
-
 def encode_tensor(name: str, tensor: Any) -> TensorData:
-    """Return one tensor as bytes; `name` is for messages."""
+    """Return a tensor as bytes; `name` is for messages. A contiguous one of the CPU is not copied."""
     torch = importlib.import_module("torch")
     dtype = next(
         (code for code, known in _TORCH_TYPES.items() if getattr(torch, known) is tensor.dtype), None
@@ -48,12 +42,6 @@ def encode_tensor(name: str, tensor: Any) -> TensorData:
     flat = tensor.detach().to("cpu").contiguous().reshape(-1)
     data = memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else memoryview(b"")
     return TensorData(dtype=dtype, shape=tuple(tensor.shape), data=data)
-
-
-def to_torch(tensors: Mapping[str, TensorData]) -> dict[str, Any]:
-    """Return writable CPU tensors that share one buffer."""
-    torch = importlib.import_module("torch")
-    return {name: _one_to_torch(torch, data) for name, data in tensors.items()}
 
 
 def torch_type(code: str) -> Any:
@@ -76,13 +64,6 @@ def torch_collective(group: Any = None) -> Collective:
         world=distributed.get_world_size(group),
         gather=lambda value: _gather(distributed, group, value),
     )
-
-
-def _one_to_torch(torch: Any, data: TensorData) -> Any:
-    dtype = torch_type(data.dtype)
-    if not data.data.nbytes:
-        return torch.empty(data.shape, dtype=dtype)
-    return torch.frombuffer(data.data, dtype=dtype).reshape(data.shape)
 
 
 def _gather(distributed: Any, group: Any, value: Json) -> list[Json]:

@@ -14,8 +14,6 @@ pytest.importorskip("torch")
 import torch
 
 from slipway.containers.recipes.glue_finetune import train
-from slipway.containers.runtime.checkpoint.tensor_file import decode_tensors
-from slipway.containers.runtime.checkpoint.tensors import to_torch
 from tests.containers.recipes.glue_finetune.conftest import BASE, STEPS
 from tests.containers.training.ranks import Ranks, Run
 
@@ -30,8 +28,8 @@ def scores(run: Run) -> dict[str, dict[str, float]]:
 
 
 def final_weights(run: Run) -> dict[str, torch.Tensor]:
-    path = run.checkpoints / "model" / "model.safetensors"
-    tensors: dict[str, torch.Tensor] = to_torch(decode_tensors(path, bytearray(path.read_bytes())))
+    library = pytest.importorskip("safetensors.torch")
+    tensors: dict[str, torch.Tensor] = library.load_file(run.checkpoints / "model" / "model.safetensors")
     return tensors
 
 

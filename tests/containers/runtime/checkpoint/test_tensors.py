@@ -19,7 +19,7 @@ torch: Any = pytest.importorskip("torch")
 
 def test_what_is_no_plain_tensor_is_refused_by_name() -> None:
     with pytest.raises(Refusal, match="'z' has the dtype"):
-        tensors.from_torch({"z": torch.zeros(2, dtype=torch.complex64)})
+        tensors.encode_tensor("z", torch.zeros(2, dtype=torch.complex64))
 
 
 RANK = """
