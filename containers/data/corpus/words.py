@@ -13,8 +13,7 @@ from heapq import merge, nlargest
 from itertools import groupby
 from pathlib import Path
 
-from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, words_of
-from slipway.containers.data.tokens.sentences import chunks_of
+from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, chunks_of, words_of
 
 MOST_CHUNKS = 1 << 20  # different ones in memory: about 100 MB
 MOST_WORDS = 1 << 20  # that a vocabulary is trained from

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.glue.texts import Texts
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, TokenEngine, check_text_fits
-from slipway.containers.data.tokens.engines import best_engine
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, check_text_fits
+from slipway.containers.data.tokens.engine_native import NativeEngine
 from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import CLS, SEP, UNKNOWN, Vocabulary
 
@@ -93,8 +93,8 @@ Splitter = Callable[[Sequence[str]], list[Sequence[int]]]
 
 
 def _splitter(vocabulary: Vocabulary, *, cased: bool) -> Splitter:
-    kind, _ = best_engine()
-    engine = kind(TokenSettings(phase=1, vocabulary=vocabulary, seed=0, duplicates=1, cased=cased))
+    settings = TokenSettings(phase=1, vocabulary=vocabulary, seed=0, duplicates=1, cased=cased)
+    engine = NativeEngine(settings)
 
     def split(texts: Sequence[str]) -> list[Sequence[int]]:
         blocks = (texts[at : at + BLOCK_TEXTS] for at in range(0, len(texts), BLOCK_TEXTS))
@@ -103,7 +103,7 @@ def _splitter(vocabulary: Vocabulary, *, cased: bool) -> Splitter:
     return split
 
 
-def _block(engine: TokenEngine, texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
+def _block(engine: NativeEngine, texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
     lines = [text.replace(b"\n", b" ") + _END for text in texts]
     engine.clear()
     engine.add(b"\n".join(lines), SENTENCE_PER_LINE)

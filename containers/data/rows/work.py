@@ -16,7 +16,8 @@ from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.sources.units import Text, units_of
 from slipway.containers.data.text.documents import decoded, read_json, write_json
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, TokenEngine, check_text_fits
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, check_text_fits
+from slipway.containers.data.tokens.engine_native import NativeEngine
 from slipway.containers.data.tokens.rng import OF_UNIT, Stream
 from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.runtime.named_files import open_regular
@@ -82,7 +83,7 @@ def is_whole(folder: Path, record: ShardRecord, with_digest: bool = True) -> boo
     return not with_digest or file_digest(path) == record.sha256
 
 
-def make_shard(work: ShardWork, engine: TokenEngine, number: int, report: Report) -> ShardRecord:
+def make_shard(work: ShardWork, engine: NativeEngine, number: int, report: Report) -> ShardRecord:
     path = work.folder / shard_name(number)
     for left_over in work.folder.glob(f".{path.name}.*"):
         left_over.unlink(missing_ok=True)
@@ -119,7 +120,7 @@ def record_of(work: ShardWork, number: int, made: Made, part: Path) -> ShardReco
     )
 
 
-def write_rows(work: ShardWork, engine: TokenEngine, number: int, part: Path, report: Report) -> Made:
+def write_rows(work: ShardWork, engine: NativeEngine, number: int, part: Path, report: Report) -> Made:
     settings, digest, counts, size = work.settings, hashlib.sha256(), Counts(), 0
     with ShardWriter(part, settings.row_tokens, settings.predictions) as writer:
         for unit_number, unit in enumerate(units_of(work.source, list(work.shards[number]))):
@@ -136,7 +137,7 @@ def write_rows(work: ShardWork, engine: TokenEngine, number: int, part: Path, re
         return Made(counts, writer.rows, size, digest.hexdigest())
 
 
-def add_unit(engine: TokenEngine, settings: TokenSettings, unit: list[Text]) -> Counts:
+def add_unit(engine: NativeEngine, settings: TokenSettings, unit: list[Text]) -> Counts:
     engine.clear()
     for text in unit:
         engine.add(text.data, text.style | (SENTENCE_PER_LINE if settings.has_sentence_per_line else 0))

@@ -18,9 +18,8 @@ from typing import ClassVar
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.progress import PreparationProgress
 from slipway.containers.data.rows.work import ShardWork, finished_record, make_shard
-from slipway.containers.data.tokens.engine import TokenEngine
-from slipway.containers.data.tokens.engines import best_engine
-from slipway.containers.data.tokens.settings import TokenSettings
+from slipway.containers.data.tokens.compiled import library
+from slipway.containers.data.tokens.engine_native import NativeEngine
 
 WAIT_SECONDS = 0.5
 STOP = -(1 << 62)  # added to the count of bytes, it tells the workers to leave off
@@ -35,7 +34,7 @@ class Worker:
     """Hold what a worker process keeps between shards."""
 
     work: ShardWork
-    engine: TokenEngine
+    engine: NativeEngine
     made_bytes: Synchronized[int]
     here: ClassVar[Worker]
 
@@ -47,20 +46,18 @@ class Worker:
 
 
 def make_shards(work: ShardWork, numbers: Sequence[int], workers: int, progress: PreparationProgress) -> None:
-    open_engine, why_slow = best_engine()
-    if why_slow:
-        progress.say(why_slow)
+    library()  # compiled once, and refused in one line where it cannot be
     if workers == 1 or len(numbers) < 2:
-        engine = open_engine(work.settings)
+        engine = NativeEngine(work.settings)
         for number in numbers:
             progress.finished(number, *one_shard(work, engine, number, progress.made))
     else:
-        Pool(work, open_engine, min(workers, len(numbers)), progress).run(numbers)
+        Pool(work, min(workers, len(numbers)), progress).run(numbers)
     progress.end()
 
 
 def one_shard(
-    work: ShardWork, engine: TokenEngine, number: int, report: Callable[[int], None]
+    work: ShardWork, engine: NativeEngine, number: int, report: Callable[[int], None]
 ) -> tuple[int, bool]:
     """Make one shard; return how many bytes of text it holds, and True if it had been made before."""
     record = finished_record(work, number)
@@ -70,19 +67,13 @@ def one_shard(
 
 
 class Pool:
-    def __init__(
-        self,
-        work: ShardWork,
-        open_engine: Callable[[TokenSettings], TokenEngine],
-        workers: int,
-        progress: PreparationProgress,
-    ) -> None:
+    def __init__(self, work: ShardWork, workers: int, progress: PreparationProgress) -> None:
         # Spawned, not forked: HDF5 and the caller's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")
         self._made = context.Value("q", 0)
         self._progress = progress
         self._executor = ProcessPoolExecutor(
-            workers, mp_context=context, initializer=start_worker, initargs=(work, open_engine, self._made)
+            workers, mp_context=context, initializer=start_worker, initargs=(work, self._made)
         )
 
     def run(self, numbers: Sequence[int]) -> None:
@@ -110,12 +101,10 @@ class Pool:
                 self._progress.finished(futures[future], *future.result())
 
 
-def start_worker(
-    work: ShardWork, open_engine: Callable[[TokenSettings], TokenEngine], made: Synchronized[int]
-) -> None:
+def start_worker(work: ShardWork, made: Synchronized[int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
     threading.Thread(target=end_with_parent, daemon=True).start()
-    Worker.here = Worker(work, open_engine(work.settings), made)
+    Worker.here = Worker(work, NativeEngine(work.settings), made)
 
 
 def end_with_parent() -> None:

@@ -1,11 +1,12 @@
-"""A chunk of text between blanks -> token ids, in Python; native/words.c says the same in C.
+"""Text -> words, for training a vocabulary; tokens/native/words.c splits them into a vocabulary's pieces.
 
-The rules are those of the tokenizers library's BertNormalizer, BertPreTokenizer and WordPiece. A "[MASK]" in
-the text is three words and no mark: text cannot speak for the preparation.
+The rules are those of the tokenizers library's BertNormalizer and BertPreTokenizer. A "[MASK]" in the text is
+three words and no mark: text cannot speak for the preparation.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from slipway.containers.data.text.cased import cased_table
@@ -17,47 +18,13 @@ from slipway.containers.data.text.unicode_table import (
     SPACE,
     unicode_table,
 )
-from slipway.containers.data.tokens.vocabulary import UNKNOWN, Vocabulary
 
 LONGEST_WORD_CHARACTERS = 100
-MOST_CHUNKS = 1 << 18
-LONGEST_KEPT = 64
+_CHUNK = re.compile(rb"[^ \t\r\n]+")
 
 
-class WordPieces:
-    def __init__(self, vocabulary: Vocabulary, *, cased: bool) -> None:
-        self._cased = cased
-        self._numbers = vocabulary.numbers
-        self._unknown = vocabulary.numbers[UNKNOWN]
-        self._chunks: dict[bytes, tuple[int, ...]] = {}
-
-    def ids_of(self, chunk: bytes) -> tuple[int, ...]:
-        known = self._chunks.get(chunk)
-        if known is not None:
-            return known
-        words = words_of(chunk.decode("utf-8"), cased=self._cased)
-        ids = tuple(number for word in words for number in self._split(word))
-        if len(chunk) <= LONGEST_KEPT:
-            if len(self._chunks) >= MOST_CHUNKS:
-                self._chunks.clear()
-            self._chunks[chunk] = ids
-        return ids
-
-    def _split(self, word: str) -> list[int]:
-        if len(word) > LONGEST_WORD_CHARACTERS:
-            return [self._unknown]
-        found, start = [], 0
-        while start < len(word):
-            prefix = "##" if start else ""
-            for end in range(len(word), start, -1):
-                number = self._numbers.get(prefix + word[start:end])
-                if number is not None:
-                    break
-            else:
-                return [self._unknown]
-            found.append(number)
-            start = end
-        return found
+def chunks_of(line: bytes) -> list[bytes]:
+    return _CHUNK.findall(line)
 
 
 def words_of(text: str, *, cased: bool) -> Iterator[str]:

@@ -15,12 +15,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from slipway.containers.data.errors import DataError
+
 SOURCE = Path(__file__).with_name("native")
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared")
 COMPILERS = ("cc", "gcc", "clang")
+_HINT = "install one with its headers, as Debian's gcc and libc6-dev; images have it compiled already"
 
 
-class CannotCompile(Exception):
+class CannotCompile(DataError):
     """There is no compiler here, or it does not accept our source."""
 
 
@@ -47,7 +50,7 @@ def build(kept: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
         )
         if answer.returncode:
             first = (answer.stderr.strip() or "no message").splitlines()[0]
-            raise CannotCompile(f"{compiler} cannot compile {SOURCE}: {first}")
+            raise CannotCompile(f"{compiler} cannot compile {SOURCE}: {first}", hint=_HINT)
         keep(made, kept)
         return ctypes.CDLL(str(made))
 
@@ -68,7 +71,10 @@ def find_compiler() -> str:
     wanted = os.environ.get("CC")
     found = shutil.which(wanted) if wanted else next(filter(None, map(shutil.which, COMPILERS)), None)
     if not found:
-        raise CannotCompile(f"no C compiler ({wanted or ', '.join(COMPILERS)}) is on PATH")
+        raise CannotCompile(
+            f"no C compiler ({wanted or ', '.join(COMPILERS)}) is on PATH, and text is prepared in C",
+            hint=_HINT,
+        )
     return found
 
 

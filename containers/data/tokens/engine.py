@@ -1,12 +1,8 @@
-"""What turns text into rows, as the pipeline sees it: the compiled core where it can be had, else Python.
-
-Both make the same rows, bit for bit; a third would be one more class with these methods.
-"""
+"""What goes into the compiled core and comes out of it: counts of text, and room for rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,25 +62,6 @@ def layout_of(
         "masked_lm_ids": (np.int32, (predictions,)),
         "next_sentence_labels": (np.int8, ()),
     }
-
-
-class TokenEngine(Protocol):
-    """Turn documents into rows of token ids."""
-
-    def add(self, text: bytes, style: int) -> None:
-        """Take whole documents, in strict UTF-8."""
-
-    def counts(self) -> Counts: ...
-
-    def numbers(self) -> tuple[list[int], list[int], list[int]]:
-        """Return token ids, where sentences end among them, and where documents end among the sentences."""
-
-    def pair(self, stream: int) -> int:
-        """Make pairs of all that was added and return how many; order and masks depend on `stream`."""
-
-    def fill(self, start: int, count: int, block: RowBlock, at: int) -> None: ...
-
-    def clear(self) -> None: ...
 
 
 def check_text_fits(counts: Counts, vocabulary: str) -> None:

@@ -1,4 +1,7 @@
-"""The compiled core behind Engine's methods. The structures repeat native/core.h field by field."""
+"""The compiled core as a class that turns documents into rows of token ids.
+
+The structures repeat native/core.h field by field. The tests hold it to the same in Python, bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -82,6 +85,7 @@ class NativeEngine:
             self._library.core_close(self._core)
 
     def add(self, text: bytes, style: int) -> None:
+        """Take whole documents, in strict UTF-8."""
         if self._library.core_add(self._core, text, len(text), style):
             raise MemoryError
 
@@ -91,10 +95,12 @@ class NativeEngine:
         return Counts(documents=len(documents), sentences=len(sentences), tokens=len(tokens), unknown=unknown)
 
     def numbers(self) -> tuple[list[int], list[int], list[int]]:
+        """Return token ids, where sentences end among them, and where documents end among the sentences."""
         tokens, sentences, documents = (self._array(which).tolist() for which in NUMBERS)
         return tokens, sentences, documents
 
     def pair(self, stream: int) -> int:
+        """Make pairs of all that was added and return how many; order and masks depend on `stream`."""
         self._c_settings.stream = stream
         count = int(self._library.core_pair(self._core, byref(self._c_settings)))
         if count < 0:

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = (1 << 64) - 1
-OF_DOCUMENT, OF_ORDER, OF_ROW = 1, 2, 3  # what a stream within a stretch of the corpus is for
-OF_UNIT = 4  # and which numbers that stretch's own stream
+OF_UNIT = 4  # numbers a unit of the corpus its own stream; native/examples.c has what is below 4
 
 
 class Stream:

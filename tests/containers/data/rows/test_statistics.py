@@ -209,8 +209,8 @@ def test_lengths_and_pairs_are_those_of_the_published_algorithm(
 
 
 def test_truncation_takes_from_either_end_alike() -> None:
-    from slipway.containers.data.tokens.pairs import truncated
     from slipway.containers.data.tokens.rng import Stream
+    from tests.containers.data.tokens.reference.pairs import truncated
 
     cut = [truncated(range(300), range(40), 125, Stream(1, 2, number))[0] for number in range(2000)]
     front = sum(stretch.start for stretch in cut)

@@ -1,4 +1,4 @@
-"""The compiled core and the Python beside it make the same rows, and neither stumbles over any text."""
+"""The compiled core makes the rows of its reference in Python, and neither stumbles over any text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipway.containers.data.tokens.engine import TAGGED, RowBlock, TokenEngine
+from slipway.containers.data.tokens.engine import TAGGED, RowBlock
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.engine_python import PythonEngine
 from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, TokenSettings
 from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
+from tests.containers.data.tokens.reference.engine import PythonEngine
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz.,!?"
 VOCABULARY = Vocabulary(entries=(*SPECIAL, *LETTERS, *("##" + letter for letter in LETTERS), "the", "##ing"))
@@ -36,7 +36,7 @@ WORDS = [
 
 
 def rows_of(
-    engine: TokenEngine, options: TokenSettings, text: bytes, style: int
+    engine: NativeEngine | PythonEngine, options: TokenSettings, text: bytes, style: int
 ) -> tuple[object, dict[str, list[object]]]:
     engine.clear()
     engine.add(text, style)

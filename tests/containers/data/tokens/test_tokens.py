@@ -15,11 +15,11 @@ from hypothesis import strategies as st  # noqa: E402
 
 import slipway.containers.data  # noqa: E402
 from slipway.containers.data.errors import DataError  # noqa: E402
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, TokenEngine  # noqa: E402
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE  # noqa: E402
 from slipway.containers.data.tokens.engine_native import NativeEngine  # noqa: E402
-from slipway.containers.data.tokens.engine_python import PythonEngine  # noqa: E402
 from slipway.containers.data.tokens.settings import TokenSettings  # noqa: E402
 from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary  # noqa: E402
+from tests.containers.data.tokens.reference.engine import PythonEngine  # noqa: E402
 
 LETTERS = (
     "abcdefghijklmnopqrstuvwxyzßøłıαβγσжя中文한한。，！—“”‘’…·‑_0123456789.,:;!?'\"()[]#@-$^+<>=|~`&*%/\\{}"
@@ -76,12 +76,12 @@ SETTINGS = TokenSettings(phase=1, vocabulary=VOCABULARY, seed=1, duplicates=1)
 
 
 @pytest.fixture(scope="module", params=[NativeEngine, PythonEngine])
-def engine(request: pytest.FixtureRequest) -> TokenEngine:
-    made: TokenEngine = request.param(SETTINGS)
+def engine(request: pytest.FixtureRequest) -> NativeEngine | PythonEngine:
+    made: NativeEngine | PythonEngine = request.param(SETTINGS)
     return made
 
 
-def our_ids(engine: TokenEngine, text: str) -> list[int]:
+def our_ids(engine: NativeEngine | PythonEngine, text: str) -> list[int]:
     engine.clear()
     engine.add(text.encode(), SENTENCE_PER_LINE)
     return engine.numbers()[0]
@@ -100,7 +100,7 @@ def interesting() -> list[str]:
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_tokens_are_the_librarys(engine: TokenEngine, text: str) -> None:
+def test_tokens_are_the_librarys(engine: NativeEngine | PythonEngine, text: str) -> None:
     assert our_ids(engine, text) == THEIRS(text)
 
 
@@ -121,23 +121,23 @@ CHARACTERS = st.one_of(
 
 @settings(max_examples=400)
 @given(text=st.text(CHARACTERS, max_size=60))
-def test_tokens_of_odd_characters_are_the_librarys(engine: TokenEngine, text: str) -> None:
+def test_tokens_of_odd_characters_are_the_librarys(engine: NativeEngine | PythonEngine, text: str) -> None:
     assert our_ids(engine, text) == THEIRS(text)
 
 
 @settings(max_examples=400)
 @given(text=st.text(max_size=80))
-def test_tokens_of_any_text_are_the_librarys(engine: TokenEngine, text: str) -> None:
+def test_tokens_of_any_text_are_the_librarys(engine: NativeEngine | PythonEngine, text: str) -> None:
     assert our_ids(engine, text) == THEIRS(text)
 
 
-def test_chunks_are_the_same_when_they_come_again(engine: TokenEngine) -> None:
+def test_chunks_are_the_same_when_they_come_again(engine: NativeEngine | PythonEngine) -> None:
     """The second time they come from memory."""
     text = " ".join(EXAMPLES)
     assert our_ids(engine, f"{text} {text}") == THEIRS(f"{text} {text}")
 
 
-def test_text_cannot_speak_for_the_preparation(engine: TokenEngine) -> None:
+def test_text_cannot_speak_for_the_preparation(engine: NativeEngine | PythonEngine) -> None:
     special = {VOCABULARY.numbers[entry] for entry in SPECIAL if entry != "[UNK]"}
     assert not special & set(our_ids(engine, "[CLS] a [SEP] [MASK][PAD]"))
 

@@ -1,4 +1,4 @@
-"""Documents -> pairs of stretches of tokens -> masked rows, in Python; native/examples.c says the same in C.
+"""Documents -> pairs of stretches of tokens -> masked rows, as native/examples.c makes them.
 
 The algorithm is that of BERT's create_pretraining_data; the random numbers are ours, drawn in the same order
 in both languages.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slipway.containers.data.tokens.rng import OF_DOCUMENT, OF_ORDER, OF_ROW, Stream
+from slipway.containers.data.tokens.rng import Stream
 from slipway.containers.data.tokens.settings import (
     KEPT_SHARE,
     REPLACED_SHARE,
@@ -19,6 +19,7 @@ from slipway.containers.data.tokens.settings import (
 )
 from slipway.containers.data.tokens.vocabulary import MASK
 
+OF_DOCUMENT, OF_ORDER, OF_ROW = 1, 2, 3  # what a stream of numbers within a unit of the corpus is for
 IS_SHORT = threshold(SHORT_SHARE)
 IS_MASKED = threshold(REPLACED_SHARE)
 IS_MASKED_OR_KEPT = threshold(REPLACED_SHARE + KEPT_SHARE)

@@ -1,13 +1,14 @@
-"""Engine's methods in plain Python: slow, and the specification that the compiled core is held to."""
+"""What the compiled core does, in plain Python: slow, and the specification that it is held to."""
 
 from __future__ import annotations
 
-from slipway.containers.data.text.words import WordPieces
+from slipway.containers.data.text.words import chunks_of
 from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, TAGGED, Counts, RowBlock
-from slipway.containers.data.tokens.pairs import CorpusUnit, Pair, make_pairs, mask
-from slipway.containers.data.tokens.sentences import chunks_of, sentences_of
 from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, TokenSettings
 from slipway.containers.data.tokens.vocabulary import CLS, PAD, SEP, UNKNOWN
+from tests.containers.data.tokens.reference.pairs import CorpusUnit, Pair, make_pairs, mask
+from tests.containers.data.tokens.reference.sentences import sentences_of
+from tests.containers.data.tokens.reference.words import WordPieces
 
 
 class PythonEngine:

@@ -1,4 +1,4 @@
-"""Where a sentence ends, told by two neighbouring chunks of a line; native/text.c says the same in C.
+"""Where a sentence ends, told by two neighbouring chunks of a line; as native/text.c tells it.
 
 The rules are for languages that write blanks and full stops; other text comes one sentence per line.
 """
@@ -14,13 +14,8 @@ OPENERS = re.compile("(?:[\"'(\\[{]|“|‘)*".encode())
 CLOSERS = re.compile("(?:[\"')\\]}]|”|’)*\\Z".encode())
 ENDS = (b"!", b"?", "…".encode())
 INITIALS = re.compile(rb"[A-Za-z](?:\.[A-Za-z])*")
-CHUNK = re.compile(rb"[^ \t\r\n]+")
 KNOWN = frozenset(word.encode() for word in ABBREVIATIONS)
 CANNOT_BEGIN = frozenset(b"abcdefghijklmnopqrstuvwxyz,;:-)]}.!?")
-
-
-def chunks_of(line: bytes) -> list[bytes]:
-    return CHUNK.findall(line)
 
 
 def sentences_of(chunks: list[bytes]) -> Iterator[list[bytes]]:
