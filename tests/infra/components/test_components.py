@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.components import commands_of, mistakes, steps_of
+from slipway.infra.declare.machine_images import MachineImage
 from slipway.jobs.catalogue.accelerators import FAMILIES
 from slipway.jobs.core.images.ami_locks import TO_BE_FILLED
 from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
@@ -258,3 +261,11 @@ def test_a_key_with_another_fingerprint_is_refused_and_leaves_nothing(ring: KeyR
 def test_an_image_that_makes_no_progress_is_given_up() -> None:
     """The job then fails by name, in place of nodes that are billed while they wait for a layer."""
     assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m" in text_of("ecs-agent")
+
+
+@pytest.mark.parametrize("image", [image for image in MACHINE_IMAGES if "slipway-node" in image.components])
+def test_nodes_that_run_jobs_themselves_bring_what_compiles_the_core_of_the_data(image: MachineImage) -> None:
+    """The code travels with each job, its C source too; container images have theirs compiled."""
+    lock = Path(__file__).parents[3] / "containers" / "images" / image.name / "lock.toml"
+    packages = set(tomllib.loads(lock.read_text(encoding="utf-8"))["apt"]["packages"])
+    assert packages >= {"gcc", "libc6-dev"} or "g++" in packages
