@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from slipway.containers.data.sources.ahead import read_whole
@@ -71,6 +72,23 @@ def write_once(contract: LaunchContract, path: Path, write: Callable[[Path], Non
         write(unfinished)
         unfinished.replace(path)
     wait_until(path.exists, f"rank 0 has not written {path}")
+
+
+def wait_for_claim(folder: Path, plan: Path) -> None:
+    """Wait until the first rank has written the plan of what all make in the folder."""
+    wait_until(plan.exists, f"rank 0 has not claimed {folder}")
+
+
+def wait_for_all(numbers: Iterable[int], is_made: Callable[[int], bool], complaint: str) -> None:
+    """Wait until each is made; what was seen made is not asked for again."""
+    left = deque(numbers)
+
+    def are_made() -> bool:
+        while left and is_made(left[0]):
+            left.popleft()
+        return not left
+
+    wait_until(are_made, complaint)
 
 
 def wait_until(is_so: Callable[[], bool], complaint: str, seconds: float = PATIENCE_SECONDS) -> None:

@@ -109,11 +109,6 @@ def make_part(work: CorpusWork, number: int) -> PartRecord:
     return record
 
 
-def records_of(work: CorpusWork, numbers: Iterable[int]) -> list[PartRecord]:
-    """Return the records of the parts that are made."""
-    return [record for number in numbers if (record := finished_part(work, number)) is not None]
-
-
 class TextWriter:
     """Writes documents and counts what it writes; synced when it closes."""
 

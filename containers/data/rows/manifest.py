@@ -19,6 +19,7 @@ from slipway.containers.data.tokens.settings import TokenSettings
 
 # Raise it when the same input and settings make other rows: old shards are then refused, not mixed in.
 FORMAT = 1
+PLAN = "plan.json"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -145,7 +146,7 @@ def as_json(manifest: DatasetManifest) -> dict[str, object]:
 
 
 def read_plan(folder: Path) -> Plan:
-    path = folder / "plan.json"
+    path = folder / PLAN
     content = read_json(path)
     refuse_newer(content, path)
     return decoded(Plan, content, folder)

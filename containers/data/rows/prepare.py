@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from slipway.containers.data.claims import claim
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import DatasetManifest, Plan, plan_of, refuse_newer
+from slipway.containers.data.rows.manifest import PLAN, DatasetManifest, Plan, plan_of, refuse_newer
 from slipway.containers.data.rows.merge import merge
 from slipway.containers.data.rows.progress import PreparationProgress
 from slipway.containers.data.rows.work import ShardWork
@@ -22,7 +23,7 @@ from slipway.containers.data.sources.origin import NAME as ORIGIN
 from slipway.containers.data.sources.origin import origin_of, write_origin
 from slipway.containers.data.sources.pieces import MOST_SHARDS, plan_shards, shards_for
 from slipway.containers.data.sources.sources import LocalSource, Source
-from slipway.containers.data.text.documents import read_json, write_json
+from slipway.containers.data.text.documents import read_json
 from slipway.containers.data.tokens.settings import TokenSettings
 from slipway.containers.data.tokens.vocabulary import write_vocabulary
 
@@ -58,7 +59,7 @@ def prepare(
     check_output(folder, source)
     plan = plan_of(settings, source, shards)
     with lone_writer(folder, share.array_index):
-        claim(folder, plan)
+        _claim(folder, plan)
         if share.array_index == 0 or not (folder / ORIGIN).exists():
             write_origin(folder, source)
         if share.array_index == 0 or not (folder / VOCABULARY).exists():
@@ -102,24 +103,11 @@ def check_output(folder: Path, source: Source) -> None:
         ) from error
 
 
-def claim(folder: Path, plan: Plan) -> None:
-    """Write the plan into the folder; refuse a folder that holds a dataset of other settings or input."""
-    path = folder / "plan.json"
+def _claim(folder: Path, plan: Plan) -> None:
+    path = folder / PLAN
     if path.exists():
-        theirs, ours = read_json(path), asdict(plan)
-        refuse_newer(theirs, path)
-        differing = [name for name in ours if theirs.get(name) != ours[name]]
-        if differing:
-            name = differing[0]
-            raise DataError(
-                f"{folder} holds a dataset with {name} {theirs.get(name)}, and this run has {ours[name]}",
-                hint="name another --output, or remove that folder",
-            )
-        return
-    others = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
-    if others:
-        raise DataError(f"--output {folder} holds {min(others)!r} and no plan.json", hint="name a new folder")
-    write_json(path, asdict(plan))
+        refuse_newer(read_json(path), path)
+    claim(folder, path, asdict(plan), "a dataset")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from slipway.containers.data.rows.manifest import ShardRecord, read_plan, record_path
+from slipway.containers.data.rows.manifest import PLAN, ShardRecord, read_plan, record_path
 from slipway.containers.data.rows.merge import merge
 from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.rows.train_vocabulary import train
@@ -22,6 +22,8 @@ from slipway.containers.data.shared_folder import (
     data_folder,
     source_at,
     vocabulary_at,
+    wait_for_all,
+    wait_for_claim,
     wait_until,
     within,
     write_once,
@@ -90,7 +92,7 @@ def _named(text: str) -> str:
 
 def _wait_for_claim(output: Path, origin: InputOrigin) -> None:
     """Wait until the first rank sees the same objects as this one; an earlier job may have seen others."""
-    wait_until((output / "plan.json").exists, f"rank 0 has not claimed {output}")
+    wait_for_claim(output, output / PLAN)
     wait_until(
         lambda: read_origin(output) == origin,
         f"rank 0 sees another version of {origin.location or 'the input'}: it changed while the job started",
@@ -100,9 +102,9 @@ def _wait_for_claim(output: Path, origin: InputOrigin) -> None:
 
 def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
     """Wait until every shard is made, then write the manifest."""
-    shards = read_plan(output).shards
-    wait_until(
-        lambda: all(_is_made(output, number, origin) for number in range(shards)),
+    wait_for_all(
+        range(read_plan(output).shards),
+        lambda number: _is_made(output, number, origin),
         f"shards of {output} are missing",
     )
     manifest = merge(output)

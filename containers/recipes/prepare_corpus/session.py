@@ -11,12 +11,12 @@ from pathlib import Path
 from slipway.containers.data.corpus.claim import claim, plan_path
 from slipway.containers.data.corpus.parts import bytes_of, parts_of
 from slipway.containers.data.corpus.words import most_frequent
-from slipway.containers.data.corpus.work import CorpusWork, PartRecord, records_of, words_path
+from slipway.containers.data.corpus.work import CorpusWork, PartRecord, finished_part, words_path
 from slipway.containers.data.corpus.workers import make_parts
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.progress import PreparationProgress
 from slipway.containers.data.rows.train_vocabulary import vocabulary_of
-from slipway.containers.data.shared_folder import data_folder, source_at, wait_until, within
+from slipway.containers.data.shared_folder import data_folder, source_at, wait_for_all, wait_for_claim, within
 from slipway.containers.data.tokens.vocabulary import write_vocabulary
 from slipway.containers.recipes.prepare_corpus.config import CorpusConfig
 from slipway.containers.recipes.prepare_corpus.recipe import NAME
@@ -37,7 +37,7 @@ def prepare_share(config: CorpusConfig, contract: LaunchContract) -> None:
     )
     if contract.rank == 0:
         claim(folder, work.plan, "a corpus")
-    wait_until(plan_path(folder).exists, f"rank 0 has not claimed {folder}")
+    wait_for_claim(folder, plan_path(folder))
     numbers = range(contract.rank, len(work.parts), contract.world)
     workers = max(1, (os.cpu_count() or 1) // contract.local_world)
     total = sum(bytes_of(work.parts[number]) for number in numbers)
@@ -48,9 +48,14 @@ def prepare_share(config: CorpusConfig, contract: LaunchContract) -> None:
 
 
 def _finish(config: CorpusConfig, work: CorpusWork) -> None:
-    every = range(len(work.parts))
-    wait_until(lambda: len(records_of(work, every)) == len(every), f"parts of {work.folder} are missing")
-    records = records_of(work, every)
+    every, records = range(len(work.parts)), list[PartRecord]()
+
+    def is_made(number: int) -> bool:
+        record = finished_part(work, number)
+        records.extend([record] if record else [])
+        return record is not None
+
+    wait_for_all(every, is_made, f"parts of {work.folder} are missing")
     print(_summary(work.folder, records), flush=True)
     if not any(record.documents for record in records):
         raise DataError(

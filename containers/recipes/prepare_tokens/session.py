@@ -23,7 +23,7 @@ from slipway.containers.data.megatron.vocabulary import (
 )
 from slipway.containers.data.megatron.work import VOCABULARY, TokenWork, records_of
 from slipway.containers.data.rows.progress import PreparationProgress
-from slipway.containers.data.shared_folder import data_folder, source_at, wait_until, within
+from slipway.containers.data.shared_folder import data_folder, source_at, wait_for_claim, wait_until, within
 from slipway.containers.data.sources.ahead import read_whole
 from slipway.containers.data.sources.inputs import open_source
 from slipway.containers.data.sources.locations import is_remote, public
@@ -40,7 +40,7 @@ def prepare_share(config: TokensConfig, contract: LaunchContract) -> None:
     work = _work(config, vocabulary, root, contract)
     if contract.rank == 0:
         _begin(work, vocabulary)
-    wait_until(plan_path(work.folder).exists, f"rank 0 has not claimed {work.folder}")
+    wait_for_claim(work.folder, plan_path(work.folder))
     wait_until((work.folder / VOCABULARY).exists, f"rank 0 has not written {work.folder}")
     if (merged := merged_tokens(work)) is not None:
         _say(contract, f"{_summary(work.folder, merged)}; made before")
