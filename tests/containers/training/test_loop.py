@@ -17,15 +17,9 @@ import torch
 from slipway.containers.data.rows.dataset import Rows
 from slipway.containers.data.rows.loader import Batch, Cursor
 from slipway.containers.models.heads import BertForPreTraining
-from slipway.containers.models.shapes import EncoderShape
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
 from slipway.containers.recipes.bert_pretrain.data import BertBatches, inputs_of
-from slipway.containers.recipes.bert_pretrain.task import BertTask
-from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.engine import Engine, build_engine
 from slipway.containers.training.loop import MOST_SCALED, MOST_SKIPPED, Loop
 from slipway.containers.training.numbers import NotFinite
 from slipway.containers.training.report import StepReport
@@ -33,11 +27,9 @@ from slipway.containers.training.saving import Saving
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.task import StepBatch
+from tests.containers.training.tiny_bert import ALONE, tiny_parts
 
-ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")
-
-SHAPE = EncoderShape(layers=1, hidden=16, heads=2, intermediate=64, vocabulary=50)
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_before_a_weight_moves() -> None:
@@ -117,7 +109,7 @@ def test_what_fits_no_mask_still_gets_one_where_the_device_traces_its_graph() ->
 
 
 def build_loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]]:
-    parts, model = _parts(settings)
+    parts, model = tiny_parts(settings=settings)
     said: list[str] = []
     reports: list[StepReport] = []
     engine, ending = build_engine(parts), ShutdownWatch(ALONE)
@@ -144,27 +136,6 @@ def build_loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list
     return loop, model, said
 
 
-def _parts(settings: dict[str, str]) -> tuple[EngineParts, BertForPreTraining]:
-    config, model = _config(settings), BertForPreTraining(SHAPE)
-    parts = EngineParts(
-        config=config,
-        task=BertTask(),
-        model=model,
-        device=open_device(ALONE, "cpu", "fp32"),
-        layout=Layout(),
-        rank=0,
-        plan=plan_batch(config, 1),
-        watch=StepWatch(),
-    )
-    return parts, model
-
-
-def _config(settings: dict[str, str]) -> BertConfig:
-    return decode(
-        {"zero": "0", "precision": "fp32", "device": "cpu", "steps": "2", "micro_batch": "2", **settings}
-    )
-
-
 def _poison(model: BertForPreTraining) -> Callable[[], None]:
     handle = model.pooler.register_forward_hook(lambda module, given, found: found * math.nan)
     remove: Callable[[], None] = handle.remove
@@ -172,7 +143,7 @@ def _poison(model: BertForPreTraining) -> Callable[[], None]:
 
 
 def one_batch() -> StepBatch:
-    plan = plan_batch(_config({}), 1)
+    plan = tiny_parts()[0].plan
     batches = BertBatches(plan=plan, reader=0, seed=1, device=open_device(ALONE, "cpu", "fp32"))
     return batches.step_batch(0, Batch(_rows(), Cursor(dataset="test", seed=1)))
 

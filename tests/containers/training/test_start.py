@@ -11,37 +11,17 @@ pytest.importorskip("torch")
 
 import torch
 
-from slipway.containers.models.heads import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import decode
-from slipway.containers.recipes.bert_pretrain.task import BertTask
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.training.devices import open_device
-from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.engine import Engine, build_engine
 from slipway.containers.training.start import Trained, begin, shapes_of
 from slipway.containers.training.state import MOMENTS, ForeignTensors, TensorPiece, encode
-
-ALONE = read_contract({})
-SHAPE = EncoderShape(layers=1, hidden=16, heads=2, intermediate=64, vocabulary=50)
+from tests.containers.training.tiny_bert import ALONE, SHAPE, tiny_parts
 
 
 def an_engine(shape: EncoderShape = SHAPE) -> tuple[Engine, dict[str, tuple[int, ...]]]:
-    config = decode({"zero": "0", "precision": "fp32", "device": "cpu", "micro_batch": "2", "steps": "2"})
-    model = BertForPreTraining(shape)
-    parts = EngineParts(
-        config=config,
-        task=BertTask(),
-        model=model,
-        device=open_device(ALONE, "cpu", "fp32"),
-        layout=Layout(),
-        rank=0,
-        plan=plan_batch(config, 1),
-        watch=StepWatch(),
-    )
+    parts, model = tiny_parts(shape)
     return build_engine(parts), dict(shapes_of(model))
 
 

@@ -14,12 +14,24 @@ import pytest
 
 from slipway.jobs.core.mpi.mpi_nodes import Member, host_name
 from slipway.jobs.platforms.mpi.node.roster import write_roster
-from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths
+from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user, establish, server_text
+from tests.yard.conftest import REGION
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 SECRET = "s" * 64
 Start = Callable[..., "Node"]
+SETUP = Setup(
+    cluster="c6i",
+    region=REGION,
+    secret_arn="arn",
+    job_role_arn="arn",
+    bucket="slipway-nodes",
+    file_system_mount=None,
+    nodes=2,
+    mpi="open-mpi",
+    log_group="/slipway/c6i",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,18 +17,7 @@ from slipway.jobs.platforms.code_archive import DamagedCode
 from slipway.jobs.platforms.code_bundle import own_containers, pack
 from slipway.jobs.platforms.mpi.node.code import ensure_code
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
-
-SETUP = Setup(
-    cluster="c6i",
-    region="us-east-1",
-    secret_arn="arn",
-    job_role_arn="arn",
-    bucket="bucket",
-    file_system_mount="/nowhere",
-    nodes=1,
-    mpi="open-mpi",
-    log_group="/slipway/c6i",
-)
+from tests.jobs.platforms.mpi.node.conftest import SETUP
 
 WHERE = NodePaths(root=Path("/nowhere"))
 

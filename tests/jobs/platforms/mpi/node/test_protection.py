@@ -15,25 +15,14 @@ from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.node.lock import last_holder, lock_cluster
 from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.serve import Server
-from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths, Setup
+from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths
 from slipway.jobs.platforms.whole_files import write_whole
 from tests.jobs.conftest import yard, yard_process, yard_shell
+from tests.jobs.platforms.mpi.node.conftest import SETUP
 from tests.yard.accounts import own_image
-from tests.yard.conftest import REGION, RunningYard
+from tests.yard.conftest import RunningYard
 
 __all__ = ["yard", "yard_process", "yard_shell"]
-
-SETUP = Setup(
-    cluster="c6i",
-    region=REGION,
-    secret_arn="arn",
-    job_role_arn="arn",
-    bucket="b",
-    file_system_mount=None,
-    nodes=2,
-    mpi="open-mpi",
-    log_group="logs",
-)
 
 
 @pytest.fixture

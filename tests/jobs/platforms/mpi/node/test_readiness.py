@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,8 +11,7 @@ from slipway.jobs.core.mpi.mpi_nodes import Member, host_name
 from slipway.jobs.platforms.mpi.node import readiness
 from slipway.jobs.platforms.mpi.node.facts import find_program
 from slipway.jobs.platforms.mpi.node.readiness import check, summarise
-from slipway.jobs.platforms.mpi.node.setting import Setup
-from tests.jobs.platforms.mpi.node.conftest import Node, Start
+from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -47,18 +47,7 @@ def test_nodes_that_answer_are_asked_together_and_those_that_do_not_are_left_out
     as_node(node)
     dead = Member(name="ip-127-0-0-2", address="127.0.0.2", instance_id="i-dead")
     node.knows([node.member, dead])
-    setup = Setup(
-        cluster="c6i",
-        region="us-east-1",
-        secret_arn="arn",
-        job_role_arn="arn",
-        bucket="bucket",
-        file_system_mount=None,
-        nodes=2,
-        mpi=MPI,
-        log_group="/slipway/c6i",
-    )
-    found = check(node.where, setup, [node.member, dead])
+    found = check(node.where, replace(SETUP, mpi=MPI), [node.member, dead])
     assert [(each.name, each.answered) for each in found.nodes] == [
         (node.member.name, True),
         (dead.name, False),

@@ -16,25 +16,13 @@ from slipway.jobs.platforms.mpi.node import serve
 from slipway.jobs.platforms.mpi.node.instance import Instance
 from slipway.jobs.platforms.mpi.node.readiness import summarise
 from slipway.jobs.platforms.mpi.node.ready_record import STOPS, read_record, take_back_answer, write_record
-from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from slipway.jobs.platforms.whole_files import write_whole
 from tests.jobs.conftest import yard, yard_process, yard_shell
-from tests.jobs.platforms.mpi.node.conftest import Node, Start, free_port
+from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start, free_port
 from tests.yard.conftest import REGION, RunningYard
 
 __all__ = ["yard", "yard_process", "yard_shell"]
-
-SETUP = Setup(
-    cluster="c6i",
-    region=REGION,
-    secret_arn="arn",
-    job_role_arn="arn",
-    bucket="slipway-record",
-    file_system_mount=None,
-    nodes=2,
-    mpi="open-mpi",
-    log_group="logs",
-)
 
 
 @dataclass(slots=True)

@@ -24,8 +24,7 @@ from slipway.jobs.platforms.mpi.node.processes import end_processes, jobs_here
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from slipway.jobs.platforms.rank_python import FOLDER, rank_python
 from tests.jobs.core.mpi.test_mpi_job import JOB
-from tests.jobs.platforms.mpi.node.conftest import Node, Start
-from tests.jobs.platforms.mpi.node.test_code import SETUP
+from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
 MEMBER = Member(name="ip-127-0-0-1", address=HERE, instance_id="i-1")
