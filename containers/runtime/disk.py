@@ -112,13 +112,14 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
         return named_files.read_open(file, path, most_bytes)
 
 
-def read_at(file: FileIO, start: int, length: int) -> bytes:
+def read_at(file: FileIO, start: int, length: int) -> bytearray:
     """Return bytes of an open file, fewer only where it ends: a shared file system may answer in parts."""
-    parts: list[bytes] = []
-    while length and (part := os.pread(file.fileno(), length, start)):
-        parts.append(part)
-        start, length = start + len(part), length - len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    found, done = bytearray(length), 0
+    with memoryview(found) as room:
+        while done < length and (read := os.preadv(file.fileno(), [room[done:]], start + done)):
+            done += read
+    del found[done:]
+    return found
 
 
 def sync_folder(path: Path) -> None:

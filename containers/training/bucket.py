@@ -84,7 +84,7 @@ class CheckpointBucket:
     def file_name(self, draft: UnpublishedStep, rank: int) -> str:
         return f"{draft.attempt}-{draft.token}/{manifest.file_name(rank)}"
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
         key = f"{step_name(step)}/{name}"
         for begin in range(0, len(stretches), _RANGES_AT_ONCE):
             some = stretches[begin : begin + _RANGES_AT_ONCE]
@@ -92,7 +92,7 @@ class CheckpointBucket:
             with self.failures(key):
                 found = self.store.get_ranges(self._prefix + key, starts=starts, ends=ends)
             for part in found:
-                yield bytes(part)
+                yield bytearray(part)
 
     def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
         def watched() -> Iterator[bytes]:

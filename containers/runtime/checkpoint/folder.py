@@ -62,7 +62,7 @@ class CheckpointFolder:
     def file_name(self, draft: UnpublishedStep, rank: int) -> str:
         return manifest.file_name(rank)
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
         with disk.open_existing(self._path(step) / name) as file:
             for start, stop in stretches:
                 yield disk.read_at(file, start, stop - start)

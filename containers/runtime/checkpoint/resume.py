@@ -84,16 +84,23 @@ class Resumed:
         low, high = first * item // chunk, -(-last * item // chunk)
         end = piece.box.elements * item
         edges = [(at * chunk, min((at + 1) * chunk, end)) for at in range(low, high)]
-        found = bytearray(edges[-1][1] - edges[0][0] if edges else 0)
-        parts = self._parts(piece, edges)
-        for at, (start, stop) in zip(range(low, high), edges, strict=True):
-            part = next(parts)
-            if hashlib.sha256(part).hexdigest() != piece.digests[at]:
-                raise DamagedCheckpoint(f"{self}: {name} changed after it was verified (its sha256 differs)")
-            found[start - low * chunk : stop - low * chunk] = part
+        found = self._joined(name, piece, edges, piece.digests[low:high])
         return memoryview(found)[first * item - low * chunk : last * item - low * chunk]
 
-    def _parts(self, piece: StoredPiece, edges: list[tuple[int, int]]) -> Iterator[bytes]:
+    def _joined(
+        self, name: str, piece: StoredPiece, edges: list[tuple[int, int]], digests: tuple[str, ...]
+    ) -> bytearray:
+        """Return checked stretches in one; a single one is not copied: a tensor may be all of it."""
+        found = bytearray(edges[-1][1] - edges[0][0] if len(edges) > 1 else 0)
+        for (start, stop), part, digest in zip(edges, self._parts(piece, edges), digests, strict=True):
+            if hashlib.sha256(part).hexdigest() != digest:
+                raise DamagedCheckpoint(f"{self}: {name} changed after it was verified (its sha256 differs)")
+            if len(edges) == 1:
+                return part
+            found[start - edges[0][0] : stop - edges[0][0]] = part
+        return found
+
+    def _parts(self, piece: StoredPiece, edges: list[tuple[int, int]]) -> Iterator[bytearray]:
         file = self.manifest.ranks[piece.file].name
         stretches = [(piece.begin + start, piece.begin + stop) for start, stop in edges]
         try:

@@ -70,7 +70,7 @@ class Storage(Protocol):
     def file_name(self, draft: UnpublishedStep, rank: int) -> str:
         """Return the manifest's name of a rank's file."""
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
         """Yield bytes `start` to `stop` of a file for each stretch."""
 
     def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:

@@ -27,7 +27,7 @@ class CountingFolder(CheckpointFolder):
 
     read_bytes = 0
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
         for part in super().read(step, name, stretches):
             self.read_bytes += len(part)
             yield part
