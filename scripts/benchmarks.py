@@ -98,10 +98,11 @@ def training() -> list[Row]:
 
 
 def decoder() -> list[Row]:
-    """A decoder's training step, beside its matrix products alone."""
+    """A decoder's training step, of one process and of two, beside its matrix products alone."""
     from scripts.benchmarks_decoder import decoder as measure
+    from scripts.benchmarks_layouts import measure_layouts
 
-    return measure()
+    return [*measure(), *measure_layouts()]
 
 
 def glue() -> list[Row]:

@@ -70,13 +70,7 @@ def _words(inputs: Inputs) -> Tensor:
 
 def decoder() -> list[Row]:
     torch.set_num_threads(1)
-    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_two_ranks(), *_rotations()]
-
-
-def _two_ranks() -> list[Row]:
-    from scripts.benchmarks_layouts import measure_layouts
-
-    return measure_layouts()
+    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_rotations()]
 
 
 def _one_process(shape: DecoderShape) -> Row:
