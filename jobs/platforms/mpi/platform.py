@@ -19,7 +19,7 @@ from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
-from slipway.jobs.platforms.mpi.request import Known, MpiRequest, attempts, build_request
+from slipway.jobs.platforms.mpi.request import KnownSubmission, MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.request import send as send_request
 from slipway.jobs.platforms.mpi.runs import (
     find_dependencies_of,
@@ -50,7 +50,7 @@ class CodeChanged(SlipwayError):
 
 def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
     code = pack(own_containers()).digest
-    known = Known(module=recipe.module, code=code, waits_for=waits_for)
+    known = KnownSubmission(module=recipe.module, code=code, waits_for=waits_for)
     request = _request(job, target, known)
     answers = find_answers(target)
     if answers:
@@ -153,8 +153,8 @@ def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:
     return [{**asdict(each), "main": index == 0} for index, each in enumerate(answers)]
 
 
-def _known(prepared: MpiPrepared, main: str | None) -> Known:
-    return Known(
+def _known(prepared: MpiPrepared, main: str | None) -> KnownSubmission:
+    return KnownSubmission(
         module=prepared.recipe.module,
         code=prepared.request.digest,
         main_node=main,
@@ -162,7 +162,7 @@ def _known(prepared: MpiPrepared, main: str | None) -> Known:
     )
 
 
-def _request(job: Job, target: MpiTarget, known: Known) -> MpiRequest:
+def _request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiRequest:
     request = build_request(job, target, known)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request

@@ -59,7 +59,7 @@ class MpiRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownSubmission:
     """Holds what is found out about a submission before its request is built."""
 
     module: str  # that every rank runs
@@ -68,7 +68,7 @@ class Known:
     waits_for: tuple[str, ...] = ()  # ids of the jobs that have to succeed first
 
 
-def build_request(job: Job, target: MpiTarget, known: Known) -> MpiRequest:
+def build_request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiRequest:
     refuse_misfit(job, target)
     _refuse_what_the_cluster_cannot(job, target)
     decided = _decide(job, target, known)
@@ -100,7 +100,7 @@ def attempts(job: Job, target: MpiTarget) -> int:
     return 1 if job.attempts is None else job.attempts
 
 
-def _decide(job: Job, target: MpiTarget, known: Known) -> MpiJob:
+def _decide(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiJob:
     name = _name(job, target, known.code)
     hardware = instance_type(target.instance_type)
     family, accelerator = family_of(hardware), hardware.accelerator

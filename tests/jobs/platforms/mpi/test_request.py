@@ -13,13 +13,13 @@ from slipway.containers.runtime.contract.settings import SPOT, Settings
 from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
 from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.platforms.mpi.request import STATES, Known, MpiRequest, build_request
+from slipway.jobs.platforms.mpi.request import STATES, KnownSubmission, MpiRequest, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
 from tests.jobs.core.test_targets import MPI_TARGET
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=4, settings={"task": "mrpc"})
 CODE = "c" * 64
-KNOWN = Known(module="containers.x", code=CODE, main_node="i-0123456789abcdef0")
+KNOWN = KnownSubmission(module="containers.x", code=CODE, main_node="i-0123456789abcdef0")
 
 
 def request_for(job: Job = JOB, **changes: Any) -> MpiRequest:
