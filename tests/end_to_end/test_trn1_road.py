@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
 NODES = 4
 PATIENCE_SECONDS = 600.0
 FOLDER = f"{places.SHARED}/trial"
-MODEL = ("./neox_tiny.sh", "data=random")
+MODEL = "./neox_tiny.sh"
+COPY = "./neox_again.sh"  # checkpoints go by a model's script: another name begins anew
 STEP = re.compile(r"step (\d+)\b.*?\bloss (\d+\.\d+)")
 
 
@@ -36,8 +37,8 @@ class SlurmShell:
         inside = f"cd {FOLDER} && {line}"
         return self.shell.must("slipway", "yard", "ssh", self.login, "--", "bash", "-c", inside).strip()
 
-    def sbatch(self, script: str, *options: str) -> str:
-        words = ("sbatch", "--parsable", f"--nodes={NODES}", *options, script, *MODEL)
+    def sbatch(self, script: str, *options: str, model: str = MODEL) -> str:
+        words = ("sbatch", "--parsable", f"--nodes={NODES}", *options, script, model, "data=random")
         return self.types(" ".join(words)).splitlines()[-1]
 
     def job(self, job: str) -> dict[str, str]:
@@ -96,7 +97,8 @@ def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(slurm: SlurmShell)
 
 def test_a_lost_node_requeues_the_job_which_reaches_the_same_loss(slurm: SlurmShell) -> None:
     whole = slurm.losses("$(ls -t run-*.log | head -1)")
-    job = slurm.sbatch("run.slurm", "--job-name=again")
+    slurm.types(f"cp {MODEL} {COPY}")
+    job = slurm.sbatch("run.slurm", model=COPY)
     log = f"run-{job}.log"
     slurm.until(lambda: "saved step" in slurm.log(log), log)
     slurm.shell.must("slipway", "yard", "kill-node", lost_host(slurm, job))
