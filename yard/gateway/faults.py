@@ -164,10 +164,10 @@ def _check_names(fault: Fault) -> None:
     from difflib import get_close_matches
 
     from botocore.exceptions import UnknownServiceError
-    from botocore.session import get_session
+    from moto.core.utils import get_service_model
 
     try:
-        known = get_session().get_service_model(fault.service).operation_names
+        known = get_service_model(fault.service).operation_names
     except UnknownServiceError as error:
         raise ValueError(f"there is no service '{fault.service}'; use boto3's name of a service") from error
     if fault.operation != ANY and fault.operation not in known:

@@ -7,6 +7,7 @@ through: nobody has said what its network is.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
@@ -63,12 +64,13 @@ def _leads_out(table: Any) -> bool:
     return any(route.destination_cidr_block == ANYWHERE for route in routes)
 
 
-def _names(service: str) -> set[str]:
+@cache
+def _names(service: str) -> frozenset[str]:
     """Return what the endpoint of a service may be called: api.ecr of the API is ecr.api here."""
-    from botocore.session import get_session
+    from moto.core.utils import get_service_model  # read once: a session of botocore's own reads it again
 
-    prefix = str(get_session().get_service_model(service).endpoint_prefix)
-    return {prefix, ".".join(reversed(prefix.split(".")))}
+    prefix = str(get_service_model(service).endpoint_prefix)
+    return frozenset({prefix, ".".join(reversed(prefix.split(".")))})
 
 
 def _serves(endpoint: Any, subnet_id: str, table: Any) -> bool:
