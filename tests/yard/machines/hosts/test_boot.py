@@ -41,7 +41,7 @@ set -e
 echo once >>/boots
 echo 'HostKey {HOST_KEY}' >/etc/ssh/sshd_config.d/slipway.conf
 systemctl mask --runtime --now slipway-node.service
-systemd-run --unit=soon --on-active=1s touch /soon-ran
+systemd-run --unit=soon --on-active=1s --timer-property=AccuracySec=100ms touch /soon-ran
 systemctl enable circle.service fails.service
 """
 
