@@ -108,7 +108,7 @@ def make_tokens(work: TokenWork, number: int) -> TokenRecord:
     for left_over in prefix.parent.glob(f".{prefix.name}.*"):
         left_over.unlink(missing_ok=True)
     kind = type_for(work.entries)
-    counts = Counts()
+    counts = TextCounts()
     try:
         with TokenWriter(unfinished, kind) as writer:
             for texts in _batches(work, number, counts):
@@ -134,13 +134,13 @@ def make_tokens(work: TokenWork, number: int) -> TokenRecord:
 
 
 @dataclass(slots=True)
-class Counts:
+class TextCounts:
     documents: int = 0
     empty: int = 0
     characters: int = 0
 
 
-def _batches(work: TokenWork, number: int, counts: Counts) -> Iterator[list[str]]:
+def _batches(work: TokenWork, number: int, counts: TextCounts) -> Iterator[list[str]]:
     """Yield texts, some megabytes at a time."""
     held: list[str] = []
     size = 0
@@ -156,7 +156,7 @@ def _batches(work: TokenWork, number: int, counts: Counts) -> Iterator[list[str]
     yield held
 
 
-def _write(work: TokenWork, writer: TokenWriter, texts: list[str], counts: Counts) -> None:
+def _write(work: TokenWork, writer: TokenWriter, texts: list[str], counts: TextCounts) -> None:
     encoded = [ids for ids in engine_of(work.folder / VOCABULARY, work.engine).encode(texts) if len(ids)]
     counts.empty += len(texts) - len(encoded)
     counts.documents += len(encoded)

@@ -76,7 +76,7 @@ def unknown_keys(value: object, path: str = "") -> list[str]:
 def config(
     changes: Mapping[str, Any] | None = None, places: ParallelClusterPlaces = PLACES
 ) -> dict[str, Any]:
-    """What ParallelCluster reads: through YAML and back."""
+    """Return what ParallelCluster reads: through YAML and back."""
     found: dict[str, Any] = yaml.safe_load(
         to_yaml(parallelcluster_config(replace(TRN1, **(changes or {})), places))
     )
