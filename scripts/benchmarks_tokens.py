@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.benchmark_rows import ROOT, Row, cpu_and_memory, cpu_seconds
+from slipway.containers.runtime.contract import variables
 
 MEGABYTES = 24
 LONG_MEGABYTES = 480
@@ -74,7 +75,7 @@ class TokenBench:
     @property
     def environment(self) -> dict[str, str]:
         one_core = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
-        place = {"SLIPWAY_DATA": str(self.folder), "PYTHONPATH": str(ROOT)}
+        place = {variables.DATA: str(self.folder), "PYTHONPATH": str(ROOT)}
         return {**os.environ, **one_core, **place}
 
     def path(self, name: str) -> str:

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
 
 NODES = 4
 PATIENCE_SECONDS = 600.0
+LOOK_AGAIN_SECONDS = 2.0  # each look enters the host
 FOLDER = f"{places.SHARED}/trial"
 MODEL = "./neox_tiny.sh"
 COPY = "./neox_again.sh"  # checkpoints go by a model's script: another name begins anew
@@ -27,15 +28,15 @@ STEP = re.compile(r"step (\d+)\b.*?\bloss (\d+\.\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmShell:
-    """What is typed on the login node."""
+class LoginNode:
+    """Types on the login node."""
 
-    shell: Shell
-    login: str
+    yard: Shell
+    name: str
 
     def types(self, line: str) -> str:
         inside = f"cd {FOLDER} && {line}"
-        return self.shell.must("slipway", "yard", "ssh", self.login, "--", "bash", "-c", inside).strip()
+        return self.yard.must("slipway", "yard", "ssh", self.name, "--", "bash", "-c", inside).strip()
 
     def sbatch(self, script: str, *options: str, model: str = MODEL) -> str:
         words = ("sbatch", "--parsable", f"--nodes={NODES}", *options, script, model, "data=random")
@@ -52,6 +53,7 @@ class SlurmShell:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not holds():
             assert time.monotonic() < deadline, "\n".join(self.log(name) for name in told)
+            time.sleep(LOOK_AGAIN_SECONDS)
 
     def ends_well(self, job: str, log: str) -> None:
         self.until(lambda: self.job(job)["JobState"] not in ("PENDING", "CONFIGURING", "RUNNING"), log)
@@ -62,14 +64,14 @@ class SlurmShell:
 
 
 @pytest.fixture(scope="module")
-def slurm(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmShell]:
+def slurm(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginNode]:
     if why := differences.obstacle() or boot_ways.obstacle_here():
         pytest.skip(f"no Slurm of the yard runs here: {why}")
     assembly = str(tmp_path_factory.mktemp("assembly"))
     declared = ("-c", "trn1.keep_data=false", "-c", f"trn1.max_nodes={NODES}", "--output", assembly)
     shell.must("cdk", "deploy", "trn1", "--require-approval", "never", "--concurrency", "4", *declared)
     group = shell.data("slipway", "targets", "trn1", "--json")["login_group"]
-    yield SlurmShell(shell=shell, login=login_node(shell, group))
+    yield LoginNode(yard=shell, name=login_node(shell, group))
     shell.must("slipway", "empty", "trn1", "--yes")
     shell.must("cdk", "destroy", "trn1*", "--force", "--app", assembly)
 
@@ -86,7 +88,7 @@ def login_node(shell: Shell, group: str) -> str:
     pytest.fail("the login node never booted")
 
 
-def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(slurm: SlurmShell) -> None:
+def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(slurm: LoginNode) -> None:
     compiled = slurm.sbatch("compile.slurm")
     trained = slurm.sbatch("run.slurm", f"--dependency=afterok:{compiled}")
     slurm.ends_well(compiled, f"compile-{compiled}.log")
@@ -95,13 +97,13 @@ def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(slurm: SlurmShell)
     assert losses[max(losses)] < losses[min(losses)]
 
 
-def test_a_lost_node_requeues_the_job_which_reaches_the_same_loss(slurm: SlurmShell) -> None:
+def test_a_lost_node_requeues_the_job_which_reaches_the_same_loss(slurm: LoginNode) -> None:
     whole = slurm.losses("$(ls -t run-*.log | head -1)")
     slurm.types(f"cp {MODEL} {COPY}")
     job = slurm.sbatch("run.slurm", model=COPY)
     log = f"run-{job}.log"
     slurm.until(lambda: "saved step" in slurm.log(log), log)
-    slurm.shell.must("slipway", "yard", "kill-node", lost_host(slurm, job))
+    slurm.yard.must("slipway", "yard", "kill-node", lost_host(slurm, job))
     slurm.until(lambda: slurm.job(job)["Restarts"] == "1", log)
     slurm.types(f"scontrol update jobid={job} starttime=now")
     slurm.ends_well(job, log)
@@ -109,17 +111,17 @@ def test_a_lost_node_requeues_the_job_which_reaches_the_same_loss(slurm: SlurmSh
     assert resumed[max(resumed)] == whole[max(whole)]
 
 
-def lost_host(slurm: SlurmShell, job: str) -> str:
+def lost_host(slurm: LoginNode, job: str) -> str:
     last = slurm.types(f"scontrol show hostnames {slurm.job(job)['NodeList']}").split()[-1]
     address = re.search(r"NodeAddr=(\S+)", slurm.types(f"scontrol show node {last}"))
     assert address
     return address[1]
 
 
-def test_slipway_submits_the_same_training(slurm: SlurmShell) -> None:
+def test_slipway_submits_the_same_training(slurm: LoginNode) -> None:
     settings = {"size": "tiny", "tensor": "2", "pipeline": "2", "data": "random"}
     words = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
     on = ("--on", "trn1", "--nodes", str(NODES))
-    log = slurm.shell.must("slipway", "submit", "gpt_neox", *on, *words, "--name", "neox", "--follow")
+    log = slurm.yard.must("slipway", "submit", "gpt_neox", *on, *words, "--name", "neox", "--follow")
     assert STEP.search(log)
-    assert slurm.shell.data("slipway", "status", "neox", "--json")["state"] == "succeeded"
+    assert slurm.yard.data("slipway", "status", "neox", "--json")["state"] == "succeeded"
