@@ -24,9 +24,13 @@ from tests.yard.machines.hosts.conftest import Site
 from tests.yard.services.pcs.pcs_site import NEURON, PcsSite
 
 PATIENCE_S = 300.0
+LOOK_AGAIN_S = 1.0  # each look enters a host
 IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
-JOB = "#!/bin/bash\nsrun hostname\nsleep 600\n"
+# The job's first attempt waits to be interrupted; the others end at once.
+JOB = '#!/bin/bash\nsrun hostname\n[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || sleep 600\n'
 JOB_FILE = "/srv/job.sh"
+INTERRUPTED = "interrupted"
+SAVED = "00:00:15"  # by then the controller has written down that the job runs
 IDLE: dict[str, Any] = {"slurmConfiguration": {"scaleDownIdleTimeInSeconds": 5}}
 
 pytestmark = pytest.mark.slow
@@ -49,6 +53,10 @@ class SlurmSite:
         assert said.code == 0, said
         return said.out.strip()
 
+    def node(self, name: str) -> dict[str, str]:
+        words = self.says("scontrol", "--oneliner", "show", "node", name).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
     def job(self, job: str) -> dict[str, str]:
         words = self.says("scontrol", "--oneliner", "show", "job", job).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
@@ -58,11 +66,25 @@ class SlurmSite:
         while time.monotonic() < deadline:
             if found := holds():
                 return found
-            control(self.hosts.yard, "POST", "/await-hosts", {"timeout_s": 1})
+            time.sleep(LOOK_AGAIN_S)
         pytest.fail(f"it never came: {self.says('sinfo', '-N', '-l')} {self.says('squeue')}")
 
     def submit(self, *words: str) -> str:
         return self.says("sbatch", "--parsable", "--chdir=/srv", "--partition=train", *words)
+
+    def interrupted(self) -> str:
+        return self.says("squeue", "--noheader", "--states=all", "--format=%i", f"--name={INTERRUPTED}")
+
+    def completes(self, job: str, *, restarts: str) -> None:
+        self.until(lambda: self.job(job)["Restarts"] == restarts)
+        self.until(lambda: self._has_completed(job))
+
+    def _has_completed(self, job: str) -> bool:
+        """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
+        found = self.job(job)
+        if found["Reason"] == "BeginTime":
+            self.hosts.on(self.login, "scontrol", "update", f"jobid={job}", "starttime=now")
+        return found["JobState"] == "COMPLETED"
 
     def state(self, job: str) -> str:
         return self.job(job)["JobState"]
@@ -155,6 +177,49 @@ def test_nodes_without_capacity_requeue_the_job_and_the_group_says_why(slurm: Sl
 
 
 def test_a_job_starts_the_instances_that_it_needs(slurm: SlurmSite) -> None:
-    job = slurm.submit("--nodes=2", "--gres=neuron:16", JOB_FILE)
+    job = slurm.submit("--nodes=2", "--gres=neuron:16", f"--job-name={INTERRUPTED}", JOB_FILE)
     slurm.until(lambda: slurm.state(job) == "RUNNING")
     assert len(instances(slurm, workers(slurm))) == 2
+
+
+def test_a_job_that_loses_a_node_runs_again_with_another(slurm: SlurmSite) -> None:
+    job = slurm.interrupted()
+    lost = slurm.node("workers-1")["NodeAddr"]
+    killed = next(host for host in slurm.hosts.hosts() if host["address"] == lost)
+    control(slurm.pcs.yard, "POST", "/kill-host", {"host": killed["name"]})
+    slurm.completes(job, restarts="1")
+    assert killed["instance"] not in instances(slurm, workers(slurm))
+
+
+def test_a_job_that_is_requeued_runs_again(slurm: SlurmSite) -> None:
+    job = slurm.interrupted()
+    slurm.says("scontrol", "requeue", job)
+    slurm.completes(job, restarts="2")
+
+
+def test_nodes_that_are_idle_are_given_back_and_one_that_is_drained_too(slurm: SlurmSite) -> None:
+    slurm.says("scontrol", "update", "nodename=workers-2", "state=drain", "reason=unhealthy")
+    assert "DRAIN" in slurm.node("workers-2")["State"]
+    slurm.until(lambda: instances(slurm, workers(slurm)) == [])
+    # Slurm's idle_on_node_suspend: the instance was unhealthy, and the next one starts afresh.
+    slurm.until(lambda: "DRAIN" not in slurm.node("workers-2")["State"])
+
+
+def test_a_controller_that_dies_disturbs_no_job_that_has_run_for_a_while(slurm: SlurmSite) -> None:
+    job = slurm.submit("--nodes=1", JOB_FILE)
+    slurm.until(lambda: slurm.state(job) == "RUNNING")
+    slurm.until(lambda: slurm.job(job)["RunTime"] >= SAVED)
+    slurm.hosts.on("slurmctld-trn", "sh", "-c", "kill -KILL $(cat /run/slurmctld.pid)")
+    slurm.until(lambda: slurm.hosts.on(slurm.login, "scontrol", "show", "job", job).code == 0)
+    assert (slurm.state(job), slurm.job(job)["Restarts"]) == ("RUNNING", "0")
+
+
+def test_a_deleted_cluster_leaves_no_host_and_no_interface(slurm: SlurmSite) -> None:
+    which = {"clusterIdentifier": "trn"}
+    slurm.pcs.pcs.delete_queue(**which, queueIdentifier="train")
+    for group in ("workers", "login"):
+        slurm.pcs.pcs.delete_compute_node_group(**which, computeNodeGroupIdentifier=group)
+    slurm.pcs.pcs.delete_cluster(**which)
+    slurm.hosts.until(lambda: not slurm.hosts.hosts())
+    ec2 = slurm.pcs.yard.client("ec2")
+    assert ec2.describe_network_interfaces()["NetworkInterfaces"] == []
