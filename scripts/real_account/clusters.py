@@ -60,7 +60,12 @@ MPI_DL1 = SmallCluster(
     image="gaudi-mpi",
     instance_type="c6i.large",
     parts=("network", "storage", "observability"),
-    settings={"idle_minutes": "10", "root_volume_gib": "50", "ami_parameter": "/slipway/amis/cpu-mpi/id"},
+    settings={
+        "idle_minutes": "10",
+        "root_volume_gib": "50",
+        "machine_image": "cpu-mpi",
+        "ami_parameter": "/slipway/amis/cpu-mpi/id",
+    },
 )
 CLUSTERS = (MPI, BATCH, MPI_DL1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,13 @@ def test_all_of_it_costs_less_than_the_limit_and_every_price_is_known() -> None:
 @pytest.mark.cdk
 def test_a_region_without_prices_is_unknown_and_not_free() -> None:
     assert None in [line.usd for line in at_most((MPI,), (), "eu-west-1", HOURS)]
+
+
+def test_the_clusters_of_the_hour_can_be_declared() -> None:
+    words = [word for cluster in CLUSTERS for word in cluster.overrides(EMAIL)]
+    command = [sys.executable, "-m", "slipway.infra.declare", *words]
+    declared = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert declared.returncode == 0, declared.stderr
 
 
 def test_a_report_can_be_published_and_each_claim_checked(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_tokens_of_other_settings_are_left_alone(alone: Path) -> None:
     before = files(alone)
     (ended,) = run(alone, 1, "input=text.jsonl", "parts=2", "end_of_document=none")
     assert ended.returncode == 2
-    assert "holds tokens with end_of_document 0, not None; set another output" in ended.stderr
+    assert "holds tokens with end_of_document 0, and this run has None; set another output" in ended.stderr
     assert files(alone) == before
 
 
