@@ -14,18 +14,15 @@ from slipway.infra.declare.types import Cluster, Egress, Market, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.infra.patterns.network.security_groups import MountRules, MountRulesProps
 from slipway.infra.patterns.nodes.boot import (
     LOGIN_MEMBERSHIP,
     SLURM_MEMBERSHIP,
     Membership,
     boot_parameters,
-    mounted,
 )
 from slipway.infra.patterns.nodes.image_parameter import node_image_id
 from slipway.infra.patterns.nodes.launch_template import FleetMachine, NodeTemplate, NodeTemplateProps
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.infra.patterns.nodes.node_network import node_security_group
 from slipway.infra.patterns.slurm.node_groups import (
     SlurmNodeGroup,
     SlurmNodeGroupProps,
@@ -34,6 +31,11 @@ from slipway.infra.patterns.slurm.node_groups import (
 from slipway.infra.patterns.slurm.run_document import RunDocument, RunDocumentProps, run_document_name
 from slipway.infra.patterns.slurm.scaling_log import ScalingLog, ScalingLogProps
 from slipway.infra.patterns.slurm.scheduler import Scheduler, SchedulerProps, add_queue
+from slipway.infra.patterns.slurm.shared_files import (
+    scratch_mount,
+    scratch_parameters,
+    slurm_security_group,
+)
 from slipway.infra.patterns.slurm.slurm_access import MachineRole, SlurmAccess, SlurmAccessProps
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
@@ -74,7 +76,9 @@ class SlurmStack(DeclaredStack):
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         self._props = props
         self._image_id = node_image_id(self, cluster.ami_parameter)
-        self._security_group_id = _security_group(self, props)
+        self._security_group_id = slurm_security_group(
+            self, cluster, network=props.network, home=props.storage.files, scratch=props.scratch
+        )
         self._scheduler = _scheduler(self, props, self._security_group_id)
         access = SlurmAccess(
             self,
@@ -123,23 +127,6 @@ class SlurmStack(DeclaredStack):
                 machine=machines.role,
             ),
         )
-
-
-def _security_group(stack: SlurmStack, props: SlurmStackProps) -> str:
-    """Make the group of nodes and controller: AWS PCS wants its own interface to reach them, and they it."""
-    group = node_security_group(stack, props.cluster, network=props.network, files=props.storage.files)
-    if props.scratch is not None:
-        MountRules(
-            stack,
-            "ScratchRules",
-            props=MountRulesProps(
-                node_group_id=group,
-                file_system_group_id=props.scratch.security_group_id,
-                ports=props.scratch.ports,
-                calls_back=props.scratch.calls_back,
-            ),
-        )
-    return group
 
 
 def _scheduler(stack: SlurmStack, props: SlurmStackProps, security_group_id: str) -> Scheduler:
@@ -193,12 +180,11 @@ def _boot_parameters(props: SlurmStackProps, machines: _Machines) -> Mapping[str
     type_ = instance_type(machines.cluster.instance_type)
     return {
         **boot_parameters(machines.cluster, props.storage.files, machines.membership),
-        **({"scratch_files": mounted(props.scratch)} if props.scratch else {}),
+        **scratch_parameters(props.scratch),
         "account": Aws.ACCOUNT_ID,
         "bucket": props.storage.bucket.bucket_name,
         "log_group": props.job_logs.name,
         "file_system_mount": props.storage.files.mount_point,
-        "scratch_mount": props.scratch.mount_point if props.scratch else None,
         "instance_type": type_.name,
         "slurm_version": slurm_release(props.cluster),
         "efa_interfaces": efa_interface_count(machines.cluster),
@@ -235,6 +221,6 @@ def _target(
         efa_interfaces=efa_interface_count(cluster),
         file_system_id=storage.files.file_system_id,
         file_system_mount=storage.files.mount_point,
-        scratch_mount=props.scratch.mount_point if props.scratch else None,
+        scratch_mount=scratch_mount(props.scratch),
         has_internet=cluster.egress is Egress.NAT,
     )
