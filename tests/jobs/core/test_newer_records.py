@@ -29,8 +29,9 @@ READERS: dict[str, tuple[str, Callable[[str], object], str]] = {
 @pytest.mark.parametrize("record", READERS)
 def test_a_newer_record_is_refused_with_both_schemas_and_what_to_do(record: str) -> None:
     text, decode, where = READERS[record]
-    newer = json.dumps({**json.loads(text), "schema": 2, "a_later_fact": 1})
+    ours = json.loads(text)["schema"]
+    newer = json.dumps({**json.loads(text), "schema": ours + 1, "a_later_fact": 1})
     with pytest.raises(NewerRecord) as refused:
         decode(newer)
-    assert f"{where} has schema 2, but this Slipway reads 1" in refused.value.message
+    assert f"{where} has schema {ours + 1}, but this Slipway reads {ours}" in refused.value.message
     assert refused.value.hint == "a newer Slipway wrote it: use that version or a newer one"
