@@ -16,7 +16,7 @@ _VARYING = (
     (re.compile(r"-[0-9a-f]{12}\b"), "-ID"),
     (re.compile(r"\d+:\d\d:\d\d"), "TIME"),
     (re.compile(r"(\bstep|loss|lr|\|g\|) [\d./e-]+"), r"\1 N"),
-    (re.compile(r"[\d.]+ (sequences/s|MB/s|s\b)"), r"N \1"),
+    (re.compile(r"[\d,.]+ (sequences/s|tokens/\$|MB/s|s\b)"), r"N \1"),
     (re.compile(r" \(no changes\)$"), ""),  # another test deployed it before
     (re.compile(r"\s+"), " "),  # columns are as wide as their widest row
 )

@@ -12,8 +12,8 @@ from tests.readme_session import never_printed, session
     [
         ("the yard is up at http://127.0.0.1:5566", "the yard is up at http://127.0.0.1:6502"),
         (
-            "[0] step 20/240  loss 8.0448  lr 0.0008  |g| 1.79  49.7 sequences/s  0:02:21 left",
-            "[0] step 9/120  loss 6.6  lr 4.63e-06  |g| 1  1097.9 sequences/s  0:00:00 left",
+            "[0] step 20/240  loss 8.0448  lr 0.0008  |g| 1.79  49.7 sequences/s  873 tokens/$  0:02:21 left",
+            "[0] step 9/120  loss 6.6  lr 4.63e-06  |g| 1  1,097.9 sequences/s  9 tokens/$  0:00:00 left",
         ),
         (
             "[0] saved step 20 in 0.1 s; training waited 0.01 s",

@@ -67,12 +67,6 @@ def test_a_presigned_url_opens_its_object(yard: RunningYard) -> None:
     ("service", "operation", "parameters", "named"),
     [
         ("sagemaker", "stop_training_job", {"TrainingJobName": "a"}, "sagemaker:StopTrainingJob"),
-        (
-            "pcs",
-            "register_compute_node_group_instance",
-            {"clusterIdentifier": "abc", "bootstrapId": "b"},
-            "pcs:",
-        ),
         ("fsx", "describe_data_repository_associations", {}, "fsx:DescribeDataRepositoryAssociations"),
         ("braket", "search_devices", {"filters": []}, "braket:SearchDevices"),
         ("ec2", "describe_vpcs", {"Filters": [{"Name": "no-such", "Values": ["a"]}]}, "ec2:DescribeVpcs"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, response
+from slipway.yard.cloudformation.resources.tags import tags
 
 
 def set_sso(scope: ResourceScope) -> None:
@@ -34,7 +35,13 @@ MICROSOFT_AD = ApiResource(
     reads=mirrored("Name", "ShortName", "Edition"),
 )
 SIMPLE_AD = replace(
-    MICROSOFT_AD, create_call=shaped("create_directory"), reads=mirrored("Name", "ShortName", "Size")
+    MICROSOFT_AD,
+    create_call=shaped("create_directory"),
+    settings=(
+        *MICROSOFT_AD.settings,
+        tags("add_tags_to_resource", "remove_tags_from_resource", ResourceId=ID),
+    ),
+    reads=mirrored("Name", "ShortName", "Size"),
 )
 
 PROVIDERS: Mapping[str, Provider] = {

@@ -95,9 +95,10 @@ class OneSlurm:
         self._start("controller", ["slurmctld", "-D"])
         self.until(lambda: "UP" in self._said(["scontrol", "ping"]), "answering")
 
-    def kill_controller(self) -> None:
+    def end_controller(self) -> None:
+        """End it so that it writes down what it knows: a killed one takes jobs that are over for running."""
         controller = self.daemons.pop("controller")
-        controller.kill()
+        controller.terminate()
         controller.wait()
 
     def stop(self) -> None:
@@ -151,7 +152,8 @@ class OneSlurm:
         while not is_so():
             if time.monotonic() > ends:
                 logs = "".join(path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log")))
-                raise AssertionError(f"Slurm is not {what}; its logs end with {logs}")
+                nodes = self._said(["sinfo", "--Node", "--long"])
+                raise AssertionError(f"Slurm is not {what}; {nodes} and its logs end with {logs}")
             time.sleep(_LOOK_SECONDS)
 
     def _start(self, name: str, words: list[str]) -> None:

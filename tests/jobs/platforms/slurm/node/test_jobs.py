@@ -77,7 +77,7 @@ def test_a_job_is_not_sent_again_though_slurm_has_forgotten_it(
 def test_without_a_controller_nothing_is_submitted_and_what_is_known_is_still_told(cluster: Cluster) -> None:
     job_id, request = cluster.submit(Job(name="told", recipe="smoke", nodes=1))
     cluster.slurm.ended(job_id)
-    cluster.slurm.kill_controller()
+    cluster.slurm.end_controller()
     try:
         with pytest.raises(DeadController, match="controller does not answer") as caught:
             cluster.submit(Job(name="later", recipe="smoke", nodes=1))
