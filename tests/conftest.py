@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -13,6 +14,11 @@ from hypothesis import HealthCheck, settings
 from slipway.yard.lifetime import OWNER_VARIABLE
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
+
+# Who starts tests in the background may have them ignore these signals, and what tests start inherits that: a
+# script that a test interrupts would never hear of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A test promises nothing about this machine's speed, and tries the same values on every machine.
 settings.register_profile(

@@ -11,6 +11,7 @@ import pytest
 
 from slipway.jobs.aws import client_at
 from slipway.yard import process
+from slipway.yard.chaos import conditions, consistency
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from slipway.yard.machines.hosts.reconciler import HOSTS_VARIABLE, NO_HOSTS
 from slipway.yard.state import read_state
@@ -50,6 +51,13 @@ def point_at(yard: RunningYard, patch: pytest.MonkeyPatch) -> None:
         patch.setenv(name, value)
     patch.delenv("AWS_SESSION_TOKEN", raising=False)
     patch.setattr("boto3.DEFAULT_SESSION", None)  # it keeps the keys of the first yard that it meets
+
+
+@pytest.fixture(autouse=True)
+def calm() -> None:
+    """Forget the faults that an earlier test switched on here: CloudFormation waits minutes for some."""
+    conditions.reset()
+    consistency.reset()
 
 
 @pytest.fixture(scope="session")
