@@ -52,6 +52,12 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     shell.must("cdk", "destroy", "c6i*", "--force", "--app", assembly)  # as written last
 
 
+@pytest.fixture(scope="module")
+def prepared(cluster: Shell) -> str:
+    """Prepare the rows that jobs here train on; return what the job said."""
+    return cluster.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--follow")
+
+
 def settings(**changes: str) -> list[str]:
     return [word for pair in (TRAINING | changes).items() for word in ("--set", "=".join(pair))]
 
@@ -74,11 +80,10 @@ def awake(shell: Shell) -> list[str]:
     return hosts(shell)
 
 
-def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell) -> None:
-    told = cluster.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--follow")
+def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell, prepared: str) -> None:
     for rank, host in enumerate(hosts(cluster)):
-        assert f"[node {rank}] prepare_bert" in told
-        assert f"start on {host}" in told
+        assert f"[node {rank}] prepare_bert" in prepared
+        assert f"start on {host}" in prepared
     run = cluster.data("slipway", "status", "prepare_bert", "--json")
     assert (run["state"], run["exit_code"], run["nodes"]) == ("succeeded", 0, NODES)
 
@@ -133,6 +138,7 @@ def test_a_dump_becomes_a_fine_tuned_model_by_jobs_that_wait_for_each_other_as_t
     assert "accuracy 0." in cluster.must("slipway", "logs", "tuned")
 
 
+@pytest.mark.usefixtures("prepared")
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
     cluster.follow_until("dies", "saved step 10")
@@ -148,9 +154,8 @@ def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) 
     assert (stopped_at - killed_at).total_seconds() < ENDED_WITHIN_SECONDS
 
 
-def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
-    cluster: Shell,
-) -> None:
+@pytest.mark.usefixtures("prepared")
+def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="2"), "--name", "cancelled")
     cluster.follow_until("cancelled", "saved step 10")
     assert len(hosts(cluster)) == NODES
