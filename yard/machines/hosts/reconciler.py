@@ -51,6 +51,9 @@ def noticed(service: str, operation: str) -> None:
     if not are_kept():
         return
     if service in WATCHED and not operation.startswith(ONLY_READ):
+        with host_store.changed:
+            for host in host_store.hosts.values():
+                _show_shutting_down(host)  # before the caller asks; its host still runs
         wake()
 
 
@@ -229,17 +232,22 @@ def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
 def _tell_to_end(host: Host) -> None:
     """Ask the host to shut down, as EC2 does before it turns an instance off."""
     host.is_expected_to_end = True
+    _show_shutting_down(host)
+    if host.link and not host.ended.is_set():
+        host.link.shut_down()
+
+
+def _show_shutting_down(host: Host) -> None:
     if host.link and not host.ended.is_set():
         replacing.keep_shutting_down(host)
-        host.link.shut_down()
 
 
 def _end(host: Host) -> None:
     if not host.ended.wait(SHUT_DOWN_S if host.boots == boot_ways.SYSTEMD else END_TIMEOUT_S):
         kill(host)
-    replacing.turned_off(host)
     with host_store.changed:
         host_store.hosts.pop(host.instance.id, None)
+        replacing.turned_off(host)
     shutil.rmtree(plan.root() / host.instance.id, ignore_errors=True)
     log.info("host %s has ended", host.instance.name)
 
