@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.mpi.mpi_job import code_key
+from slipway.jobs.core.job_request import code_key
 
 MOST_BYTES = 256 << 20  # unpacked; containers/ has a few MB
 _AGAIN = "submit the job again with this Slipway"

@@ -17,7 +17,7 @@ from typing import Any
 
 from slipway.jobs.clusters.objects import find_object
 from slipway.jobs.core.images.container_images import code_files
-from slipway.jobs.core.mpi.mpi_job import code_key
+from slipway.jobs.core.job_request import code_key
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
-from slipway.jobs.core.mpi.mpi_job import NAME
+from slipway.jobs.core.job_request import NAME
 from slipway.jobs.core.names import derived_name
 from slipway.jobs.core.slurm.places import ACTIONS, NODE_MODULE, PYTHON
 

@@ -14,6 +14,7 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.catalogue.accelerators import family_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.job import DoesNotFit, Job, submission_name
+from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.launch_environment import (
     launch_environment,
     refuse_misfit,
@@ -21,7 +22,7 @@ from slipway.jobs.core.launch_environment import (
     timeout_seconds,
 )
 from slipway.jobs.core.mpi import mpi_job
-from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, MpiJob, command_seconds, request_key
+from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, MpiJob, command_seconds
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.core.job_request import NAME, DamagedRequest, request_key
 from slipway.jobs.core.log_marks import ERROR, last_error
 from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.beginning import begun_at
-from slipway.jobs.core.mpi.mpi_job import NAME, DamagedRequest, MpiJob, request_key
+from slipway.jobs.core.mpi.mpi_job import MpiJob
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued, not_succeeded
 from slipway.jobs.core.states import JobState, translate

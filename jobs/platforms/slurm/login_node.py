@@ -9,9 +9,9 @@ from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, client, reader
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.slurm.places import GROUP_TAG
 from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, decode_answer
-from slipway.jobs.core.slurm.slurm_job import request_key
 from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.platforms.slurm.request import build_command
 

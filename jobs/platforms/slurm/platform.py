@@ -11,10 +11,10 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.explanation import Explanation
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
+from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.log_marks import locator
 from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.slurm.slurm_answer import SlurmNode
-from slipway.jobs.core.slurm.slurm_job import request_key
 from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent

@@ -16,16 +16,10 @@ from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job, submission_name
+from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.core.slurm import slurm_job
-from slipway.jobs.core.slurm.slurm_job import (
-    COMPILE,
-    JOB_ID,
-    RUN,
-    SlurmBatch,
-    SlurmJob,
-    request_key,
-)
+from slipway.jobs.core.slurm.slurm_job import COMPILE, JOB_ID, RUN, SlurmBatch, SlurmJob
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.platforms.slurm.batch_script import (

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 
 from slipway.jobs.aws import Unanswered, ask, reader
 from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.core.job_request import DamagedRequest, request_key
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
 from slipway.jobs.core.slurm import slurm_job
 from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, DamagedSlurmRequest, SlurmJob, request_key
+from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, SlurmJob
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.platforms.slurm.login_node import read_answer
@@ -119,7 +120,7 @@ def _request(name: str, target: SlurmTarget) -> SlurmJob | None:
         return None
     try:
         return slurm_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
-    except (DamagedSlurmRequest, NewerRecord):
+    except (DamagedRequest, NewerRecord):
         return None
 
 

@@ -56,8 +56,8 @@ def _submit(parsed: argparse.Namespace) -> int:
 
 def _status(parsed: argparse.Namespace) -> int:
     """Print what is known of one submission or all, as one line of JSON."""
+    from slipway.jobs.core.job_request import name_of
     from slipway.jobs.core.slurm.slurm_answer import encode_answer
-    from slipway.jobs.core.slurm.slurm_job import name_of
     from slipway.jobs.platforms.slurm.node.standing import read_standing
 
     where, facts = _begin()
@@ -139,7 +139,7 @@ def _code(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Path:
 
 
 def _name(request: str) -> str:
-    from slipway.jobs.core.slurm.slurm_job import name_of
+    from slipway.jobs.core.job_request import name_of
 
     name = name_of(request)
     if name is None:

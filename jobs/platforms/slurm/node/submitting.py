@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.job_request import DamagedRequest
 from slipway.jobs.core.slurm import slurm_job
 from slipway.jobs.core.slurm.slurm_answer import SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import DamagedSlurmRequest, SlurmBatch, SlurmJob
+from slipway.jobs.core.slurm.slurm_job import SlurmBatch, SlurmJob
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.attempts import remembered
 from slipway.jobs.platforms.slurm.node.programs import DeadController, SlurmRefused
@@ -34,7 +35,7 @@ def read_request(s3: Any, bucket: str, key: str, digest: str) -> SlurmJob:
     body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     found = sha256(body).hexdigest()
     if found != digest:
-        raise DamagedSlurmRequest(
+        raise DamagedRequest(
             f"s3://{bucket}/{key} has the digest {found[:16]}…, and {digest[:16]}… was submitted",
             hint="somebody submitted another job of this name in the same instant: submit it again",
         )

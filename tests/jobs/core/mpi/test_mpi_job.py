@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.core.mpi.mpi_job import (
-    _FITS,
-    DamagedRequest,
-    MpiJob,
-    command_seconds,
-    decode,
-    encode,
-    longest_timeout,
-)
+from slipway.jobs.core.job_request import DamagedRequest
+from slipway.jobs.core.mpi.mpi_job import _CHECKS, MpiJob, command_seconds, decode, encode, longest_timeout
 
 JOB = MpiJob(
     name="glue-0123456789ab",
@@ -45,7 +38,7 @@ def test_any_words_and_variables_reach_the_main_node_as_they_are(
 
 
 def test_every_field_is_checked_when_it_is_read() -> None:
-    assert set(_FITS) == {field.name for field in fields(MpiJob)}
+    assert set(_CHECKS) == {field.name for field in fields(MpiJob)}
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.core.slurm.slurm_job import (
-    COMPILE,
-    RUN,
-    DamagedSlurmRequest,
-    SlurmJob,
-    comment,
-    decode,
-    read_comment,
-)
+from slipway.jobs.core.job_request import DamagedRequest
+from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, SlurmJob, comment, decode, read_comment
 from slipway.jobs.platforms.slurm.batch_script import BatchWork, batch_script
 from slipway.jobs.platforms.slurm.request import SlurmRequest, build_request
 from tests.jobs.core.test_targets import SLURM_TARGET
@@ -144,5 +137,5 @@ def test_more_ranks_than_cores_are_refused() -> None:
 )
 def test_a_request_that_somebody_changed_is_refused(damage: dict[str, object]) -> None:
     record = {**json.loads(request_of().put["Body"]), **damage}
-    with pytest.raises(DamagedSlurmRequest, match=f"has no {next(iter(damage))} as this Slipway writes it"):
+    with pytest.raises(DamagedRequest, match=f"has no {next(iter(damage))} as this Slipway writes it"):
         decode(json.dumps(record), where="it")

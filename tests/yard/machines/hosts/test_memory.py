@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.targets import encode_target, parameter_name
 from slipway.yard.machines.memory import VARIABLE, WAITS, Need
@@ -49,7 +50,7 @@ class Jobs:
 
     def send(self, name: str, processes: int) -> str:
         job = replace(JOB, name=name, nodes=1, processes_per_node=processes)
-        key = mpi_job.request_key(name)
+        key = request_key(name)
         self.s3.put_object(Bucket=MPI_TARGET.bucket, Key=key, Body=mpi_job.encode(job).encode())
         sent = self.ssm.send_command(
             DocumentName=MPI_TARGET.run_document,

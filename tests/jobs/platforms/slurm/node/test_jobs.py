@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.core.job import Job
-from slipway.jobs.core.slurm.slurm_job import RUN, request_key
+from slipway.jobs.core.job_request import request_key
+from slipway.jobs.core.slurm.slurm_job import RUN
 from slipway.jobs.platforms.slurm.node import standing, submitting
 from slipway.jobs.platforms.slurm.node.attempts import read_notes
 from slipway.jobs.platforms.slurm.node.ending import cancel, last_lines
