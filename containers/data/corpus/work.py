@@ -14,11 +14,13 @@ from pathlib import Path
 
 from slipway.containers.data.corpus.claim import MADE
 from slipway.containers.data.corpus.documents import CorpusDocument, documents_of
+from slipway.containers.data.corpus.part_records import read_record, record_path
 from slipway.containers.data.corpus.parts import Part
 from slipway.containers.data.corpus.words import WordCounter
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.sources.origin import input_digest
 from slipway.containers.data.sources.sources import Source
-from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
+from slipway.containers.data.text.documents import digest_of, write_json
 
 FORMAT = 1
 
@@ -43,9 +45,7 @@ class CorpusWork:
             "field": self.field,
             "counts_words": self.counts_words,
             "cased": self.cased,
-            "input_sha256": digest_of(
-                [[file.name, file.size_bytes, file.etag] for file in self.source.files]
-            ),
+            "input_sha256": input_digest(self.source),
         }
 
     def is_made(self, number: int) -> bool:
@@ -76,14 +76,8 @@ def words_path(folder: Path, number: int) -> Path:
 
 def finished_part(work: CorpusWork, number: int) -> PartRecord | None:
     """Return the record of a part that needs no more work: its text is there, as long as it was written."""
-    path = _record_path(work.folder, number)
-    try:
-        record = decoded(PartRecord, read_json(path), work.folder) if path.exists() else None
-    except DataError:
-        return None
-    if record is None or record.plan != digest_of(work.plan) or not _is_there(work, record):
-        return None
-    return record
+    record = read_record(PartRecord, work.folder, number, digest_of(work.plan))
+    return record if record is not None and _is_there(work, record) else None
 
 
 def make_part(work: CorpusWork, number: int) -> PartRecord:
@@ -105,7 +99,7 @@ def make_part(work: CorpusWork, number: int) -> PartRecord:
     finally:
         part.unlink(missing_ok=True)
     record = writer.record(number, digest_of(work.plan))
-    write_json(_record_path(work.folder, number), asdict(record))
+    write_json(record_path(work.folder, number), asdict(record))
     return record
 
 
@@ -151,10 +145,6 @@ class TextWriter:
             bytes=self._bytes,
             sha256=self._digest.hexdigest(),
         )
-
-
-def _record_path(folder: Path, number: int) -> Path:
-    return folder / MADE / f"{number:05}.json"
 
 
 def _is_there(work: CorpusWork, record: PartRecord) -> bool:

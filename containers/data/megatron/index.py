@@ -49,12 +49,10 @@ class TokenIndex:
 
     prefix: Path
     tokens: Ids = field(repr=False)
-    lengths: NDArray[np.int32] = field(repr=False)
-    """Of sequences, in tokens."""
-    pointers: NDArray[np.int64] = field(repr=False)
-    """The first byte of each sequence."""
+    lengths: NDArray[np.int32] = field(repr=False)  # of sequences, in tokens
+    pointers: NDArray[np.int64] = field(repr=False)  # where the bytes of each sequence begin
+    # The first sequence of each document, and after the last document the number of sequences.
     document_starts: NDArray[np.int64] = field(repr=False)
-    """The first sequence of each document, and at last the number of sequences."""
 
     @classmethod
     def open(cls, prefix: Path) -> TokenIndex:

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from slipway.containers.data.corpus.claim import MADE
+from slipway.containers.data.corpus.part_records import record_path
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.index import HEADER, TokenIndex, index_path, tokens_path, type_for
 from slipway.containers.data.megatron.work import (
@@ -19,7 +20,6 @@ from slipway.containers.data.megatron.work import (
     TokenRecord,
     TokenWork,
     part_prefix,
-    record_path,
     records_of,
 )
 from slipway.containers.data.megatron.writer import write_index
@@ -117,7 +117,7 @@ def _append(path: Path, target: BinaryIO) -> None:
 
 def _remove_parts(work: TokenWork) -> None:
     for number in range(len(work.parts)):
-        record_path(work, number).unlink(missing_ok=True)
+        record_path(work.folder, number).unlink(missing_ok=True)
         for path in (tokens_path, index_path):
             path(part_prefix(work, number)).unlink(missing_ok=True)
 

@@ -31,8 +31,8 @@ class BpeVocabulary:
     name: str
     json: bytes = field(repr=False)
     entries: int
+    # Of the tokens that stand for themselves in a text, such as the end of a document.
     ids: Mapping[str, int] = field(repr=False)
-    """Of the tokens that stand for themselves in a text, such as the end of a document."""
 
     @property
     def digest(self) -> str:

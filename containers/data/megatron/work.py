@@ -15,14 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from slipway.containers.data.corpus.claim import MADE
+from slipway.containers.data.corpus.part_records import read_record, record_path
 from slipway.containers.data.corpus.parts import Part
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.engines import BpeEngine, open_engine
 from slipway.containers.data.megatron.index import HEADER, Ids, index_path, tokens_path, type_for
 from slipway.containers.data.megatron.texts import texts_of
 from slipway.containers.data.megatron.writer import TokenWriter, write_index
+from slipway.containers.data.sources.origin import input_digest
 from slipway.containers.data.sources.sources import Source
-from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
+from slipway.containers.data.text.documents import digest_of, write_json
 
 FORMAT = 1
 VOCABULARY = "tokenizer.json"
@@ -38,12 +40,10 @@ class TokenWork:
     folder: Path
     parts: tuple[Part, ...]
     field: str
-    vocabulary: str
-    """Its digest."""
+    vocabulary: str  # its digest
     entries: int
     end_of_document: int | None
-    engine: str
-    """Which library encodes; it changes no token."""
+    engine: str  # the library that encodes; it changes no token
 
     @property
     def plan(self) -> dict[str, object]:
@@ -54,9 +54,7 @@ class TokenWork:
             "field": self.field,
             "vocabulary_sha256": self.vocabulary,
             "end_of_document": self.end_of_document,
-            "input_sha256": digest_of(
-                [[file.name, file.size_bytes, file.etag] for file in self.source.files]
-            ),
+            "input_sha256": input_digest(self.source),
         }
 
     def is_made(self, number: int) -> bool:
@@ -81,20 +79,10 @@ def part_prefix(work: TokenWork, number: int) -> Path:
     return work.folder / MADE / f"part-{number:05}"
 
 
-def record_path(work: TokenWork, number: int) -> Path:
-    return work.folder / MADE / f"{number:05}.json"
-
-
 def finished_tokens(work: TokenWork, number: int) -> TokenRecord | None:
     """Return the record of a part that needs no more work: its files are as long as they were written."""
-    path = record_path(work, number)
-    try:
-        record = decoded(TokenRecord, read_json(path), work.folder) if path.exists() else None
-    except DataError:
-        return None
-    if record is None or record.plan != digest_of(work.plan) or not _is_there(work, record):
-        return None
-    return record
+    record = read_record(TokenRecord, work.folder, number, digest_of(work.plan))
+    return record if record is not None and _is_there(work, record) else None
 
 
 def records_of(work: TokenWork, numbers: Iterable[int]) -> list[TokenRecord]:
@@ -129,7 +117,7 @@ def make_tokens(work: TokenWork, number: int) -> TokenRecord:
         characters=counts.characters,
         sha256=writer.sha256,
     )
-    write_json(record_path(work, number), asdict(record))
+    write_json(record_path(work.folder, number), asdict(record))
     return record
 
 

@@ -27,7 +27,7 @@ class InputOrigin:
 def origin_of(source: Source) -> InputOrigin:
     if not any(file.etag for file in source.files):
         return InputOrigin()
-    return InputOrigin(location=source.location, version=digest_of(_files(source)))
+    return InputOrigin(location=source.location, version=input_digest(source))
 
 
 def write_origin(folder: Path, source: Source) -> None:
@@ -47,6 +47,11 @@ def read_origin(folder: Path) -> InputOrigin:
     if digest_of(content.pop("files", None)) != content.get("version"):
         raise DataError(f"{path} is damaged", hint="remove it and run the same preparation again")
     return decoded(InputOrigin, content, folder)
+
+
+def input_digest(source: Source) -> str:
+    """Return a digest of the names, lengths and ETags of what a source holds."""
+    return digest_of(_files(source))
 
 
 def _files(source: Source) -> list[list[object]]:
