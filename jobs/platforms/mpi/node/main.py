@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
-
-_AWS_FAILED = 1
-# botocore asks for the node's role once and waits one second; a job would fail of metadata that come late.
-_PATIENCE = {"AWS_METADATA_SERVICE_TIMEOUT": "5", "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "5"}
+from slipway.jobs.platforms.node_program import Words, run_word
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parsed = _parser().parse_args(arguments)
-    os.environ.update({name: os.environ.get(name, value) for name, value in _PATIENCE.items()})
-    try:
-        return WORDS[parsed.word](parsed)
-    except SlipwayError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
-    except Exception as error:
-        if not type(error).__module__.startswith("botocore"):
-            raise
-        print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)
-        return _AWS_FAILED
+    return run_word(WORDS, _parser().parse_args(arguments))
 
 
 def _serve(parsed: argparse.Namespace) -> int:
@@ -106,7 +88,7 @@ def _code(parsed: argparse.Namespace) -> int:
     return 0
 
 
-WORDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+WORDS: Words = {
     "serve": _serve,
     "check": _check,
     "release": _release,

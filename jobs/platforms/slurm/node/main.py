@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.platforms.node_program import Words, run_word
 from slipway.jobs.platforms.slurm.node.setting import (
     SlurmNodeFacts,
     SlurmNodePaths,
@@ -20,23 +21,9 @@ from slipway.jobs.platforms.slurm.node.setting import (
     read_facts,
 )
 
-_AWS_FAILED = 1
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parsed = _parser().parse_args(arguments)
-    try:
-        return WORDS[parsed.word](parsed)
-    except SlipwayError as error:
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
-    except Exception as error:
-        if not type(error).__module__.startswith("botocore"):
-            raise
-        print(f"error: {parsed.word}: AWS gave no answer: {error}", file=sys.stderr)
-        return _AWS_FAILED
+    return run_word(WORDS, _parser().parse_args(arguments))
 
 
 def _submit(parsed: argparse.Namespace) -> int:
@@ -110,7 +97,7 @@ def _environment(parsed: argparse.Namespace) -> int:
     return 0
 
 
-WORDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+WORDS: Words = {
     "submit": _submit,
     "status": _status,
     "cancel": _cancel,
