@@ -1,17 +1,20 @@
 """The instance catalogue: what the hardware is, never a choice. A new type is one row of instances.csv.
 
-Every row keeps where its facts and its price come from; a price is of one region and one day.
+Every row keeps where its facts and its price come from; a price is of one region and one day. SageMaker's
+ml.p4d.24xlarge is the hardware of p4d.24xlarge at a price of its own, which nobody has collected.
 """
 
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.suggestions import did_you_mean
+
+SAGEMAKER = "ml."  # what SageMaker puts before the name of a type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +76,30 @@ def instance_types() -> tuple[InstanceType, ...]:
 
 
 def instance_type(name: str) -> InstanceType:
-    for known in instance_types():
-        if known.name == name:
-            return known
+    if known := find_instance_type(name):
+        return known
     raise SlipwayError(f"unknown instance type '{name}'", hint=_suggest(name))
 
 
+def find_instance_type(name: str) -> InstanceType | None:
+    """Return the type of this name, as EC2 or SageMaker calls it; None if the catalogue lacks it."""
+    hardware = next((each for each in instance_types() if each.name == name.removeprefix(SAGEMAKER)), None)
+    return _of_sagemaker(hardware) if hardware and name.startswith(SAGEMAKER) else hardware
+
+
+def _of_sagemaker(hardware: InstanceType) -> InstanceType:
+    return replace(
+        hardware,
+        name=f"{SAGEMAKER}{hardware.name}",
+        registered_memory_mib=None,
+        price=None,
+        unpriced_reason="SageMaker has prices of its own, and they are not collected yet",
+    )
+
+
 def _suggest(name: str) -> str:
-    names = [known.name for known in instance_types()]
+    prefix = SAGEMAKER if name.startswith(SAGEMAKER) else ""
+    names = [f"{prefix}{known.name}" for known in instance_types()]
     otherwise = f"known are {', '.join(names)}; add a row to jobs/catalogue/instances.csv for another"
     return did_you_mean(name, names, otherwise=otherwise, most=3)
 

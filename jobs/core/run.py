@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.catalogue.instances import InstanceType, find_instance_type
 from slipway.jobs.core.cost import Cost
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import Target
@@ -68,7 +68,7 @@ AnyFound = Found[Target]
 
 def catalogued(target: Target) -> InstanceType | None:
     """Return the target's type; None if this laptop's catalogue does not have it."""
-    return next((known for known in instance_types() if known.name == target.instance_type), None)
+    return find_instance_type(target.instance_type)
 
 
 def not_succeeded(depends_on: Iterable[Run]) -> tuple[str, ...]:

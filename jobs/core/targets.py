@@ -110,7 +110,40 @@ class SlurmTarget:
     has_internet: bool = False
 
 
-Target = BatchTarget | MpiTarget | SlurmTarget
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerTarget:
+    """Describes what a training job of SageMaker may use: no machine exists before a job asks for it."""
+
+    kind: ClassVar[str] = "sagemaker"
+    log_group: ClassVar[str] = "/aws/sagemaker/TrainingJobs"  # SageMaker's choice, for all jobs of an account
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str  # with SageMaker's prefix: ml.p4d.24xlarge
+    is_spot: bool
+    max_nodes: int  # instances of one job
+    execution_role: str  # its ARN
+    bucket: str
+    subnet: str
+    security_group: str
+    volume_gb: int
+    volume_key: str | None  # the ARN of a KMS key; None: SageMaker's own
+    output_key: str | None  # likewise; None: S3's own
+    machine_image: str  # a folder of containers/images: the training image's name
+    image: str  # the URI of the training image
+    job_timeout_seconds: int  # MaxRuntimeInSeconds
+    spot_wait_seconds: int  # how long a job may wait for Spot, beside its own time
+    warm_pool_seconds: int  # for which instances are kept, and billed, after a job; 0: none are
+    efa_interfaces: int  # of an instance
+    file_system_id: str | None  # FSx for Lustre; None: jobs share no files
+    file_system_mount: str | None  # where a training container finds it
+    file_system_path: str | None  # of what is mounted, in the file system: it begins with its mount name
+    has_internet: bool = False
+
+
+Target = BatchTarget | MpiTarget | SlurmTarget | SageMakerTarget
 
 KINDS: Mapping[str, type[Target]] = {kind.kind: kind for kind in (BatchTarget, MpiTarget, SlurmTarget)}
 

@@ -101,3 +101,18 @@ def test_a_type_unlike_any_is_refused_with_all_of_them_and_how_to_add_one() -> N
         instance_type("???")
     assert "dl1.24xlarge" in refused.value.hint
     assert "jobs/catalogue/instances.csv" in refused.value.hint
+
+
+def test_sagemakers_type_is_the_hardware_of_ec2s_at_a_price_that_nobody_has_collected() -> None:
+    ours, theirs = instance_type("p4d.24xlarge"), instance_type("ml.p4d.24xlarge")
+    assert theirs.name == "ml.p4d.24xlarge"
+    assert (theirs.accelerator, theirs.efa_interfaces) == (ours.accelerator, ours.efa_interfaces)
+    assert ours.price is not None
+    assert theirs.price is None
+    assert "SageMaker" in theirs.unpriced_reason
+
+
+def test_a_mistyped_type_of_sagemaker_is_answered_with_names_of_sagemaker() -> None:
+    with pytest.raises(SlipwayError) as refusal:
+        instance_type("ml.p4d.24xlrge")
+    assert "ml.p4d.24xlarge" in (refusal.value.hint or "")

@@ -12,6 +12,7 @@ from slipway.jobs.core.targets import (
     BatchTarget,
     DamagedTarget,
     MpiTarget,
+    SageMakerTarget,
     SlurmTarget,
     Target,
     decode_target,
@@ -89,6 +90,33 @@ SLURM_TARGET = SlurmTarget(
 )
 
 
+SAGEMAKER_TARGET = SageMakerTarget(
+    name="gptj",
+    account="123456789012",
+    region="us-east-1",
+    zone="us-east-1a",
+    instance_type="ml.p4d.24xlarge",
+    is_spot=True,
+    max_nodes=2,
+    execution_role="arn:aws:iam::123456789012:role/slipway-gptj-training",
+    bucket="slipway-gptj-data",
+    subnet="subnet-0123456789abcdef0",
+    security_group="sg-0123456789abcdef0",
+    volume_gb=500,
+    volume_key="arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555",
+    output_key=None,
+    machine_image="sagemaker-pytorch",
+    image="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker",
+    job_timeout_seconds=24 * 3600,
+    spot_wait_seconds=6 * 3600,
+    warm_pool_seconds=0,
+    efa_interfaces=4,
+    file_system_id="fs-0123456789abcdef0",
+    file_system_mount="/opt/ml/input/data/shared",
+    file_system_path="/abcdefgh",
+)
+
+
 def test_the_parameter_is_named_after_the_cluster() -> None:
     assert parameter_name("dl1") == "/slipway/targets/dl1"
 
@@ -107,6 +135,17 @@ def test_any_text_survives_the_record(log_group: str, mount: str | None, nodes: 
 def test_a_long_record_still_fits_a_standard_parameter() -> None:
     long = replace(TARGET, name="n" * 64, log_group="l" * 512, repository_uri="r" * 300, queue_arn="q" * 250)
     assert len(encode_target(long).encode()) <= MAX_BYTES
+
+
+def test_the_longest_record_of_sagemaker_still_fits_a_standard_parameter() -> None:
+    arn = "a" * 256  # of a role: 20 to 2,048 by the API, but an IAM path and name have 576 at most
+    long = replace(SAGEMAKER_TARGET, name="n" * 64, execution_role="r" * 600, volume_key=arn, output_key=arn)
+    assert len(encode_target(replace(long, image="i" * 255)).encode()) <= MAX_BYTES
+
+
+def test_all_training_jobs_of_an_account_log_to_the_group_that_sagemaker_chose() -> None:
+    assert SAGEMAKER_TARGET.log_group == "/aws/sagemaker/TrainingJobs"
+    assert "log_group" not in json.loads(encode_target(SAGEMAKER_TARGET))
 
 
 def _record(**changes: object) -> str:
