@@ -55,7 +55,7 @@ def point_at(yard: RunningYard, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def calm() -> None:
-    """Forget the faults that an earlier test switched on here: CloudFormation waits minutes for some."""
+    """Forget the faults that an earlier test switched on in this process."""
     conditions.reset()
     consistency.reset()
 
@@ -80,7 +80,8 @@ def yard(yard_process: RunningYard) -> RunningYard:
 
 
 @pytest.fixture
-def fresh_yard(yard_process: RunningYard) -> RunningYard:
+def fresh_yard(yard_process: RunningYard) -> Iterator[RunningYard]:
     """The yard as it starts: the account of somebody who signed up today."""
     control(yard_process, "POST", "/reset")
-    return yard_process
+    yield yard_process
+    raise_quotas(yard_process)  # for tests that take it as it is

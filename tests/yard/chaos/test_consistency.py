@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -141,13 +141,11 @@ def test_s3_is_strongly_consistent(late: RunningYard) -> None:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     moment = [0.0]
     monkeypatch.setattr(consistency, "now", lambda: moment[0])
     conditions.switch({"consistency": 10}, seed=1)
-    yield lambda seconds: moment.__setitem__(0, moment[0] + seconds)
-    consistency.reset()
-    conditions.reset()
+    return lambda seconds: moment.__setitem__(0, moment[0] + seconds)
 
 
 def test_what_is_unknown_is_known_before_the_longest_time_is_over(clock: Callable[[float], None]) -> None:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from slipway.yard.chaos import conditions
 from slipway.yard.chaos.switches import SWITCHES, BadFault, checked_seed, choose, decode
-
-
-@pytest.fixture(autouse=True)
-def _calm() -> Iterator[None]:
-    conditions.reset()
-    yield
-    conditions.reset()
 
 
 @pytest.mark.parametrize(

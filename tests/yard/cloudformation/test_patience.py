@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from botocore.config import Config
 from botocore.session import get_session
 
-from slipway.yard.chaos import conditions, consistency
 from slipway.yard.cloudformation.resources.patience import DEADLINE_S, patiently
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from slipway.yard.errors import ApiError
@@ -82,13 +80,6 @@ class Clock:
 
     def now(self) -> float:
         return self.time
-
-
-@pytest.fixture(autouse=True)
-def _calm() -> Iterator[None]:
-    yield
-    consistency.reset()
-    conditions.reset()
 
 
 def test_a_refusal_that_does_not_pass_is_told_at_once(clock: Clock) -> None:

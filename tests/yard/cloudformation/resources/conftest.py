@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from slipway.yard.endpoint import SECRET_VARIABLE
+from slipway.yard.chaos.switches import SWITCHES
+from slipway.yard.endpoint import SECRET_VARIABLE, control
 from tests.yard.accounts import raise_quotas
 from tests.yard.cloudformation.resources.world import World
 from tests.yard.conftest import RunningYard
@@ -23,7 +24,9 @@ def endpoint(yard_process: RunningYard) -> Iterator[str]:
 
 
 @pytest.fixture
-def world(endpoint: str) -> Iterator[World]:
+def world(endpoint: str, yard_process: RunningYard) -> Iterator[World]:
+    # A test before it may have switched faults on: CloudFormation waits minutes for what throttles it.
+    control(yard_process, "POST", "/switches", {"values": dict.fromkeys(SWITCHES, 0)})
     world = World()
     yield world
     world.delete()
