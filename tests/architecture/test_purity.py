@@ -19,7 +19,11 @@ WORDS = ("slipway.jobs.core", "slipway.jobs.catalogue")
 # The package, and what of ours it may import. One that does not exist yet holds as soon as it does.
 PURE = {
     "slipway.jobs.catalogue": (*WORDS,),
-    "slipway.jobs.core": (*WORDS, "slipway.containers.runtime.contract.variables"),
+    "slipway.jobs.core": (
+        *WORDS,
+        "slipway.containers.runtime.contract.variables",
+        "slipway.containers.training.layout",
+    ),
     "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate"),
     "slipway.jobs.planner": (*WORDS, "slipway.jobs.estimate", "slipway.jobs.planner"),
 }
