@@ -38,6 +38,7 @@ class Recipe:
     accelerators: tuple[str, ...]
     uses_accelerators: bool  # False: the processors do all of the work, on any machine
     job_settings: tuple[str, ...]  # those that name other jobs
+    input_settings: tuple[str, ...]  # those that name what it reads; SageMaker brings s3:// to instances
     config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
 
 
@@ -54,6 +55,7 @@ def find_recipe(name: str) -> Recipe:
         accelerators=tuple(module.ACCELERATORS),
         uses_accelerators=getattr(module, "USES_ACCELERATORS", True),
         job_settings=tuple(getattr(module, "JOB_SETTINGS", ())),
+        input_settings=tuple(getattr(module, "INPUT_SETTINGS", ())),
         config=module,
     )
 

@@ -109,7 +109,7 @@ class Reporter:
         left = (self.steps - last.step) * seconds / len(self._since)
         return (
             f"step {last.step}/{self.steps}  loss {loss:.4f}  lr {last.learning_rate:.3g}  "
-            f"|g| {last.gradient_norm:.3g}  {rows / seconds:,.1f} sequences/s"
+            f"|g| {last.gradient_norm:.3g}  {rows / seconds:.1f} sequences/s"
             f"{self.utilisation.in_words(tokens / seconds)}"
             f"{'' if value is None else f'  {value:,.0f} tokens/$'}  {_in_hours(left)} left"
         )

@@ -145,7 +145,9 @@ class SageMakerTarget:
 
 Target = BatchTarget | MpiTarget | SlurmTarget | SageMakerTarget
 
-KINDS: Mapping[str, type[Target]] = {kind.kind: kind for kind in (BatchTarget, MpiTarget, SlurmTarget)}
+KINDS: Mapping[str, type[Target]] = {
+    kind.kind: kind for kind in (BatchTarget, MpiTarget, SlurmTarget, SageMakerTarget)
+}
 
 
 def parameter_name(cluster: str) -> str:

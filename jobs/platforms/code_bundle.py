@@ -35,12 +35,15 @@ def own_containers() -> Path:
     return Path(next(iter(containers.__path__)))
 
 
-def pack(containers: Path) -> Bundle:
+def pack(containers: Path, *, beside: Mapping[str, bytes] | None = None) -> Bundle:
+    """Pack the code; `beside` are more files of the archive's root."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        _add(tar, Path(str(files("slipway"))) / "__init__.py", "slipway/__init__.py")
+        for name, content in sorted((beside or {}).items()):
+            _add(tar, name, content, _MODE)
+        _add_file(tar, Path(str(files("slipway"))) / "__init__.py", "slipway/__init__.py")
         for path in code_files(containers):
-            _add(tar, path, f"slipway/containers/{path.relative_to(containers).as_posix()}")
+            _add_file(tar, path, f"slipway/containers/{path.relative_to(containers).as_posix()}")
     plain = archive.getvalue()
     return Bundle(digest=sha256(plain).hexdigest(), packed=gzip.compress(plain, mtime=0))
 
@@ -53,10 +56,13 @@ def upload_if_absent(bundle: Bundle, s3: Any, owner: Mapping[str, str]) -> bool:
     return True
 
 
-def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    _add(tar, name, path.read_bytes(), _PROGRAM_MODE if path.stat().st_mode & 0o100 else _MODE)
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
     """Add a file with nothing of this machine: no owner, no time, and only the executable bit."""
-    content = path.read_bytes()
     entry = tarfile.TarInfo(name)
     entry.size = len(content)
-    entry.mode = _PROGRAM_MODE if path.stat().st_mode & 0o100 else _MODE
+    entry.mode = mode
     tar.addfile(entry, io.BytesIO(content))

@@ -38,6 +38,7 @@ class Prepared(Generic[T_co, R_co]):
     waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
     attempts: int
     warnings: tuple[str, ...]
+    most_seconds: int | None = None  # of all attempts together; None: each may take all of its time
 
     @property
     def name(self) -> str:
@@ -45,8 +46,8 @@ class Prepared(Generic[T_co, R_co]):
 
     @property
     def ceiling(self) -> Cost:
-        """Return the cost if every attempt takes all of its time."""
-        seconds = timeout_seconds(self.job, self.target) * self.attempts
+        """Return the cost if the job takes all of its time."""
+        seconds = self.most_seconds or timeout_seconds(self.job, self.target) * self.attempts
         return cost(self.job.nodes, seconds, instance_type(self.target.instance_type).price)
 
 

@@ -16,6 +16,7 @@ T = TypeVar("T", bound=Target)
 PLATFORMS: Mapping[str, str] = {
     "batch": "slipway.jobs.platforms.batch.platform",
     "mpi": "slipway.jobs.platforms.mpi.platform",
+    "sagemaker": "slipway.jobs.platforms.sagemaker.platform",
     "slurm": "slipway.jobs.platforms.slurm.platform",
 }
 

@@ -51,3 +51,6 @@ EXIT_FILE = "SLIPWAY_EXIT_FILE"  # where rank 0 writes its launcher's exit code,
 # On the nodes of a Slurm cluster: what compile.slurm and run.slurm tell the script of a model.
 PHASE = "SLIPWAY_PHASE"
 MODEL = "SLIPWAY_MODEL"
+
+# In a training container of SageMaker: the module that every rank runs.
+MODULE = "SLIPWAY_MODULE"

@@ -52,6 +52,18 @@ OF_KIND: Mapping[str, tuple[Column, ...]] = {
         Column(name="run_document"),
         Column(name="scratch_mount", title="scratch at", absent="none"),
     ),
+    "sagemaker": (
+        Column(name="machine_image"),
+        Column(name="image", title="training image"),
+        Column(name="execution_role"),
+        Column(name="is_spot", title="Spot"),
+        Column(name="volume_gb", title="volume", unit="GB"),
+        Column(name="volume_key", title="key of the volume", absent="SageMaker's own"),
+        Column(name="output_key", title="key of the output", absent="S3's own"),
+        Column(name="warm_pool_seconds", title="instances stay warm for", unit="s"),
+        Column(name="subnet"),
+        Column(name="security_group"),
+    ),
 }
 IN_FULL = (
     *LISTED[:-3],
@@ -83,7 +95,7 @@ def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     found, unread = find_targets(region)
     chosen = [target for target in found if not names or target.name in names]
     missing = set(names) - {target.name for target in found}
-    rows = [{"kind": target.kind, **asdict(target)} for target in chosen]
+    rows = [{"kind": target.kind, "log_group": target.log_group, **asdict(target)} for target in chosen]
     if len(names) == 1 and rows:
         print_record("", (*IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
     elif not missing:

@@ -121,7 +121,9 @@ def test_the_parameter_is_named_after_the_cluster() -> None:
     assert parameter_name("dl1") == "/slipway/targets/dl1"
 
 
-@pytest.mark.parametrize("target", [TARGET, MPI_TARGET, SLURM_TARGET], ids=lambda target: target.kind)
+@pytest.mark.parametrize(
+    "target", [TARGET, MPI_TARGET, SLURM_TARGET, SAGEMAKER_TARGET], ids=lambda target: target.kind
+)
 def test_what_infra_writes_is_what_jobs_read(target: Target) -> None:
     assert decode_target(encode_target(target), parameter="p") == target
 
@@ -160,7 +162,7 @@ def _record(**changes: object) -> str:
         ("[]", "holds a list where a target is an object"),
         (_record(schema=0), "has schema 0, but this Slipway reads 1"),
         (_record(schema=...), "has schema None"),
-        (_record(kind="pbs"), "has kind 'pbs'; known are batch, mpi, slurm"),
+        (_record(kind="pbs"), "has kind 'pbs'; known are batch, mpi, slurm, sagemaker"),
         (_record(kind=[]), "has kind"),
         (_record(bucket=..., image=...), "lacks bucket, lacks image"),
         (_record(nodes=4), "has the unknown field nodes"),

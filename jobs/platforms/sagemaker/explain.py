@@ -1,0 +1,143 @@
+"""Why a training job is not running, or why it failed: one sentence, from SageMaker's words and the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.core.explanation import EXIT_CODES, Explanation
+from slipway.jobs.core.log_marks import last_error
+from slipway.jobs.core.run import Found
+from slipway.jobs.core.sagemaker.places import job_url
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.platforms.sagemaker.failure_reasons import known_reason
+from slipway.jobs.platforms.sagemaker.runs import transitions
+
+_LAST_LINES = 200
+_LOG = "look at its log: slipway logs {job}"
+_STOPPED = "Stopped"
+
+TrainingFound = Found[SageMakerTarget]
+Told = tuple[str, str]
+
+
+def explain(found: TrainingFound) -> Explanation:
+    sentence, fix = _BY_STATE[found.run.state](found)
+    words = {"job": found.run.name, "target": found.run.target, "image": found.target.machine_image}
+    error = _last_error(found) if found.run.state is JobState.FAILED else None
+    said = [
+        found.detail.get("FailureReason") or "",
+        f"the log: {error}" if error else "",
+        *_history(found.detail),
+    ]
+    return Explanation(
+        sentence=f"{found.run.name} {sentence}",
+        fix=fix.format(**words),
+        evidence=tuple(dict.fromkeys(line for line in said if line)),
+    )
+
+
+def log_streams(found: TrainingFound) -> list[tuple[int, str]]:
+    """List the streams of all instances, each with its node: NAME/algo-1-… is node 0."""
+    answer = ask_all(
+        reader("logs", found.target.region),
+        "DescribeLogStreams",
+        "logStreams",
+        logGroupName=found.target.log_group,
+        logStreamNamePrefix=f"{found.run.name}/algo-",
+    )
+    names = [] if isinstance(answer, Unanswered) else [str(stream["logStreamName"]) for stream in answer]
+    numbers = [(name.rpartition("/")[2].split("-"), name) for name in names]
+    return sorted((int(parts[1]) - 1, name) for parts, name in numbers if parts[1].isdigit())
+
+
+def _waiting(found: TrainingFound) -> Told:
+    said = found.run.reason
+    if said is None:
+        return f"waits for {_instances(found)} to start, which takes minutes", ""
+    reason = known_reason(said)
+    if reason is None:
+        return f"waits for {_instances(found)}; SageMaker says: {said}", ""
+    return f"waits: {reason.means}", reason.fix
+
+
+def _starting(found: TrainingFound) -> Told:
+    return f"has {_instances(found)}, which fetch the image and the data", ""
+
+
+def _running(found: TrainingFound) -> Told:
+    if found.run.status != "Training":
+        return f"runs on {_instances(found)}, and is {found.run.status}", ""
+    tries = len(found.run.attempts)
+    return f"runs on {_instances(found)}{f', attempt {tries + 1}' if tries else ''}", ""
+
+
+def _succeeded(found: TrainingFound) -> Told:
+    model = (found.detail.get("ModelArtifacts") or {}).get("S3ModelArtifacts")
+    return f"succeeded; its model is {model}" if model else "succeeded", ""
+
+
+def _failed(found: TrainingFound) -> Told:
+    if found.run.status == _STOPPED:
+        kept = job_url(found.target.bucket, found.run.name, "checkpoints")
+        return "was cancelled", f"`slipway submit … --again --checkpoints {kept}` resumes it"
+    said = found.detail.get("FailureReason") or ""
+    if reason := known_reason(f"{found.run.status} {said}"):
+        return f"failed: {reason.means}", reason.fix
+    code = found.run.exit_code
+    if code is not None and (known := EXIT_CODES.get(code)):
+        return f"failed: {known.means} (exit code {code}): {_first_line(said)}", known.fix
+    if said:
+        return f"failed: {_first_line(said)}", _LOG
+    return "failed, and SageMaker does not say why", _LOG
+
+
+def _unknown(found: TrainingFound) -> Told:
+    return f"is in a state that Slipway does not know: {found.run.status}", ""
+
+
+_BY_STATE: Mapping[JobState, Callable[[TrainingFound], Told]] = {
+    JobState.WAITING: _waiting,
+    JobState.STARTING: _starting,
+    JobState.RUNNING: _running,
+    JobState.SUCCEEDED: _succeeded,
+    JobState.FAILED: _failed,
+    JobState.UNKNOWN: _unknown,
+}
+
+
+def _instances(found: TrainingFound) -> str:
+    nodes = found.run.nodes
+    return "its instances" if nodes is None else f"{nodes} instance{'' if nodes == 1 else 's'}"
+
+
+def _first_line(said: str) -> str:
+    """Return what the launcher wrote, without SageMaker's words before it."""
+    return said.removeprefix("AlgorithmError: ").strip().split("\n", 1)[0]
+
+
+def _history(detail: Mapping[str, object]) -> Iterator[str]:
+    """Yield how the job went, a line for each secondary status."""
+    for each in transitions(detail):
+        ends = each.get("EndTime")
+        took = f" for {(ends - each['StartTime']).total_seconds():.0f} s" if ends else ""
+        message = f": {each['StatusMessage']}" if each.get("StatusMessage") else ""
+        yield f"{each['StartTime']:%H:%M:%S} {each['Status']}{took}{message}"
+
+
+def _last_error(found: TrainingFound) -> str | None:
+    """Return the last error that the first instance logged, where rank 0 is."""
+    streams = [name for node, name in log_streams(found) if node == 0]
+    if not streams:
+        return None
+    answer = ask(
+        reader("logs", found.target.region),
+        "GetLogEvents",
+        logGroupName=found.target.log_group,
+        logStreamName=streams[-1],
+        limit=_LAST_LINES,
+        startFromHead=False,
+    )
+    lines = [] if isinstance(answer, Unanswered) else [str(event["message"]) for event in answer["events"]]
+    return last_error([line.rstrip("\n") for line in lines])

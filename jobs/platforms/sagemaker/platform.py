@@ -1,0 +1,178 @@
+"""What commands ask of SageMaker. The request is built in jobs/platforms/sagemaker/request.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from slipway.containers.runtime.contract import variables
+from slipway.jobs import aws
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.explanation import Explanation
+from slipway.jobs.core.inputs import unreadable_inputs
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.run import Found
+from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.core.text import Say
+from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.platforms.sagemaker import code, readiness
+from slipway.jobs.platforms.sagemaker import explain as training_explain
+from slipway.jobs.platforms.sagemaker.failure_reasons import known_reason
+from slipway.jobs.platforms.sagemaker.request import (
+    SageMakerRequest,
+    attempts,
+    build_request,
+    image_words,
+    most_seconds,
+)
+from slipway.jobs.platforms.sagemaker.runs import (
+    describe,
+    is_known,
+    list_jobs,
+    list_runs,
+    refresh,
+    unfinished_runs,
+)
+from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.recipes import Recipe, idle_accelerators
+
+__all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
+
+SageMakerPrepared = Prepared[SageMakerTarget, SageMakerRequest]
+
+SERVICE = "SageMaker"
+_S3 = "s3://"
+
+
+class Refused(SlipwayError):
+    """SageMaker would not take the job, for a reason that is known."""
+
+
+class NameTaken(SlipwayError):
+    """Another training job of the account has this name."""
+
+
+def prepare(
+    job: Job, recipe: Recipe, target: SageMakerTarget, waits_for: tuple[str, ...]
+) -> SageMakerPrepared:
+    digest = code.pack_for(target).digest
+    request = _request(job, recipe, target, digest)
+    return Prepared(
+        job=job,
+        recipe=recipe,
+        target=target,
+        request=request,
+        image=image_words(target, digest),
+        image_digest=f"sha256:{digest}",
+        waits_for=waits_for,
+        attempts=attempts(job),
+        most_seconds=most_seconds(job, target),
+        warnings=(
+            *_warnings(request, target),
+            *unreadable_inputs(job, target),
+            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
+        ),
+    )
+
+
+def repeat(prepared: SageMakerPrepared, job: Job) -> SageMakerPrepared:
+    request = _request(job, prepared.recipe, prepared.target, prepared.request.digest)
+    return replace(prepared, job=job, request=request)
+
+
+def refuse_unready(prepared: SageMakerPrepared) -> None:
+    """Refuse if the training image is missing; the yard needs none, it runs this checkout."""
+    if not aws.is_in_yard():
+        readiness.refuse_missing_image(prepared.target)
+
+
+def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
+    """See that the buckets are there, and upload the code."""
+    target = prepared.target
+    for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
+        readiness.refuse_foreign_bucket(bucket, target)
+    code.upload(target, prepared.request.digest, say)
+    return prepared
+
+
+def send(prepared: SageMakerPrepared) -> str:
+    """Create the training job, or find the same one; a name is taken only once in an account."""
+    from botocore.exceptions import ClientError
+
+    target, request = prepared.target, prepared.request
+    aws.client("s3", target.region).put_object(**request.put)
+    try:
+        aws.sender("sagemaker", target.region).create_training_job(**request.create)
+    except ClientError as error:
+        said = error.response.get("Error", {})
+        if said.get("Code") == "ResourceInUse" and _is_ours(request, target):
+            return request.name
+        _refuse_in_words(said, prepared)
+        raise
+    return request.name
+
+
+def find_job_id(name: str, target: SageMakerTarget) -> str | None:
+    return name if describe(name, target) else None
+
+
+def log_streams(found: Found[SageMakerTarget], node: int | None) -> list[tuple[int, str]]:
+    """List the streams of one instance or of all, those of the first attempt first."""
+    return [each for each in training_explain.log_streams(found) if node in (None, each[0])]
+
+
+def log_locator() -> Callable[[int, str], int]:
+    """Return the node of the stream: each instance has streams of its own."""
+    return lambda node, _text: node
+
+
+def cancel(found: Found[SageMakerTarget], reason: str) -> None:
+    """Stop the job; what was saved until then stays."""
+    aws.client("sagemaker", found.target.region).stop_training_job(TrainingJobName=found.run.name)
+
+
+def explain(found: Found[SageMakerTarget]) -> Explanation:
+    return training_explain.explain(found)
+
+
+def _request(job: Job, recipe: Recipe, target: SageMakerTarget, digest: str) -> SageMakerRequest:
+    request = build_request(job, target, module=recipe.module, code=digest, inputs=recipe.input_settings)
+    refuse_malformed("sagemaker", "CreateTrainingJob", request.create)
+    return request
+
+
+def _warnings(request: SageMakerRequest, target: SageMakerTarget) -> Iterator[str]:
+    kept = request.create["Environment"][variables.CHECKPOINTS]
+    if kept.startswith(_S3) and not target.has_internet:
+        yield (
+            f"several instances of {target.name} share no files, so that ranks save to {kept} themselves, "
+            f"with {code.BUCKET_PACKAGE}; an image of AWS lacks it, and the cluster has no way to fetch it: "
+            "declare a file system or a way to the internet"
+        )
+
+
+def _buckets_read(request: SageMakerRequest) -> Iterator[str]:
+    for channel in request.create.get("InputDataConfig", ()):
+        if source := channel["DataSource"].get("S3DataSource"):
+            yield str(source["S3Uri"]).removeprefix(_S3).split("/", 1)[0]
+
+
+def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
+    """Return True if the job of this name is the same; refuse to take another for ours."""
+    found = describe(request.name, target) or {}
+    if (found.get("Environment") or {}).get(variables.RUN) == request.name:
+        return True
+    raise NameTaken(
+        f"account {target.account} has another training job of the name {request.name}",
+        hint="choose another --name: SageMaker never forgets one",
+    )
+
+
+def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
+    """Raise what SageMaker refused with what to do, if that is known."""
+    message = said.get("Message", "")
+    reason = known_reason(f"{said.get('Code')} {message}")
+    if reason:
+        words = {"job": prepared.name, "target": prepared.target.name, "image": prepared.target.image}
+        raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=reason.fix.format(**words))

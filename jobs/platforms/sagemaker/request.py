@@ -1,0 +1,205 @@
+"""SageMaker: a job becomes one CreateTrainingJob, whose name no other job of the account may have.
+
+The code is an archive in the cluster's bucket, which AWS's toolkit unpacks in the container; its entry point
+is containers/runtime/launch/sagemaker_entry.py. The request lies beside the job's files, as it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.containers.runtime.contract import variables
+from slipway.jobs.core.job import DoesNotFit, Job, submission_name
+from slipway.jobs.core.job_request import code_key, request_key
+from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, timeout_seconds
+from slipway.jobs.core.names import CLUSTER_TAG, TARGET_TAG
+from slipway.jobs.core.sagemaker.hyperparameters import (
+    refuse_too_many,
+    setting_hyperparameters,
+    toolkit_hyperparameters,
+)
+from slipway.jobs.core.sagemaker.local_storage import has_local_storage
+from slipway.jobs.core.sagemaker.metrics import metric_definitions
+from slipway.jobs.core.sagemaker.places import TENSORBOARD, job_url, output_url
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.platforms.sagemaker.files import JobFiles, decide_files
+
+# SecondaryStatus, which says more than TrainingJobStatus (SageMaker API Reference, DescribeTrainingJob).
+STATES: Mapping[str, JobState] = {
+    **dict.fromkeys(
+        (
+            "Starting",
+            "Pending",
+            "LaunchingMLInstances",
+            "PreparingTrainingStack",
+            "Interrupted",
+            "Restarting",
+        ),
+        JobState.WAITING,
+    ),
+    **dict.fromkeys(("Downloading", "DownloadingTrainingImage"), JobState.STARTING),
+    **dict.fromkeys(("Training", "Updating", "Uploading", "Stopping"), JobState.RUNNING),
+    "Completed": JobState.SUCCEEDED,
+    **dict.fromkeys(("Failed", "Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded"), JobState.FAILED),
+}
+
+ATTEMPTS = 3  # SageMaker repeats a job only for faults of its own, within the job's time
+GRACE_SECONDS = 100  # of the 120 between SIGTERM and the end (API Reference, StopTrainingJob)
+_PROFILE_MILLISECONDS = 60_000
+_DIGEST_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerRequest:
+    """Holds everything that will be sent, except the code itself; a dry run prints it."""
+
+    digest: str  # of the code
+    put: Mapping[str, Any]  # of the request object
+    create: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.create["TrainingJobName"])
+
+
+def build_request(
+    job: Job, target: SageMakerTarget, *, module: str, code: str, inputs: tuple[str, ...] = ()
+) -> SageMakerRequest:
+    """Build the request; `code` is the archive's digest, `inputs` the settings that name what a job reads."""
+    refuse_misfit(job, target)
+    _refuse_dependencies(job)
+    name = training_job_name(job, target, code)
+    create = _create(job, target, name, code, module, decide_files(job, target, name, inputs))
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    body = json.dumps(create, sort_keys=True)
+    put = {**owner, "Key": request_key(name), "Body": body, "ContentType": "application/json"}
+    return SageMakerRequest(digest=code, put=put, create=create)
+
+
+def training_job_name(job: Job, target: SageMakerTarget, code: str) -> str:
+    """Name the training job; SageMaker knows no underscore, and the digest keeps two names apart."""
+    place = {
+        "account": target.account,
+        "region": target.region,
+        "target": target.name,
+        "image": f"{target.image}#{code[:_DIGEST_SHOWN]}",
+    }
+    return submission_name(job, place).replace("_", "-")
+
+
+def attempts(job: Job) -> int:
+    return ATTEMPTS if job.attempts is None else job.attempts
+
+
+def most_seconds(job: Job, target: SageMakerTarget) -> int:
+    """Return how long instances are billed at most: for all attempts together, and warm afterwards."""
+    return timeout_seconds(job, target) + target.warm_pool_seconds
+
+
+def image_words(target: SageMakerTarget, code: str) -> str:
+    return f"{target.machine_image}:{code[:_DIGEST_SHOWN]}"
+
+
+def _create(
+    job: Job, target: SageMakerTarget, name: str, code: str, module: str, files: JobFiles
+) -> dict[str, Any]:
+    hyperparameters = {
+        **toolkit_hyperparameters(name, f"s3://{target.bucket}/{code_key(code)}", target.region),
+        **setting_hyperparameters(files.job.settings),
+    }
+    environment = _environment(target, name, module, files)
+    refuse_too_many(hyperparameters, environment)
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {
+            "TrainingImage": target.image,
+            "TrainingInputMode": "File",
+            "MetricDefinitions": metric_definitions(),
+        },
+        "RoleArn": target.execution_role,
+        "HyperParameters": hyperparameters,
+        "Environment": environment,
+        "OutputDataConfig": {
+            "S3OutputPath": output_url(target.bucket),
+            **_key("KmsKeyId", target.output_key),
+        },
+        "ResourceConfig": _resources(job, target),
+        "StoppingCondition": _stopping(job, target),
+        "VpcConfig": {"Subnets": [target.subnet], "SecurityGroupIds": [target.security_group]},
+        "Tags": [{"Key": key, "Value": value} for key, value in _tags(target).items()],
+        "EnableManagedSpotTraining": target.is_spot,
+        "EnableNetworkIsolation": False,  # the toolkit fetches the code from S3
+        # Instances talk within their own subnet and group, and EFA does not pass through the encryption.
+        "EnableInterContainerTrafficEncryption": False,
+        "ProfilerConfig": {
+            "S3OutputPath": job_url(target.bucket, name, "profile"),
+            "ProfilingIntervalInMilliseconds": _PROFILE_MILLISECONDS,
+        },
+        **_retries(job),
+        **_file_settings(files),
+    }
+
+
+def _environment(target: SageMakerTarget, name: str, module: str, files: JobFiles) -> dict[str, str]:
+    told = {
+        variables.LOGS: TENSORBOARD,
+        **launch_environment(files.job, target, name),
+        variables.RUN: name,
+        variables.MODULE: module,
+        variables.GRACE_SECONDS: str(GRACE_SECONDS),
+    }
+    del told["AWS_REGION"]  # SageMaker's own to set
+    return dict(sorted(told.items()))
+
+
+def _resources(job: Job, target: SageMakerTarget) -> dict[str, Any]:
+    volume_key = None if has_local_storage(target.instance_type) else target.volume_key
+    return {
+        "InstanceType": target.instance_type,
+        "InstanceCount": job.nodes,
+        "VolumeSizeInGB": target.volume_gb,
+        **_key("VolumeKmsKeyId", volume_key),
+        **({"KeepAlivePeriodInSeconds": target.warm_pool_seconds} if target.warm_pool_seconds else {}),
+    }
+
+
+def _stopping(job: Job, target: SageMakerTarget) -> dict[str, int]:
+    """Limit the time; with a retry strategy both limits are of all attempts together."""
+    seconds = timeout_seconds(job, target)
+    wait = {"MaxWaitTimeInSeconds": seconds + target.spot_wait_seconds} if target.is_spot else {}
+    return {"MaxRuntimeInSeconds": seconds, **wait}
+
+
+def _retries(job: Job) -> dict[str, Any]:
+    more = attempts(job) - 1
+    return {"RetryStrategy": {"MaximumRetryAttempts": more}} if more else {}
+
+
+def _file_settings(files: JobFiles) -> dict[str, Any]:
+    given = {
+        "InputDataConfig": files.channels,
+        "CheckpointConfig": files.checkpoint_config,
+        "TensorBoardOutputConfig": files.tensorboard_config,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _tags(target: SageMakerTarget) -> dict[str, str]:
+    return {TARGET_TAG: target.name, CLUSTER_TAG: target.name}
+
+
+def _key(name: str, key: str | None) -> dict[str, str]:
+    return {name: key} if key else {}
+
+
+def _refuse_dependencies(job: Job) -> None:
+    if job.depends_on:
+        raise DoesNotFit(
+            f"job '{job.name}' waits for {', '.join(job.depends_on)}, and a training job of SageMaker waits "
+            "for no other",
+            hint="submit it after the other has ended: slipway submit … --follow",
+        )

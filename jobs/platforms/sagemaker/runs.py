@@ -1,0 +1,158 @@
+"""The training jobs of a cluster: named by the folders of its bucket, told by SageMaker, read into one form.
+
+SageMaker lists all jobs of an account and filters by no tag; a cluster's bucket holds the cluster's alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.containers.runtime.contract import variables
+from slipway.jobs.aws import reader
+from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
+from slipway.jobs.core.sagemaker.places import JOBS
+from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.platforms.sagemaker.request import STATES, image_words
+
+Description = Mapping[str, Any]  # an answer of DescribeTrainingJob
+
+_UNKNOWN_JOB = re.compile(r"not found|could not find", re.IGNORECASE)
+_EXIT_CODE = re.compile(r"exit ?code:? ([0-9]{1,3})", re.IGNORECASE)
+_CODE = re.compile(r"/code/([0-9a-f]{64})\.tar\.gz")
+_RECIPE = re.compile(r"\.recipes\.([a-z0-9_]+)\.")
+_TRAINING = "Training"
+
+
+def list_jobs(target: SageMakerTarget) -> list[Listed]:
+    """List every name; SageMaker's name of a job is its id."""
+    return [Listed(id=name, name=name) for name in _names(target)]
+
+
+def list_runs(target: SageMakerTarget) -> list[Run]:
+    """Read every job that was created; one that SageMaker refused left no more than its files."""
+    found = [refresh(name, target) for name in _names(target)]
+    return [each.run for each in found if each]
+
+
+def unfinished_runs(target: SageMakerTarget) -> list[Run]:
+    return [run for run in list_runs(target) if not run.state.is_final]
+
+
+def refresh(job_id: str, target: SageMakerTarget) -> Found[SageMakerTarget] | None:
+    detail = describe(job_id, target)
+    return Found(run=read_run(detail, target), target=target, detail=detail) if detail else None
+
+
+def is_known(job_id: str, target: SageMakerTarget) -> bool:
+    return describe(job_id, target) is not None
+
+
+def describe(name: str, target: SageMakerTarget) -> Description | None:
+    """Return what SageMaker knows of a job; None if it never had one of this name."""
+    from botocore.exceptions import ClientError
+
+    try:
+        answer: Description = reader("sagemaker", target.region).describe_training_job(TrainingJobName=name)
+    except ClientError as error:
+        said = error.response.get("Error", {})
+        if said.get("Code") in ("ValidationException", "ResourceNotFound") and _UNKNOWN_JOB.search(
+            said.get("Message", "")
+        ):
+            return None
+        raise
+    return answer
+
+
+def read_run(detail: Description, target: SageMakerTarget, now: datetime | None = None) -> Run:
+    status = str(detail.get("SecondaryStatus") or detail.get("TrainingJobStatus", "unknown"))
+    state, resources = translate(STATES, status), detail.get("ResourceConfig") or {}
+    nodes, kind = resources.get("InstanceCount"), catalogued(target)
+    seconds = billed_seconds(detail, state, now or datetime.now(UTC))
+    code = _CODE.search((detail.get("HyperParameters") or {}).get("sagemaker_submit_directory", ""))
+    return Run(
+        id=str(detail["TrainingJobName"]),
+        name=str(detail["TrainingJobName"]),
+        target=target.name,
+        region=target.region,
+        state=state,
+        status=status,
+        reason=detail.get("FailureReason") or (None if state.is_final else _last_message(detail)),
+        recipe=_recipe(detail),
+        nodes=nodes,
+        instance_type=str(resources.get("InstanceType", target.instance_type)),
+        created_at=detail.get("CreationTime"),
+        started_at=detail.get("TrainingStartTime"),
+        stopped_at=detail.get("TrainingEndTime") if state.is_final else None,
+        attempts=tuple(_ended_attempts(detail, state)),
+        exit_code=exit_code(detail) if state.is_final else None,
+        image=image_words(target, code[1]) if code else None,
+        image_digest=f"sha256:{code[1]}" if code else None,
+        hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
+        cost=cost(nodes, seconds, kind.price if kind else None),
+        depends_on=(),
+    )
+
+
+def transitions(detail: Description) -> Sequence[Mapping[str, Any]]:
+    return list(detail.get("SecondaryStatusTransitions") or ())
+
+
+def billed_seconds(detail: Description, state: JobState, now: datetime) -> float | None:
+    """Return the billed time of one instance: SageMaker's own count, which comes at the end."""
+    warm = (detail.get("WarmPoolStatus") or {}).get("ResourceRetainedBillableTimeInSeconds", 0)
+    if (billed := detail.get("BillableTimeInSeconds")) is not None:
+        return float(billed + warm)
+    started = detail.get("TrainingStartTime")
+    if started is None:
+        return 0.0
+    until = detail.get("TrainingEndTime") if state.is_final else now
+    return None if until is None else max(0.0, (until - started).total_seconds()) + warm
+
+
+def exit_code(detail: Description) -> int | None:
+    """Return the exit code that the launcher wrote into the failure file; else the toolkit's own."""
+    if detail.get("TrainingJobStatus") == "Completed":
+        return 0
+    found = _EXIT_CODE.search(detail.get("FailureReason") or "")
+    return int(found[1]) if found else None
+
+
+def _names(target: SageMakerTarget) -> list[str]:
+    pages = (
+        reader("s3", target.region)
+        .get_paginator("list_objects_v2")
+        .paginate(Bucket=target.bucket, Prefix=JOBS, Delimiter="/", ExpectedBucketOwner=target.account)
+    )
+    prefixes = [str(each["Prefix"]) for page in pages for each in page.get("CommonPrefixes", [])]
+    return [prefix.removeprefix(JOBS).rstrip("/") for prefix in prefixes]
+
+
+def _last_message(detail: Description) -> str | None:
+    return next(
+        (each["StatusMessage"] for each in reversed(transitions(detail)) if each.get("StatusMessage")), None
+    )
+
+
+def _recipe(detail: Description) -> str | None:
+    found = _RECIPE.search((detail.get("Environment") or {}).get(variables.MODULE, ""))
+    return found[1] if found else None
+
+
+def _ended_attempts(detail: Description, state: JobState) -> list[Attempt]:
+    """Return the times in which the container ran, without the one that goes on."""
+    ran = [each for each in transitions(detail) if each["Status"] == _TRAINING and each.get("EndTime")]
+    last = ran[-1] if ran and state.is_final else None
+    return [
+        Attempt(
+            started_at=each["StartTime"],
+            stopped_at=each["EndTime"],
+            exit_code=exit_code(detail) if each is last else None,
+            reason=detail.get("FailureReason") if each is last else each.get("StatusMessage"),
+        )
+        for each in ran
+    ]

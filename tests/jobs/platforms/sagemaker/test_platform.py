@@ -1,0 +1,334 @@
+"""A training job from `submit` to `explain`: sent once, read as SageMaker tells it, refused in words."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs import aws
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import encode_target
+from slipway.jobs.platforms.registry import nodes_of, twins_of, waiting_of
+from slipway.jobs.platforms.sagemaker import code as code_module
+from slipway.jobs.platforms.sagemaker import platform
+from slipway.jobs.platforms.sagemaker.code import BUCKET_PACKAGE, pack_for
+from slipway.jobs.platforms.sagemaker.explain import explain
+from slipway.jobs.platforms.sagemaker.platform import NameTaken, Refused, SageMakerPrepared
+from slipway.jobs.platforms.sagemaker.readiness import NoImage, WrongBucket
+from slipway.jobs.platforms.sagemaker.runs import list_jobs, list_runs, refresh, unfinished_runs
+from slipway.jobs.recipes import find_recipe
+from tests.jobs.core.test_targets import SAGEMAKER_TARGET
+from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal
+
+TARGET = replace(SAGEMAKER_TARGET, file_system_id=None, file_system_mount=None, file_system_path=None)
+JOB = Job(name="smoke", recipe="smoke", nodes=2)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+packed_once = lru_cache(pack_for)
+
+
+@pytest.fixture(autouse=True)
+def _pack_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing all code takes a tenth of a second, and no test changes any."""
+    monkeypatch.setattr(code_module, "pack_for", packed_once)
+
+
+def prepared(job: Job = JOB, **changes: Any) -> SageMakerPrepared:
+    return platform.prepare(job, find_recipe(job.recipe), replace(TARGET, **changes), ())
+
+
+def submitted(sdk: Sdk, **described: Any) -> str:
+    """Submit a job, and let SageMaker say of it what is given."""
+    sent = prepared()
+    platform.make_ready(sent, lambda _: None)
+    name = platform.send(sent)
+    sdk.jobs[name] |= {"CreationTime": NOON, **described}
+    return name
+
+
+def ran(seconds: int, **more: Any) -> dict[str, Any]:
+    ends = NOON + timedelta(seconds=seconds)
+    return {"TrainingStartTime": NOON, "TrainingEndTime": ends, "BillableTimeInSeconds": seconds, **more}
+
+
+def failed(reason: str, status: str = "Failed") -> dict[str, Any]:
+    return ran(60, TrainingJobStatus="Failed", SecondaryStatus=status, FailureReason=reason)
+
+
+def why(sdk: Sdk, name: str) -> str:
+    found = refresh(name, TARGET)
+    assert found is not None
+    told = explain(found)
+    return f"{told.sentence} | {told.fix}"
+
+
+def test_a_training_job_has_no_nodes_before_it_no_twin_and_waits_for_no_other() -> None:
+    assert nodes_of(TARGET) is None
+    assert twins_of(TARGET) is None
+    assert waiting_of(TARGET) is None
+
+
+def test_the_toolkit_finds_the_entry_point_at_the_root_of_the_uploaded_code(sdk: Sdk) -> None:
+    name = submitted(sdk)
+    digest = prepared().request.digest
+    with tarfile.open(fileobj=io.BytesIO(sdk.objects[f"code/{digest}.tar.gz"])) as archive:  # type: ignore[arg-type]  # the code is bytes
+        names = archive.getnames()
+    assert "slipway_start.py" in names
+    assert "slipway/containers/runtime/launch/launcher.py" in names
+    assert "requirements.txt" not in names, "it would be fetched from the internet"
+    assert name in sdk.jobs
+
+
+def test_a_cluster_with_a_way_to_the_internet_fetches_what_the_image_lacks() -> None:
+    packed = pack_for(replace(TARGET, has_internet=True)).packed
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        wanted = archive.extractfile("requirements.txt")
+        assert wanted is not None
+        assert wanted.read().decode().strip() == BUCKET_PACKAGE
+    lock = Path(__file__).parents[4] / "containers/images/cpu/requirements.txt"
+    assert f"{BUCKET_PACKAGE} " in lock.read_text(encoding="utf-8"), "the version of the other images"
+
+
+def test_the_same_job_is_created_once_however_often_it_is_sent(sdk: Sdk) -> None:
+    assert platform.send(prepared()) == platform.send(prepared())
+    assert len(sdk.jobs) == 1
+    assert platform.find_job_id(prepared().name, TARGET) == prepared().name
+
+
+def test_another_job_of_the_account_with_this_name_is_not_taken_for_ours(sdk: Sdk) -> None:
+    sdk.jobs[prepared().name] = {"TrainingJobName": prepared().name}
+    with pytest.raises(NameTaken, match="has another training job of the name"):
+        platform.send(prepared())
+
+
+def test_the_jobs_of_a_cluster_are_those_of_its_bucket_and_not_of_the_account(sdk: Sdk) -> None:
+    name = submitted(sdk)
+    sdk.jobs["somebody-elses"] = {"TrainingJobName": "somebody-elses"}
+    sdk.objects["jobs/refused-once/request.json"] = "{}"
+    assert [job.id for job in list_jobs(TARGET)] == ["refused-once", name]
+    assert [run.name for run in list_runs(TARGET)] == [name]
+    assert [run.name for run in unfinished_runs(TARGET)] == [name]
+
+
+def test_a_job_costs_at_most_its_time_once_since_sagemaker_limits_all_attempts_together() -> None:
+    ceiling = prepared(replace(JOB, timeout_seconds=3600), warm_pool_seconds=1800, is_spot=False).ceiling
+    assert ceiling.node_hours == 3.0
+    assert ceiling.usd is None, "SageMaker's prices are its own, and not known"
+
+
+def test_a_finished_job_is_billed_by_sagemakers_own_count(sdk: Sdk) -> None:
+    warm = {"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 900}
+    name = submitted(
+        sdk,
+        **ran(7200, TrainingJobStatus="Completed", SecondaryStatus="Completed", WarmPoolStatus=warm),
+    )
+    sdk.jobs[name]["BillableTimeInSeconds"] = 2700  # Spot, at a discount
+    found = refresh(name, TARGET)
+    assert found is not None
+    assert (found.run.state, found.run.exit_code) == (JobState.SUCCEEDED, 0)
+    assert (found.run.recipe, found.run.nodes, found.run.hours) == ("smoke", 2, 1.0)
+    assert found.run.cost.node_hours == 2.0
+    assert found.run.cost.usd is None
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("Starting", JobState.WAITING),
+        ("DownloadingTrainingImage", JobState.STARTING),
+        ("Training", JobState.RUNNING),
+        ("Interrupted", JobState.WAITING),
+        ("Stopping", JobState.RUNNING),
+        ("Stopped", JobState.FAILED),
+        ("MaxRuntimeExceeded", JobState.FAILED),
+    ],
+)
+def test_the_second_status_says_how_a_job_is(sdk: Sdk, status: str, state: JobState) -> None:
+    found = refresh(submitted(sdk, SecondaryStatus=status), TARGET)
+    assert found is not None
+    assert (found.run.status, found.run.state) == (status, state)
+
+
+def test_interruptions_are_attempts_and_every_step_of_the_way_is_told(sdk: Sdk) -> None:
+    at = [NOON + timedelta(minutes=n) for n in range(6)]
+    steps = [
+        {
+            "Status": "Starting",
+            "StartTime": at[0],
+            "EndTime": at[1],
+            "StatusMessage": "Launching ML instances",
+        },
+        {"Status": "Training", "StartTime": at[1], "EndTime": at[3], "StatusMessage": "Training in progress"},
+        {
+            "Status": "Interrupted",
+            "StartTime": at[3],
+            "EndTime": at[4],
+            "StatusMessage": "Spot was taken back",
+        },
+        {"Status": "Training", "StartTime": at[4], "StatusMessage": "Training in progress"},
+    ]
+    found = refresh(submitted(sdk, SecondaryStatus="Training", SecondaryStatusTransitions=steps), TARGET)
+    assert found is not None
+    assert [(each.started_at, each.stopped_at) for each in found.run.attempts] == [(at[1], at[3])]
+    told = explain(found)
+    assert told.sentence.endswith("runs on 2 instances, attempt 2")
+    assert told.evidence[1] == "12:01:00 Training for 120 s: Training in progress"
+    assert "Interrupted" in told.evidence[2]
+
+
+def test_a_job_that_waits_for_machines_says_so(sdk: Sdk) -> None:
+    said = "Insufficient capacity error from EC2 while launching instances, retrying!"
+    steps = [{"Status": "Starting", "StartTime": NOON, "StatusMessage": said}]
+    said = why(sdk, submitted(sdk, SecondaryStatusTransitions=steps))
+    assert "waits: AWS has too few free machines of this type in the cluster's zone" in said
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("CapacityError: Unable to provision requested ML compute capacity.", "too few free machines"),
+        (
+            "AlgorithmError: ModuleNotFoundError: No module named 'obstore'; exit code 1, exit code: 1",
+            "the training image lacks a Python package",
+        ),
+        ("ClientError: Data download failed:Could not download s3://b/x", "its data is not where it looks"),
+        ("AlgorithmError: rank 1: No space left on device; exit code 1", "the volume of an instance is full"),
+        (
+            "AlgorithmError: error: size is 'huge', and must be tiny; exit code 2\nmore, exit code: 1",
+            "the program refused what it was given (exit code 2): error: size is 'huge', and must be tiny",
+        ),
+        ("AlgorithmError: the loss is nan", "failed: the loss is nan"),
+        ("InternalServerError: We encountered an internal error.", "SageMaker itself failed"),
+    ],
+)
+def test_a_failure_is_told_in_a_sentence(sdk: Sdk, reason: str, said: str) -> None:
+    assert said in why(sdk, submitted(sdk, **failed(reason)))
+
+
+def test_a_job_that_took_too_long_or_waited_too_long_says_which(sdk: Sdk) -> None:
+    name = submitted(sdk, **failed("", "MaxRuntimeExceeded"))
+    assert "took longer than its timeout, which counts all attempts together" in why(sdk, name)
+    sdk.jobs[name]["SecondaryStatus"] = "MaxWaitTimeExceeded"
+    assert "waited for Spot capacity longer than it may" in why(sdk, name)
+
+
+def test_a_cancelled_job_says_where_it_can_go_on_from(sdk: Sdk) -> None:
+    name = submitted(sdk, TrainingJobStatus="Stopped", SecondaryStatus="Stopped")
+    assert f"--checkpoints s3://slipway-gptj-data/jobs/{name}/checkpoints" in why(sdk, name)
+
+
+def test_logs_are_told_by_instance_and_the_last_error_is_part_of_why(sdk: Sdk) -> None:
+    name = submitted(sdk, **failed("AlgorithmError: it ended"))
+    sdk.streams = {
+        f"{name}/algo-10-1": [],
+        f"{name}/algo-2-1767268800": [],
+        f"{name}/algo-1-1767268800": ["[0] step 1/2", "[0] error: the loss is nan"],
+        f"{name}-2/algo-1-1767268800": ["another job"],
+    }
+    found = refresh(name, TARGET)
+    assert found is not None
+    assert platform.log_streams(found, None) == [
+        (0, f"{name}/algo-1-1767268800"),
+        (1, f"{name}/algo-2-1767268800"),
+        (9, f"{name}/algo-10-1"),
+    ]
+    assert platform.log_streams(found, 1) == [(1, f"{name}/algo-2-1767268800")]
+    assert "the log: [0] error: the loss is nan" in explain(found).evidence
+
+
+def test_cancelling_stops_the_training_job(sdk: Sdk) -> None:
+    name = submitted(sdk)
+    found = refresh(name, TARGET)
+    assert found is not None
+    platform.cancel(found, "enough")
+    assert sdk.stopped == [name]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        (
+            "ValidationException",
+            "Could not assume role arn:aws:iam::123456789012:role/x. Please ensure that the role exists",
+            "the role must exist and trust sagemaker.amazonaws.com",
+        ),
+        ("ResourceLimitExceeded", ACCOUNT_QUOTA, "slipway preflight gptj"),
+        (
+            "ValidationException",
+            'No S3 objects found under S3 URL "s3://b/x"',
+            "slipway upload FILE --on gptj",
+        ),
+    ],
+)
+def test_what_sagemaker_refuses_is_said_with_what_to_do(sdk: Sdk, code: str, message: str, hint: str) -> None:
+    sdk.refuses = refusal(code, message)
+    with pytest.raises(Refused) as refused:
+        platform.send(prepared())
+    assert message in refused.value.message
+    assert hint in (refused.value.hint or "")
+
+
+def test_a_refusal_that_nobody_knows_is_passed_on(sdk: Sdk) -> None:
+    sdk.refuses = refusal("ValidationException", "the moon is in the wrong house")
+    with pytest.raises(type(sdk.refuses), match="the moon"):
+        platform.send(prepared())
+
+
+def test_data_in_another_region_is_refused_before_a_machine_is_asked_for(sdk: Sdk) -> None:
+    sdk.regions = {"far": "eu-west-1", "nowhere": "none"}
+    for data, said in (
+        ("s3://far/x", "bucket far lies in eu-west-1"),
+        ("s3://nowhere/x", "there is no bucket"),
+    ):
+        with pytest.raises(WrongBucket, match=said):
+            platform.make_ready(prepared(replace(JOB, data=data)), lambda _: None)
+    assert not sdk.jobs
+
+
+def test_an_image_that_the_registry_lacks_is_refused(sdk: Sdk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    platform.refuse_unready(prepared())
+    sdk.images = [TARGET.image.rpartition(":")[2]]
+    with pytest.raises(NoImage, match="has no image 763104351884"):
+        platform.refuse_unready(prepared())
+
+
+def test_instances_that_share_no_files_and_reach_no_package_are_warned_of(sdk: Sdk) -> None:
+    assert any("share no files" in warning for warning in prepared().warnings)
+    assert not any("share no files" in warning for warning in prepared(replace(JOB, nodes=1)).warnings)
+    assert not any("share no files" in warning for warning in prepared(has_internet=True).warnings)
+
+
+def test_deciding_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> None:
+        pytest.fail("a dry run asked for a client")
+
+    for name in ("client", "sender", "reader"):
+        monkeypatch.setattr(aws, name, asked)
+    assert prepared().request.create["ResourceConfig"]["InstanceCount"] == 2
+
+
+def test_deciding_needs_no_sdk_of_sagemaker_and_no_torch() -> None:
+    program = f"""
+import sys
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.targets import decode_target
+from slipway.jobs.platforms.sagemaker import code as code_module
+from slipway.jobs.platforms.sagemaker import platform
+from slipway.jobs.recipes import find_recipe
+target = decode_target({encode_target(TARGET)!r}, parameter="it")
+platform.prepare(Job(name="smoke", recipe="smoke", nodes=2), find_recipe("smoke"), target, ())
+print([name for name in ("sagemaker", "torch", "boto3", "numpy") if name in sys.modules])
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
