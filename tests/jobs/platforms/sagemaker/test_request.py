@@ -23,7 +23,7 @@ CODE = "c" * 64
 MODULE = "slipway.containers.recipes.gptj_finetune.train"
 JOB = Job(name="gptj_sst2", recipe="gptj_finetune", nodes=2, settings={"size": "tiny", "tensor": "2"})
 ALONE = replace(JOB, nodes=1)
-NO_FILES = {"file_system_id": None, "file_system_mount": None, "file_system_path": None}
+NO_FILES: dict[str, Any] = {"file_system_id": None, "file_system_mount": None, "file_system_path": None}
 
 
 def create(job: Job = JOB, inputs: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
