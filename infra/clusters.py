@@ -6,7 +6,7 @@ Override a cluster's setting with `cdk deploy --all -c dl1.max_nodes=4`.
 from __future__ import annotations
 
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.declare.types import BatchCluster, MpiCluster, SlurmCluster
+from slipway.infra.declare.types import BatchCluster, MpiCluster, SageMakerCluster, SlurmCluster
 
 CLUSTERS = (
     # BERT pre-training with DeepSpeed on first-generation Gaudi: eight accelerators a node.
@@ -50,6 +50,17 @@ CLUSTERS = (
         region="us-east-1",
         zone="us-east-1a",
         budget_usd_per_month=20000,
+        alert_email="you@example.com",
+    ),
+    # GPT-J 6B fine-tuning in training jobs of SageMaker, which starts eight A100 an instance for each job. An
+    # account may run none before SageMaker's own quota is raised; a warm pool has another one, and is billed.
+    SageMakerCluster(
+        name="sagemaker",
+        instance_type="ml.p4d.24xlarge",
+        max_nodes=2,
+        region="us-east-1",
+        zone="us-east-1a",
+        budget_usd_per_month=2000,
         alert_email="you@example.com",
     ),
 )

@@ -84,6 +84,10 @@ FACTS: Mapping[str, tuple[Callable[[InstanceType], object], Callable[[Mapping[st
         lambda ours: ours.accelerator.count if ours.accelerator else 0,
         lambda aws: sum(device["Count"] for device in _devices(aws)) or None,
     ),
+    "local_storage_gb": (
+        lambda ours: ours.local_storage_gb,
+        lambda aws: aws.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+    ),
     "network_gbps": (lambda ours: ours.network_gbps, _network_gbps),
     "network_cards": (lambda ours: ours.network_cards, lambda aws: aws["NetworkInfo"]["MaximumNetworkCards"]),
     "efa_interfaces": (

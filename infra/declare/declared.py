@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -76,9 +76,15 @@ def _declared() -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
 def _misspelt(message: str) -> Problem:
     """Turn Python's TypeError for an unknown or missing setting into a problem."""
     entry, _, said = message.partition(".__init__() ")
-    kinds: tuple[type[Any], ...] = (*Cluster.__subclasses__(), MachineImage)
+    kinds: tuple[type[Any], ...] = (*_kinds(Cluster), MachineImage)
     kind = next((each for each in kinds if each.__name__ == entry), Cluster)
     unknown = re.search(r"unexpected keyword argument '(\w+)'", said)
     hint = nearest(unknown[1], tuple(field_types(kind))) if unknown else "add it to the entry"
     said = f"'{unknown[1]}' is not a setting" if unknown else said or message
     return Problem(where="infra/clusters.py", message=said, hint=hint)
+
+
+def _kinds(base: type[Cluster]) -> Iterator[type[Cluster]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _kinds(kind)

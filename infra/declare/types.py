@@ -19,10 +19,12 @@ from slipway.infra.declare.checks.values import (
     fsx_capacity,
     known_instance_type,
     known_region,
+    known_training_type,
     matching,
     one_of,
 )
 from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.core.sagemaker.shared_files import SHARED_FILES
 from slipway.jobs.core.slurm.places import SHARED
 
 
@@ -30,6 +32,7 @@ class ClusterKind(StrEnum):
     BATCH = "batch"
     MPI = "mpi"
     SLURM = "slurm"
+    SAGEMAKER = "sagemaker"
 
 
 class Market(StrEnum):
@@ -102,6 +105,7 @@ class Cluster:
     """Declares what every kind has: equal nodes in one zone, their network, files and budget."""
 
     kind: ClassVar[ClusterKind]
+    shared_mount: ClassVar[str] = "/mnt/shared"  # where every node finds the shared files
 
     name: Annotated[str, cluster_name]
     instance_type: Annotated[str, known_instance_type]
@@ -120,13 +124,9 @@ class Cluster:
     file_system: FileSystem = FileSystem.EFS
     fsx_capacity_gib: Annotated[int, fsx_capacity] = 1200
     fsx_mbps_per_tib: Annotated[int, one_of(125, 250, 500, 1000)] = 125
-    root_volume_gib: Annotated[int, between(50, 16384, "GiB")] = 200
-    join_minutes: Annotated[int, between(15, 240, "minutes")] = 30  # a node that takes longer ends itself
     log_retention_days: Annotated[int, one_of(*_RETENTION_DAYS)] = 365
     budget_usd_per_month: Annotated[int, between(1, 100_000_000, "dollars")]
     alert_email: Annotated[str, _EMAIL]
-    ami_parameter: Annotated[str, _PARAMETER]  # names the nodes' machine image
-    shared_mount: ClassVar[str] = "/mnt/shared"  # where every node finds the shared files
     keep_data: bool = True  # False: bucket, repositories, file system and key go with the stack
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -137,7 +137,16 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchCluster(Cluster):
+class NodeCluster(Cluster):
+    """Declares what kinds have whose nodes are EC2 instances of the account: an AMI, and its disk."""
+
+    ami_parameter: Annotated[str, _PARAMETER]  # names the nodes' machine image
+    root_volume_gib: Annotated[int, between(50, 16384, "GiB")] = 200
+    join_minutes: Annotated[int, between(15, 240, "minutes")] = 30  # a node that takes longer ends itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCluster(NodeCluster):
     """Declares a cluster for AWS Batch multi-node jobs, scaled from zero."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.BATCH
@@ -159,7 +168,7 @@ class BatchCluster(Cluster):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MpiCluster(Cluster):
+class MpiCluster(NodeCluster):
     """Declares machines that start jobs over MPI and ssh: all max_nodes run, or none."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.MPI
@@ -184,7 +193,7 @@ class MpiCluster(Cluster):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmCluster(Cluster):
+class SlurmCluster(NodeCluster):
     """Declares a Slurm cluster on AWS PCS: a login node that stays, and workers from none to max_nodes."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.SLURM
@@ -207,3 +216,36 @@ class SlurmCluster(Cluster):
     @property
     def job_timeout(self) -> timedelta:
         return timedelta(hours=self.job_timeout_hours)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerCluster(Cluster):
+    """Declares what training jobs of SageMaker may use: it starts instances for a job, and ends them."""
+
+    kind: ClassVar[ClusterKind] = ClusterKind.SAGEMAKER
+    shared_mount: ClassVar[str] = SHARED_FILES
+
+    instance_type: Annotated[str, known_training_type]  # with SageMaker's prefix: ml.p4d.24xlarge
+    max_nodes: Annotated[int, between(1, 1000)]  # of one job
+    vpc_cidr: str = "10.60.0.0/16"
+    file_system: FileSystem = FileSystem.NONE
+    machine_image: Annotated[str, _IMAGE] = "sagemaker-pytorch"  # its lock names AWS's training image
+    volume_gb: Annotated[int, between(1, 16384, "GB")] = 200  # of an instance without local storage
+    job_timeout_hours: Annotated[
+        int, between(1, 672, "hours", why="SageMaker ends every training job after 28 days")
+    ] = 24
+    spot_wait_hours: Annotated[int, between(1, 672, "hours")] = 12  # for Spot, beside the job's own time
+    warm_pool_minutes: Annotated[int, between(0, 360, "minutes")] = 0  # billed after each job; 0: none
+
+    @property
+    def job_timeout(self) -> timedelta:
+        return timedelta(hours=self.job_timeout_hours)
+
+    @property
+    def spot_wait(self) -> timedelta:
+        """Return how long a job may wait for Spot, which is nothing where instances are bought on demand."""
+        return timedelta(hours=self.spot_wait_hours) if self.market is Market.SPOT else timedelta()
+
+    @property
+    def warm_pool(self) -> timedelta:
+        return timedelta(minutes=self.warm_pool_minutes)

@@ -33,7 +33,7 @@ class NetworkStack(DeclaredStack):
     def __init__(self, scope: Construct, id: str, *, props: NetworkStackProps) -> None:
         cluster = props.cluster
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
-        require_node_image(self, cluster.ami_parameter)
+        require_node_image(self, cluster)
         log_key = EncryptionKey(
             self,
             "LogKey",

@@ -10,7 +10,7 @@ from aws_cdk import Aws
 from constructs import Construct
 
 from slipway.infra.declare.slurm_release import slurm_release
-from slipway.infra.declare.types import Cluster, Egress, Market, SlurmCluster
+from slipway.infra.declare.types import Egress, Market, NodeCluster, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
@@ -62,7 +62,7 @@ class _Machines:
 
     id: str
     name: str
-    cluster: Cluster
+    cluster: NodeCluster
     fewest: int
     most: int
     membership: Membership

@@ -1,12 +1,13 @@
 """The instance catalogue: what the hardware is, never a choice. A new type is one row of instances.csv.
 
 Every row keeps where its facts and its price come from; a price is of one region and one day. SageMaker's
-ml.p4d.24xlarge is the hardware of p4d.24xlarge at a price of its own, which nobody has collected.
+ml.p4d.24xlarge is the hardware of p4d.24xlarge at a price of its own: sagemaker.csv lists what it trains on.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -51,6 +52,7 @@ class InstanceType:
     peak_tflops: float | None  # the whole node where there is no accelerator
     peak_note: str  # where the peak comes from, and how far to trust it
     link_note: str
+    local_storage_gb: int  # disks of the host, gone with the instance; 0: it has none
     network_gbps: float
     network_cards: int
     efa_interfaces: int  # the most that can be attached; 0 means that the type has no EFA
@@ -71,8 +73,19 @@ class InstanceType:
 
 @lru_cache(maxsize=1)
 def instance_types() -> tuple[InstanceType, ...]:
-    text = files("slipway.jobs.catalogue").joinpath("instances.csv").read_text(encoding="utf-8")
-    return tuple(_decode(row) for row in csv.DictReader(text.splitlines()))
+    return tuple(map(_decode, _rows("instances.csv")))
+
+
+@lru_cache(maxsize=1)
+def training_types() -> tuple[InstanceType, ...]:
+    """Return the types that training jobs of SageMaker may ask for, by its names and at its prices."""
+    hardware = {f"{SAGEMAKER}{known.name}": known for known in instance_types()}
+    return tuple(_of_sagemaker(hardware[row["name"]], row) for row in _rows("sagemaker.csv"))
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    text = files("slipway.jobs.catalogue").joinpath(name).read_text(encoding="utf-8")
+    return iter(csv.DictReader(text.splitlines()))
 
 
 def instance_type(name: str) -> InstanceType:
@@ -83,24 +96,26 @@ def instance_type(name: str) -> InstanceType:
 
 def find_instance_type(name: str) -> InstanceType | None:
     """Return the type of this name, as EC2 or SageMaker calls it; None if the catalogue lacks it."""
-    hardware = next((each for each in instance_types() if each.name == name.removeprefix(SAGEMAKER)), None)
-    return _of_sagemaker(hardware) if hardware and name.startswith(SAGEMAKER) else hardware
+    known = training_types() if name.startswith(SAGEMAKER) else instance_types()
+    return next((each for each in known if each.name == name), None)
 
 
-def _of_sagemaker(hardware: InstanceType) -> InstanceType:
+def _of_sagemaker(hardware: InstanceType, row: dict[str, str]) -> InstanceType:
+    price = _price(row)
     return replace(
         hardware,
-        name=f"{SAGEMAKER}{hardware.name}",
+        name=row["name"],
         registered_memory_mib=None,
-        price=None,
-        unpriced_reason="SageMaker has prices of its own, and they are not collected yet",
+        price=price,
+        unpriced_reason="" if price else row["price_source"],
     )
 
 
 def _suggest(name: str) -> str:
-    prefix = SAGEMAKER if name.startswith(SAGEMAKER) else ""
-    names = [f"{prefix}{known.name}" for known in instance_types()]
-    otherwise = f"known are {', '.join(names)}; add a row to jobs/catalogue/instances.csv for another"
+    is_training = name.startswith(SAGEMAKER)
+    names = [known.name for known in (training_types() if is_training else instance_types())]
+    file = f"jobs/catalogue/{'sagemaker' if is_training else 'instances'}.csv"
+    otherwise = f"known are {', '.join(names)}; add a row to {file} for another"
     return did_you_mean(name, names, otherwise=otherwise, most=3)
 
 
@@ -128,6 +143,7 @@ def _decode(row: dict[str, str]) -> InstanceType:
         peak_tflops=None if accelerator else peak,
         peak_note=row["peak_note"],
         link_note=row["link_note"],
+        local_storage_gb=int(row["local_storage_gb"]),
         network_gbps=float(row["network_gbps"]),
         network_cards=int(row["network_cards"]),
         efa_interfaces=int(row["efa_interfaces"]),

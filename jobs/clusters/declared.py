@@ -33,9 +33,11 @@ class DeclaredCluster:
     reservation_id: str | None
     image: str | None  # a folder of containers/images; None: jobs run on the machine itself
     machine_image: str | None  # the folder of the AMI's own lock; None: the image's lock holds it
-    ami_parameter: str
+    ami_parameter: str | None  # None: SageMaker brings its machines
     build_type: str | None  # the instance type that its AMI is baked on; None: it is baked elsewhere
-    root_volume_gib: int
+    root_volume_gib: int  # of a node's own disk; 0: there is no such node
+    volume_gb: int | None  # of an instance that SageMaker starts; None: it starts none
+    warm_pool_minutes: int  # for which SageMaker keeps the instances of a job that ended
     egress: str
     file_system: str
     efa_interfaces: int | None  # None: as many as the type has
@@ -67,6 +69,8 @@ class DeclaredMachineImage:
 # What some kinds of cluster do not declare.
 _NOT_EVERYWHERE: Mapping[str, object] = {
     **dict.fromkeys(("image", "machine_image", "build_type", "login_instance_type", "controller")),
+    **dict.fromkeys(("ami_parameter", "volume_gb")),
+    **dict.fromkeys(("root_volume_gib", "warm_pool_minutes"), 0),
     "idle_minutes": None,
     "scratch": False,
 }

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.catalogue.instances import InstanceType, instance_types, training_types
 from slipway.jobs.core.regions import checked_region
 from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.errors import CannotEstimate
@@ -149,7 +149,7 @@ def _our_rates() -> tuple[Rate, ...]:
             date=each.price.date,
             source=each.price.source,
         )
-        for each in instance_types()
+        for each in (*instance_types(), *training_types())
         if each.price
     )
     return on_demand + decode_rates(_packaged("rates.csv"), "rates.csv")

@@ -13,7 +13,7 @@ from typing import Any
 import aws_cdk as cdk
 
 from slipway.infra.app import build
-from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SlurmCluster
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.infra.verify.gates import cdk_context
 
 CLUSTER = BatchCluster(
@@ -43,6 +43,16 @@ SLURM_CLUSTER = SlurmCluster(
     region="us-east-1",
     zone="us-east-1b",
     budget_usd_per_month=5000,
+    alert_email="team@example.org",
+)
+
+SAGEMAKER_CLUSTER = SageMakerCluster(
+    name="sagemaker",
+    instance_type="ml.p4d.24xlarge",
+    max_nodes=2,
+    region="us-east-1",
+    zone="us-east-1b",
+    budget_usd_per_month=2000,
     alert_email="team@example.org",
 )
 
@@ -83,6 +93,28 @@ class SlurmTemplates:
 
     def all(self) -> tuple[Mapping[str, Any], ...]:
         return (self.network, self.storage, self.observability, self.slurm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerTemplates:
+    network: Mapping[str, Any]
+    storage: Mapping[str, Any]
+    observability: Mapping[str, Any]
+    sagemaker: Mapping[str, Any]
+
+    def all(self) -> tuple[Mapping[str, Any], ...]:
+        return (self.network, self.storage, self.observability, self.sagemaker)
+
+
+@lru_cache(maxsize=64)
+def _sagemaker_synthesized(cluster: tuple[tuple[str, Any], ...]) -> SageMakerTemplates:
+    found = _stacks(replace(SAGEMAKER_CLUSTER, **dict(cluster)))
+    return SageMakerTemplates(sagemaker=found.pop(""), **found)
+
+
+def sagemaker_templates_of(**changes: Any) -> SageMakerTemplates:
+    """Do as templates_of does."""
+    return _sagemaker_synthesized(tuple(sorted(changes.items())))
 
 
 @lru_cache(maxsize=64)

@@ -27,9 +27,9 @@ BAKERIES = {
     "slipway-bakery-gaudi-mpi",
     "slipway-bakery-neuron-slurm",
 }
-MPI_STACKS = {
+OTHER_STACKS = {
     f"{cluster}{part}"
-    for cluster in ("c6i", "dl1-mpi", "trn1")
+    for cluster in ("c6i", "dl1-mpi", "trn1", "sagemaker")
     for part in ("", "-network", "-storage", "-observability")
 }
 
@@ -60,7 +60,7 @@ def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Pa
     done = synthesized(tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == (
-        STACKS | MPI_STACKS | BAKERIES
+        STACKS | OTHER_STACKS | BAKERIES
     )
 
 

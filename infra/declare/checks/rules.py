@@ -26,6 +26,15 @@ from slipway.infra.declare.checks.references import (
     parameter_of_the_machine_image,
     prefix_list_of_region,
 )
+from slipway.infra.declare.checks.sagemaker import (
+    bought_by_sagemaker,
+    efa_left_to_sagemaker,
+    files_that_training_mounts,
+    no_warm_pool_of_spot,
+    training_image_of_the_region,
+    volume_on_the_disks_of_the_host,
+    wait_for_spot_alone,
+)
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.slurm import (
     controller_with_room,
@@ -193,5 +202,14 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         login_node_of_one_architecture: ("login_instance_type", "instance_type"),
         no_spot_with_slurm: ("market",),
         no_capacity_block: ("market", "instance_type"),
+    },
+    ClusterKind.SAGEMAKER: {
+        bought_by_sagemaker: ("market",),
+        wait_for_spot_alone: ("market", "spot_wait_hours"),
+        no_warm_pool_of_spot: ("market", "warm_pool_minutes"),
+        volume_on_the_disks_of_the_host: ("instance_type", "volume_gb"),
+        files_that_training_mounts: ("file_system",),
+        training_image_of_the_region: ("machine_image", "region", "instance_type"),
+        efa_left_to_sagemaker: ("efa_interfaces",),
     },
 }

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from slipway.infra.declare.checks.secret_values import shown
-from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.catalogue.instances import SAGEMAKER, instance_type
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import PARTS
 from slipway.jobs.core.regions import REGIONS, nearest_region
@@ -82,6 +82,20 @@ def known_region(value: str) -> Objection | None:
 
 
 def known_instance_type(value: str) -> Objection | None:
+    if value.startswith(SAGEMAKER):
+        own = value.removeprefix(SAGEMAKER)
+        return Objection(message=f"is {shown(value)}, SageMaker's name of a type", hint=f"write {shown(own)}")
+    return _in_catalogue(value)
+
+
+def known_training_type(value: str) -> Objection | None:
+    if not value.startswith(SAGEMAKER):
+        message = f"is {shown(value)}, but SageMaker's types begin with {SAGEMAKER}"
+        return Objection(message=message, hint=f"write {shown(f'{SAGEMAKER}{value}')}")
+    return _in_catalogue(value)
+
+
+def _in_catalogue(value: str) -> Objection | None:
     try:
         instance_type(value)
     except SlipwayError as error:

@@ -31,6 +31,9 @@ BATCH_SERVICES = ("ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", *_E
 # Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
 MPI_SERVICES = ("autoscaling", "ec2", *_EVERY_NODE)
 SLURM_SERVICES = ("pcs", *_EVERY_NODE)  # an instance registers with PCS, and asks it for no more
+# SageMaker pulls the image and writes the log from a network of its own; a job's container reads S3 (its
+# developer guide, "Give training jobs access to resources in your Amazon VPC").
+SAGEMAKER_SERVICES: tuple[str, ...] = ()
 
 # What jobs, nodes and the AWS CLI do with objects; buckets themselves are made and changed from outside.
 _OBJECT_ACTIONS = (
@@ -117,7 +120,9 @@ def no_endpoints(_scope: Construct, _id: str, _props: InterfaceEndpointsProps) -
     return None
 
 
-def interface_endpoints(scope: Construct, id: str, props: InterfaceEndpointsProps) -> str:
+def interface_endpoints(scope: Construct, id: str, props: InterfaceEndpointsProps) -> str | None:
+    if not props.services:
+        return None
     return InterfaceEndpoints(scope, id, props=props).security_group.attr_group_id
 
 

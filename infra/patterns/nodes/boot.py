@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.types import NodeCluster
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.core.node_metrics import (
     CLUSTER_DIMENSION,
@@ -33,7 +33,7 @@ LOGIN_MEMBERSHIP = Membership(by="pcs-agent", work="login")  # it stays, and rep
 
 
 def boot_parameters(
-    cluster: Cluster, files: SharedFiles, membership: Membership, group: str | None = None
+    cluster: NodeCluster, files: SharedFiles, membership: Membership, group: str | None = None
 ) -> dict[str, object]:
     """Return what node.json says; `group` is the Auto Scaling group that the node may take itself out of."""
     parameters: dict[str, object] = {

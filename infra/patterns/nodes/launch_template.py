@@ -9,7 +9,7 @@ from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.types import NodeCluster
 from slipway.infra.patterns.nodes.markets import purchase
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, network_interfaces
 from slipway.infra.patterns.nodes.processors import cpu_options
@@ -35,7 +35,7 @@ class FleetMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTemplateProps:
-    cluster: Cluster
+    cluster: NodeCluster
     security_group_id: str
     boot_parameters: Mapping[str, object]
     machine: LaunchedMachine | None = None

@@ -20,6 +20,7 @@ from slipway.infra.verify.rules import (
     nodes,
     pcs,
     permissions,
+    sagemaker,
     ssh_and_secrets,
     traffic,
 )
@@ -77,6 +78,9 @@ RULES: Mapping[str, Rule] = {
     "policy-actions": permissions.actions_are_spelled_out,
     "policy-any-resource": permissions.any_resource_is_accounted_for,
     "policy-no-full-access": permissions.no_full_access,
+    "sagemaker-group": sagemaker.group_lets_itself_through,
+    "sagemaker-nothing-stands": sagemaker.nothing_stands,
+    "sagemaker-role": sagemaker.role_is_for_this_account,
     "traffic-egress-said": traffic.egress_is_said,
     "traffic-https-out": traffic.only_https_out_to_anywhere,
     "traffic-no-internet-in": traffic.nothing_in_from_anywhere,

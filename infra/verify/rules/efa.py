@@ -34,8 +34,8 @@ def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
 
 def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
     """Require every group as its own source and destination: 0.0.0.0/0 does not cover EFA."""
-    open_in = _self_rules(template, "AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId")
-    open_out = _self_rules(template, "AWS::EC2::SecurityGroupEgress", "DestinationSecurityGroupId")
+    open_in = self_rules(template, "AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId")
+    open_out = self_rules(template, "AWS::EC2::SecurityGroupEgress", "DestinationSecurityGroupId")
     for name, properties in resources(template, _TEMPLATE):
         groups = {
             logical_id(group) or "of another stack" for each in _efa(properties) for group in each["Groups"]
@@ -67,6 +67,17 @@ def nodes_are_close(template: Template) -> Iterator[Finding]:
             yield Finding(where=name, message="nodes with EFA need a placement group of strategy cluster")
 
 
+def self_rules(template: Template, resource_type: str, other_end: str) -> set[str]:
+    """Return the groups with a rule for all traffic with themselves, of one direction."""
+    return {
+        group
+        for _, rule in resources(template, resource_type)
+        if rule.get("IpProtocol") == "-1"
+        and (group := logical_id(rule.get("GroupId")))
+        and group == logical_id(rule.get(other_end))
+    }
+
+
 _INTERFACE_TYPES = frozenset({"interface", "efa", "efa-only"})
 
 
@@ -95,16 +106,6 @@ def _types_of_templates(template: Template) -> dict[str, list[str]]:
         configs = as_list(group.get("InstanceConfigs"))
         types.setdefault(target or "", []).extend(each["InstanceType"] for each in configs)
     return types
-
-
-def _self_rules(template: Template, resource_type: str, other_end: str) -> set[str]:
-    return {
-        group
-        for _, rule in resources(template, resource_type)
-        if rule.get("IpProtocol") == "-1"
-        and (group := logical_id(rule.get("GroupId")))
-        and group == logical_id(rule.get(other_end))
-    }
 
 
 def _interfaces(properties: Properties) -> list[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.preflight import account, budget, images, surroundings
+from slipway.jobs.clusters.preflight import account, budget, images, surroundings, training
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 
@@ -23,6 +23,10 @@ CHECKS: Mapping[str, Check] = {
     "CDK bootstrap": account.bootstrap,
     "default EBS key": surroundings.ebs_key,
     "default security group": surroundings.default_group,
+    "training instances": training.instances,
+    "warm pool": training.warm_pool,
+    "longest training job": training.longest_job,
+    "training log": training.log,
     "size of the controller": surroundings.controller_size,
     "AMI and AWS Batch": surroundings.supported_pair,
     "machine image": images.machine_image,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.catalogue.instances import SAGEMAKER
 from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.clusters.deployed import find_digest, find_target
 from slipway.jobs.clusters.preflight.settings import (
@@ -21,6 +22,7 @@ from slipway.jobs.clusters.preflight.settings import (
     ask_ebs_key,
     ask_stack,
 )
+from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND, TrainingLimits, ask_training
 from slipway.jobs.core.images.ami_locks import is_debian, lock_digest, machine_image_names
 from slipway.jobs.core.images.amis import bakery_stack_name, image_of
 from slipway.jobs.core.images.container_images import image_names, image_tag
@@ -74,6 +76,7 @@ class Facts:
     default_group: DefaultGroup | Unanswered | None
     cost_tag: str | Unanswered | None
     controller: str | Unanswered | None  # the size of PCS's; None: none is deployed, or none is needed
+    training: TrainingLimits | Unanswered | None  # of SageMaker; None: the cluster has no jobs of it
     other_ways: tuple[str, ...]  # declared clusters of the same machines that need no AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
@@ -91,16 +94,17 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
     refusal = region_status if isinstance(region_status, Unanswered) else None
     known = image_names(containers)
     own = _own_image(containers, cluster.ami_parameter)
-    parameter = refusal or ask_parameter(cluster.ami_parameter, cluster.region)
+    ami = cluster.ami_parameter
+    parameter = refusal or (ask_parameter(ami, cluster.region) if ami else None)
     target = refusal or ask_target(cluster)
     return Facts(
         account=account,
         region_status=region_status,
-        zones=refusal or ask_zones(cluster.instance_type, cluster.region),
-        quota=refusal or ask_quota(cluster.instance_type, cluster.region, cluster.market),
+        zones=refusal or ask_zones(cluster.instance_type.removeprefix(SAGEMAKER), cluster.region),
+        quota=refusal or _node_quota(cluster),
         parameter=parameter,
         machine_image=ask_machine_image(parameter, cluster.region),
-        manifest=refusal or ask_manifest(cluster.ami_parameter, cluster.region),
+        manifest=refusal or (ask_manifest(ami, cluster.region) if ami else None),
         reservation=refusal or ask_reservation(cluster.reservation_id, cluster.region),
         bootstrap_version=refusal or ask_parameter(_BOOTSTRAP_VERSION, cluster.region),
         bakery=refusal or ask_bakery(cluster),
@@ -109,6 +113,7 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         default_group=refusal or ask_default_group(cluster.name, cluster.region),
         cost_tag=refusal or ask_cost_tag(),
         controller=refusal or _controller(cluster),
+        training=refusal or ask_training(cluster),
         other_ways=other_ways(cluster),
         target=target,
         pushed=ask_pushed(target),
@@ -128,6 +133,12 @@ def _controller(cluster: DeclaredCluster) -> str | Unanswered | None:
     if cluster.kind != "slurm":
         return None
     return ask_controller(controller_name(cluster.name), cluster.region)
+
+
+def _node_quota(cluster: DeclaredCluster) -> Quota | Unanswered | None:
+    if cluster.kind == TRAINING_KIND:
+        return None
+    return ask_quota(cluster.instance_type, cluster.region, cluster.market)
 
 
 def ask_bakery(cluster: DeclaredCluster) -> str | Unanswered | None:
@@ -235,7 +246,7 @@ def ask_pushed(
     return digest if isinstance(digest, Unanswered) else digest is not None
 
 
-def _own_image(containers: Path, ami_parameter: str) -> str | None:
+def _own_image(containers: Path, ami_parameter: str | None) -> str | None:
     """Name the AMI's folder of containers/images; None if no lock of this checkout made it."""
     image = image_of(ami_parameter)
     return image if image in machine_image_names(containers) else None

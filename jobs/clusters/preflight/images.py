@@ -19,6 +19,8 @@ _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
 def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if cluster.ami_parameter is None:
+        return ok("needs none: SageMaker brings its machines")
     if isinstance(facts.parameter, Unanswered):
         return unanswered(facts.parameter)
     if facts.parameter is None:
@@ -45,6 +47,8 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 
 def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     """Driver, runtime and framework are locked together: a mismatch is refused before a node starts."""
+    if cluster.ami_parameter is None:
+        return ok(f"SageMaker's driver is AWS's own; the image is locked by {cluster.locked_by}")
     if facts.lock is None:
         found = f"containers/images/{cluster.locked_by} has no lock.toml to hold the AMI against"
         return unknown(found)
@@ -56,6 +60,8 @@ def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 
 
 def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    if cluster.ami_parameter is None:
+        return ok(f"AWS's own, as the lock of {cluster.locked_by} names it")
     if cluster.image is None:
         return ok("needs none: jobs run on the machines themselves")
     build = f"slipway build {cluster.image} --on {cluster.name}"
@@ -97,6 +103,7 @@ def _bake(cluster: DeclaredCluster, facts: Facts | None = None) -> str:
 
 def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
     manifest = facts.manifest
+    assert cluster.ami_parameter is not None, "a cluster without an AMI has no manifest"
     if isinstance(manifest, Unanswered):
         return unanswered(manifest)
     name = manifest_parameter(cluster.ami_parameter)

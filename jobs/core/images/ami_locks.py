@@ -51,6 +51,7 @@ _KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipw
 _PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118"), **_KERNEL}
 # What no component is told: it would say nothing that the machine itself does not.
 _OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}
+_OF_A_REGISTRY = re.compile(r"^\[registry\]", re.MULTILINE)  # jobs/core/sagemaker/training_images.py
 _DIGEST_LENGTH = 16
 _LONGEST_SHOWN = 80
 
@@ -60,12 +61,12 @@ def lock_path(containers: Path, image: str) -> Path:
 
 
 def machine_image_names(containers: Path) -> tuple[str, ...]:
-    """List the folders that describe AMIs; folders with a Dockerfile become container images."""
+    """List the folders that describe AMIs: no container image is built of them, and none is AWS's own."""
     return tuple(
         sorted(
             path.parent.name
             for path in containers.glob("images/*/lock.toml")
-            if not (path.parent / "Dockerfile").is_file()
+            if not (path.parent / "Dockerfile").is_file() and not _OF_A_REGISTRY.search(path.read_text())
         )
     )
 

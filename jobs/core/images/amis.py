@@ -75,9 +75,9 @@ def bakery_stack_name(image: str) -> str:
     return f"slipway-bakery-{image}"
 
 
-def image_of(parameter: str) -> str | None:
+def image_of(parameter: str | None) -> str | None:
     """/slipway/amis/cpu-mpi/id is of cpu-mpi; None: the parameter is somebody else's."""
-    head, _, rest = parameter.partition(f"{AMIS}/")
+    head, _, rest = (parameter or "").partition(f"{AMIS}/")
     name, _, member = rest.partition("/")
     return name if not head and name and member == "id" else None
 

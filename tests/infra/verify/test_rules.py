@@ -6,8 +6,9 @@ import pytest
 
 from slipway.infra.declare.types import Egress, FileSystem, Market
 from slipway.infra.verify.rules import RULES
+from tests.infra.stacks.test_sagemaker import SMALL
 from tests.infra.stacks.test_slurm import LARGE
-from tests.infra.synthesis import mpi_templates_of, slurm_templates_of, templates_of
+from tests.infra.synthesis import mpi_templates_of, sagemaker_templates_of, slurm_templates_of, templates_of
 from tests.infra.verify.rule_templates.names import Path
 from tests.infra.verify.rule_templates.sound import BAD, GOOD, changed
 
@@ -49,6 +50,10 @@ SLURM_VARIANTS: tuple[dict[str, object], ...] = (
     LARGE,
     {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"},
 )
+
+
+# As in tests/infra/stacks/test_sagemaker.py.
+SAGEMAKER_VARIANTS: tuple[dict[str, object], ...] = ({}, SMALL)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -116,5 +121,12 @@ def test_every_sort_of_mpi_cluster_passes_every_rule(changes: dict[str, object])
 @pytest.mark.parametrize("changes", SLURM_VARIANTS, ids=["usual", "large", "capacity-block"])
 def test_every_sort_of_slurm_cluster_passes_every_rule(changes: dict[str, object]) -> None:
     for template in slurm_templates_of(**changes).all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name
+
+
+@pytest.mark.parametrize("changes", SAGEMAKER_VARIANTS, ids=["usual", "small"])
+def test_every_sort_of_sagemaker_cluster_passes_every_rule(changes: dict[str, object]) -> None:
+    for template in sagemaker_templates_of(**changes).all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name

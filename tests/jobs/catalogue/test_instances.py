@@ -6,8 +6,9 @@ import re
 from datetime import date
 
 import pytest
+from botocore.session import get_session
 
-from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
+from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types, training_types
 from slipway.jobs.core.errors import SlipwayError
 
 EVERY_TYPE = pytest.mark.parametrize("known", instance_types(), ids=lambda known: known.name)
@@ -103,13 +104,25 @@ def test_a_type_unlike_any_is_refused_with_all_of_them_and_how_to_add_one() -> N
     assert "jobs/catalogue/instances.csv" in refused.value.hint
 
 
-def test_sagemakers_type_is_the_hardware_of_ec2s_at_a_price_that_nobody_has_collected() -> None:
+def test_sagemakers_type_is_the_hardware_of_ec2s_at_a_price_of_its_own() -> None:
     ours, theirs = instance_type("p4d.24xlarge"), instance_type("ml.p4d.24xlarge")
     assert theirs.name == "ml.p4d.24xlarge"
     assert (theirs.accelerator, theirs.efa_interfaces) == (ours.accelerator, ours.efa_interfaces)
     assert ours.price is not None
-    assert theirs.price is None
-    assert "SageMaker" in theirs.unpriced_reason
+    assert theirs.price is not None
+    assert theirs.price.usd_per_hour > ours.price.usd_per_hour
+    assert instance_type("ml.trn1.32xlarge").price is None
+    assert "SageMaker" in instance_type("ml.trn1.32xlarge").unpriced_reason
+
+
+def test_what_sagemaker_trains_on_is_what_its_api_takes() -> None:
+    model = get_session().get_service_model("sagemaker")
+    taken = set(model.shape_for("TrainingInstanceType").enum)
+    assert {known.name for known in training_types()} == {
+        f"ml.{known.name}" for known in instance_types() if f"ml.{known.name}" in taken
+    }
+    with pytest.raises(SlipwayError, match="unknown instance type"):
+        instance_type("ml.dl1.24xlarge")
 
 
 def test_a_mistyped_type_of_sagemaker_is_answered_with_names_of_sagemaker() -> None:

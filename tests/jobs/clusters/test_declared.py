@@ -23,18 +23,20 @@ def write_infra(folder: Path, declared: str) -> None:
 
 
 def test_the_clusters_of_this_checkout_are_read_with_overrides() -> None:
-    dl1, _, c6i, trn1 = declared_clusters(["dl1.max_nodes=3", "dl1.zone=us-east-1b"])
+    dl1, _, c6i, trn1, sagemaker = declared_clusters(["dl1.max_nodes=3", "dl1.zone=us-east-1b"])
     assert (dl1.name, dl1.kind, dl1.max_nodes, dl1.zone) == ("dl1", "batch", 3, "us-east-1b")
     assert (c6i.name, c6i.kind, c6i.max_nodes) == ("c6i", "mpi", 4)
     assert (trn1.name, trn1.kind, trn1.login_instance_type) == ("trn1", "slurm", "c6i.large")
+    assert (sagemaker.name, sagemaker.kind, sagemaker.ami_parameter) == ("sagemaker", "sagemaker", None)
 
 
 def test_a_cluster_says_whose_lock_its_machine_image_is_held_against() -> None:
-    dl1, over_mpi, c6i, trn1 = declared_clusters()
+    dl1, over_mpi, c6i, trn1, sagemaker = declared_clusters()
     assert (dl1.image, dl1.locked_by) == ("gaudi", "gaudi")
     assert (over_mpi.image, over_mpi.locked_by) == (None, "gaudi-mpi")
     assert (c6i.image, c6i.locked_by) == (None, "cpu-mpi")
     assert (trn1.image, trn1.locked_by) == (None, "neuron-slurm")
+    assert (sagemaker.image, sagemaker.locked_by) == (None, "sagemaker-pytorch")
 
 
 def test_every_problem_comes_over_with_its_place_and_fix() -> None:
@@ -91,4 +93,4 @@ def test_an_infra_of_another_version_is_told_by_what_differs(
 def test_an_unknown_cluster_is_refused_with_those_declared() -> None:
     with pytest.raises(SlipwayError, match="no cluster 'p4d' is declared") as refusal:
         declared_cluster("p4d")
-    assert refusal.value.hint == "declared are dl1, dl1-mpi, c6i, trn1"
+    assert refusal.value.hint == "declared are dl1, dl1-mpi, c6i, trn1, sagemaker"

@@ -43,7 +43,7 @@ FREE_WHILE_NOTHING_RUNS = (
 )
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=4)
 def templates(cluster: str) -> Templates:
     return declared_templates(cluster)
 
@@ -53,7 +53,7 @@ def items(cluster: str) -> tuple[StandingItem, ...]:
 
 
 @pytest.mark.cdk
-@pytest.mark.parametrize("cluster", ["dl1", "c6i", "trn1"])
+@pytest.mark.parametrize("cluster", ["dl1", "c6i", "trn1", "sagemaker"])
 def test_every_resource_type_that_is_deployed_has_a_price_or_costs_nothing(cluster: str) -> None:
     types = {
         resource["Type"] for one in templates(cluster).values() for resource in one["Resources"].values()

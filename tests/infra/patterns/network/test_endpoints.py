@@ -5,13 +5,24 @@ from __future__ import annotations
 import pytest
 
 from slipway.infra.declare.types import ClusterKind
-from slipway.infra.patterns.network.endpoints import BATCH_SERVICES, MPI_SERVICES, SLURM_SERVICES
+from slipway.infra.patterns.network.endpoints import (
+    BATCH_SERVICES,
+    MPI_SERVICES,
+    SAGEMAKER_SERVICES,
+    SLURM_SERVICES,
+)
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.estimate_inputs.places import INTERFACE_ENDPOINTS, overheads
 
 
 @pytest.mark.parametrize(
-    ("kind", "services"), [("batch", BATCH_SERVICES), ("mpi", MPI_SERVICES), ("slurm", SLURM_SERVICES)]
+    ("kind", "services"),
+    [
+        ("batch", BATCH_SERVICES),
+        ("mpi", MPI_SERVICES),
+        ("slurm", SLURM_SERVICES),
+        ("sagemaker", SAGEMAKER_SERVICES),
+    ],
 )
 def test_as_many_interface_endpoints_are_priced_as_are_made(kind: str, services: tuple[str, ...]) -> None:
     assert INTERFACE_ENDPOINTS[kind] == len(services)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.infra.verify.rule_templates.names import DATA, GONE, TEMPLATE, BadRow
+from tests.infra.verify.rule_templates.names import DATA, GONE, SELF, TEMPLATE, BadRow
 
 ROLE = "AWS::IAM::Role"
 POLICY = "AWS::IAM::ManagedPolicy"
 SECRET = "AWS::SecretsManager::Secret"
 SECRET_POLICY = "AWS::SecretsManager::ResourcePolicy"
 DOCUMENT = "AWS::SSM::Document"
+_IN_THE_GROUP = {"Fn::Join": ["", ["arn:aws:ec2:us-east-1:123456789012:security-group/", SELF]]}
 
 
 GOOD: Mapping[str, Any] = {
@@ -32,7 +33,10 @@ GOOD: Mapping[str, Any] = {
         "Type": POLICY,
         "Properties": {
             "PolicyDocument": {
-                "Statement": [{"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"}]
+                "Statement": [
+                    {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
+                    {"Effect": "Allow", "Action": "ec2:CreateNetworkInterface", "Resource": [_IN_THE_GROUP]},
+                ]
             }
         },
     },

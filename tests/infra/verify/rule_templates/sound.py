@@ -14,11 +14,12 @@ from tests.infra.verify.rule_templates import (
     network,
     nodes,
     pcs,
+    sagemaker,
     storage,
 )
 from tests.infra.verify.rule_templates.names import GONE, BadRow, Path
 
-SUBJECTS = (access, bakeries, batch, delivery, network, nodes, pcs, storage)
+SUBJECTS = (access, bakeries, batch, delivery, network, nodes, pcs, sagemaker, storage)
 
 GOOD: Mapping[str, Any] = {
     "Resources": {name: resource for subject in SUBJECTS for name, resource in subject.GOOD.items()}

@@ -41,6 +41,7 @@ READY = Facts(
     default_group=DefaultGroup(id="sg-1", admits_itself=True, lets_out=True),
     cost_tag="Active",
     controller=None,
+    training=None,
     other_ways=(),
     target=replace(TARGET, image_tag="abc"),
     pushed=True,

@@ -1,0 +1,150 @@
+"""What SageMaker and a training container may do in AWS: one role is for both, and jobs name it.
+
+Each statement answers a line of SageMaker's developer guide, "How to use execution roles", CreateTrainingJob.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.images.repositories import pull_statements
+from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
+from slipway.infra.patterns.storage.encryption import use_key
+from slipway.jobs.core.targets import SageMakerTarget
+
+_SERVICE = "sagemaker"
+# Code comes from who submits; a job writes its own results and data.
+_WRITTEN = ("data/*", "datasets/*", "jobs/*")
+_READ = ("code/*", *_WRITTEN)
+_METRICS = SageMakerTarget.log_group  # SageMaker's namespace has the name of its log group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingAccessProps:
+    storage: ClusterStorage
+    subnet_id: str
+    security_group_id: str
+    image: str  # the URI of the training image, in a registry of AWS's
+
+
+class TrainingAccess(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: TrainingAccessProps) -> None:
+        super().__init__(scope, id)
+        storage = props.storage
+        self.role = ServiceRole(
+            self,
+            "Execution",
+            props=ServiceRoleProps(
+                service=_SERVICE,
+                description="Training jobs: their image, their network, their data and their log",
+                statements=(
+                    *bucket_statements(UseBucketProps(bucket=storage.bucket, read=_READ, write=_WRITTEN)),
+                    use_key(storage.key),
+                    _grant_volumes(storage),
+                    *pull_statements(self),
+                    _pull_the_image_of_aws(self, props.image),
+                    *_write_the_log(self),
+                    _report_metrics(),
+                    *_join_the_network(self, props),
+                ),
+            ),
+        )
+
+
+def _grant_volumes(storage: ClusterStorage) -> iam.PolicyStatement:
+    """Let SageMaker hand the key on to the volumes of a job's instances, and to nothing else."""
+    return iam.PolicyStatement(
+        sid="EncryptVolumes",
+        actions=["kms:CreateGrant"],
+        resources=[storage.key.key_arn],
+        conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+    )
+
+
+def _pull_the_image_of_aws(scope: Construct, image: str) -> iam.PolicyStatement:
+    """Allow the repository of AWS's registry that the URI names: ACCOUNT.dkr.ecr.REGION.HOST/NAME:TAG."""
+    registry, _, named = image.partition("/")
+    account, _, _, region = registry.split(".")[:4]
+    arn = Stack.of(scope).format_arn(
+        service="ecr",
+        account=account,
+        region=region,
+        resource="repository",
+        resource_name=named.partition("@")[0].partition(":")[0],
+    )
+    return iam.PolicyStatement(
+        sid="PullTheTrainingImage",
+        actions=["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
+        resources=[arn],
+    )
+
+
+def _write_the_log(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
+    """Allow SageMaker's log group, which it makes with the first job of an account."""
+    group = Stack.of(scope).format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=SageMakerTarget.log_group,
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    make = iam.PolicyStatement(
+        sid="MakeTheLogGroup",
+        actions=["logs:CreateLogGroup", "logs:DescribeLogStreams"],
+        resources=[group, f"{group}:log-stream:*"],
+    )
+    write = iam.PolicyStatement(
+        sid="WriteLogs",
+        actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+        resources=[f"{group}:log-stream:*"],
+    )
+    return make, write
+
+
+def _report_metrics() -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="ReportMetrics",
+        actions=["cloudwatch:PutMetricData"],
+        resources=["*"],
+        conditions={"StringEquals": {"cloudwatch:namespace": _METRICS}},
+    )
+
+
+def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[iam.PolicyStatement, ...]:
+    """Let SageMaker put an interface of each instance into the one subnet, in the one group."""
+
+    def ec2(sort: str, name: str) -> str:
+        return Stack.of(scope).format_arn(service="ec2", resource=sort, resource_name=name)
+
+    subnet, interfaces = ec2("subnet", props.subnet_id), ec2("network-interface", "*")
+    group = ec2("security-group", props.security_group_id)
+    make = iam.PolicyStatement(
+        sid="MakeInterfaces",
+        actions=["ec2:CreateNetworkInterface"],
+        resources=[subnet, group, interfaces],
+    )
+    hand_on = iam.PolicyStatement(
+        sid="HandInterfacesToSageMaker",
+        actions=["ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"],
+        resources=[interfaces],
+        conditions={"ArnEquals": {"ec2:Subnet": subnet}},
+    )
+    # Neither takes a resource (Service Authorization Reference, "Amazon EC2").
+    look = iam.PolicyStatement(
+        sid="LookAtTheNetwork",
+        actions=[
+            "ec2:DeleteNetworkInterfacePermission",
+            "ec2:DescribeDhcpOptions",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcs",
+        ],
+        resources=["*"],
+    )
+    return make, hand_on, look

@@ -1,0 +1,81 @@
+"""What preflight asks of SageMaker's quotas and of its log group, which one account has for all its jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipway.jobs.aws import Unanswered, ask_all, reader
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.core.targets import SageMakerTarget
+
+TRAINING_KIND = SageMakerTarget.kind
+SERVICE = "sagemaker"
+# As Service Quotas calls them; {} is the type, such as ml.p4d.24xlarge.
+ON_DEMAND = "{} for training job usage"
+SPOT = "{} for spot training job usage"
+WARM_POOL = "{} for training warm pool usage"
+LONGEST = "Longest run time for a training job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingQuota:
+    code: str
+    name: str
+    value: float  # instances, or seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingLog:
+    """Describes the log group of all training jobs."""
+
+    keeps_days: int | None  # None: for ever
+    is_encrypted: bool  # with a key of the account's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingLimits:
+    """Holds what the account may use; None is a quota that Service Quotas does not list."""
+
+    instances: TrainingQuota | None
+    warm_pool: TrainingQuota | None
+    longest_job: TrainingQuota | None
+    log: TrainingLog | Unanswered | None  # None: SageMaker makes it with the first job
+
+
+def ask_training(cluster: DeclaredCluster) -> TrainingLimits | Unanswered | None:
+    if cluster.kind != TRAINING_KIND:
+        return None
+    answer = ask_all(
+        reader("service-quotas", cluster.region), "ListServiceQuotas", "Quotas", ServiceCode=SERVICE
+    )
+    if isinstance(answer, Unanswered):
+        return answer
+    quotas = {
+        str(each["QuotaName"]): TrainingQuota(
+            code=each["QuotaCode"], name=each["QuotaName"], value=float(each["Value"])
+        )
+        for each in answer
+    }
+    return TrainingLimits(
+        instances=quotas.get(instance_quota(cluster)),
+        warm_pool=quotas.get(WARM_POOL.format(cluster.instance_type)),
+        longest_job=quotas.get(LONGEST),
+        log=_ask_log(cluster.region),
+    )
+
+
+def instance_quota(cluster: DeclaredCluster) -> str:
+    return (SPOT if cluster.market == "spot" else ON_DEMAND).format(cluster.instance_type)
+
+
+def _ask_log(region: str) -> TrainingLog | Unanswered | None:
+    group = SageMakerTarget.log_group
+    answer = ask_all(reader("logs", region), "DescribeLogGroups", "logGroups", logGroupNamePrefix=group)
+    if isinstance(answer, Unanswered):
+        return answer
+    for each in answer:
+        if each["logGroupName"] == group:
+            return TrainingLog(
+                keeps_days=each.get("retentionInDays"), is_encrypted=bool(each.get("kmsKeyId"))
+            )
+    return None

@@ -1,0 +1,80 @@
+"""The sagemaker cluster in a yard that nobody made ready: one deployment, and what its owner is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.conftest import Shell, yard_at
+
+pytestmark = pytest.mark.cdk
+
+NAME = "sagemaker"
+STACKS = {NAME, f"{NAME}-network", f"{NAME}-observability", f"{NAME}-storage"}
+
+
+def stacks(shell: Shell) -> set[str]:
+    return {stack["StackName"] for stack in shell.client("cloudformation").describe_stacks()["Stacks"]}
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """Deploy without a quota raised and without an AMI: the cluster needs neither."""
+    assembly = str(tmp_path_factory.mktemp("assembly"))
+    with yard_at(tmp_path_factory.mktemp("yard"), lambda _: None) as shell:
+        approved = ("--require-approval", "never", "--concurrency", "4")
+        shell.must("cdk", "deploy", NAME, *approved, "-c", f"{NAME}.keep_data=false", "--output", assembly)
+        yield shell
+        shell.must("cdk", "destroy", f"{NAME}*", "--force", "--app", assembly)
+        assert not stacks(shell) & STACKS
+
+
+@pytest.fixture(scope="module")
+def target(deployed: Shell) -> dict[str, Any]:
+    record = deployed.client("ssm").get_parameter(Name=f"/slipway/targets/{NAME}")["Parameter"]["Value"]
+    found: dict[str, Any] = json.loads(record)
+    return found
+
+
+def test_one_command_deploys_all_of_it(deployed: Shell) -> None:
+    assert stacks(deployed) >= STACKS
+
+
+def test_the_target_names_what_there_is(deployed: Shell, target: dict[str, Any]) -> None:
+    ec2 = deployed.client("ec2")
+    (subnet,) = ec2.describe_subnets(SubnetIds=[target["subnet"]])["Subnets"]
+    (group,) = ec2.describe_security_groups(GroupIds=[target["security_group"]])["SecurityGroups"]
+    assert subnet["AvailabilityZone"] == target["zone"]
+    assert group["VpcId"] == subnet["VpcId"]
+    for rules in (group["IpPermissions"], group["IpPermissionsEgress"]):
+        own = [pair["GroupId"] for rule in rules for pair in rule["UserIdGroupPairs"]]
+        assert target["security_group"] in own
+    role = target["execution_role"].rpartition("/")[2]
+    trusted = deployed.client("iam").get_role(RoleName=role)["Role"]["AssumeRolePolicyDocument"]
+    assert trusted["Statement"][0]["Principal"] == {"Service": "sagemaker.amazonaws.com"}
+    deployed.client("s3").head_bucket(Bucket=target["bucket"])
+
+
+def test_nothing_runs_and_what_stands_costs_a_few_dollars(deployed: Shell) -> None:
+    (found,) = [each for each in deployed.data("slipway", "clusters", "--json") if each["name"] == NAME]
+    assert found["running_nodes"] == 0
+    assert 0 < found["usd_per_month_idle"] < 10
+
+
+def test_preflight_asks_sagemaker_and_not_ec2_for_quotas(deployed: Shell) -> None:
+    ran = deployed.run("slipway", "preflight", NAME, "--json")
+    checks, _ = json.JSONDecoder().raw_decode(ran.text)  # a summary follows, on standard error
+    found = {each["check"]: each for each in checks}
+    assert found["vCPU quota"]["outcome"] == "ok"
+    assert found["machine image"]["outcome"] == "ok"
+    failed = {name for name, each in found.items() if each["outcome"] == "failed"}
+    assert failed <= {"alert e-mail", "cost allocation tag"}, failed
+
+
+def test_a_second_deployment_changes_nothing(deployed: Shell, tmp_path: Path) -> None:
+    again = ("cdk", "deploy", NAME, "--require-approval", "never", "-c", f"{NAME}.keep_data=false")
+    assert deployed.must(*again, "--output", str(tmp_path)).count("(no changes)") == len(STACKS)
