@@ -25,6 +25,7 @@ from slipway.jobs.platforms.slurm.node.precompile import (
     refuse_otherwise,
     write_record,
 )
+from slipway.jobs.platforms.slurm.node.users import open_folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class Graphs:
 
     def begin(self, say: Callable[[str], None]) -> None:
         """Forget what a compile job is about to replace, or hold a run to what was compiled."""
+        cache = Path(self.cache)
+        open_folders((cache.parent, cache, self.record.parent))
         if self.attempt.words.phase == COMPILE:
             self.record.unlink(missing_ok=True)
             return

@@ -109,10 +109,11 @@ WORDS: Words = {
 
 
 def _begin() -> tuple[SlurmNodePaths, SlurmNodeFacts]:
-    from slipway.jobs.platforms.slurm.node.users import become_job_user
+    from slipway.jobs.platforms.slurm.node.users import become_job_user, folders_of_all, open_folders
 
     where = node_paths()
     facts = read_facts(where)
+    open_folders(folders_of_all(where, facts))
     become_job_user((_runs(where, facts), _code(where, facts)))
     return where, facts
 

@@ -37,7 +37,7 @@ from slipway.jobs.platforms.slurm.node.requeueing import requeue
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, srun_words
 from slipway.jobs.platforms.slurm.node.train import TrainWords
-from slipway.jobs.platforms.slurm.node.users import raise_limits
+from slipway.jobs.platforms.slurm.node.users import folders_of_all, open_folders, raise_limits
 from slipway.jobs.platforms.slurm.request import refuse_split
 from slipway.jobs.recipes import UnknownRecipe, find_recipe, refuse_settings
 
@@ -47,6 +47,7 @@ def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> in
     heard = Heard()
     heard.listen()
     raise_limits()
+    open_folders(folders_of_all(where, facts))
     allocation = read_allocation(os.environ)
     log = JobLog(facts, f"{words.model}/{allocation.job}-{words.phase}-{allocation.attempt}")
     note = _begin_note(words, allocation)

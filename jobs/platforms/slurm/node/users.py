@@ -1,4 +1,4 @@
-"""From root, which Systems Manager runs us as on the login node, to the user that jobs run as."""
+"""Who jobs run as, where they may write, and what they may use; Systems Manager runs us as root."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 import pwd
 import resource
 import shutil
+import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from slipway.jobs.platforms.slurm.node.setting import USER
+from slipway.jobs.platforms.slurm.node.neuron_environment import cache_root
+from slipway.jobs.platforms.slurm.node.setting import USER, SlurmNodeFacts, SlurmNodePaths
 
 _EVERYBODY_READS = 0o755
+_EVERYBODY_WRITES = 0o1777  # as in /tmp: nobody removes what is another's
 _OPEN_FILES = 65_536  # sockets of collectives and files of graphs: the Neuron guides ask for 65,535
 
 
@@ -29,6 +33,22 @@ def become_job_user(folders: tuple[Path, ...]) -> None:
     os.setuid(user.pw_uid)
     os.environ["HOME"] = user.pw_dir
     os.environ["USER"] = user.pw_name
+
+
+def folders_of_all(where: SlurmNodePaths, facts: SlurmNodeFacts) -> tuple[Path, ...]:
+    """Return the folders in which every job makes one of its own."""
+    names = ("checkpoints", "data", "logs", "slipway/compiling")
+    cache = where.below(f"{cache_root(facts)}/neuron-cache")
+    return (*(where.below(f"{facts.shared}/{name}") for name in names), cache)
+
+
+def open_folders(folders: Iterable[Path]) -> None:
+    """Let every user write into folders of the shared files, which root makes; the first to come does it."""
+    for folder in folders:
+        with suppress(PermissionError):  # somebody else's: it is open, or the job says what it cannot write
+            folder.mkdir(parents=True, exist_ok=True)
+            if stat.S_IMODE(folder.stat().st_mode) != _EVERYBODY_WRITES:
+                folder.chmod(_EVERYBODY_WRITES)
 
 
 def raise_limits() -> None:

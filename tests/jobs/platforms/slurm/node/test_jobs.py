@@ -108,6 +108,16 @@ def test_without_accounts_jobs_are_submitted_and_told_from_their_own_folders(
     assert any("sacct" in note and "does not answer" in note for note in answer.notes)
 
 
+def test_what_a_person_made_by_hand_is_open_to_submitted_jobs_which_run_as_another_user(
+    cluster: Cluster,
+) -> None:
+    (cluster.root / "shared/checkpoints").mkdir(mode=0o755)
+    job_id, _ = cluster.submit(Job(name="open", recipe="smoke", nodes=1))
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    for name in ("checkpoints", "logs", "data", "slipway/compiling"):
+        assert (cluster.root / "shared" / name).stat().st_mode & 0o7777 == 0o1777, name
+
+
 @pytest.mark.slow  # Slurm looks at time limits only now and then
 def test_at_the_end_of_its_time_a_job_saves_and_its_next_attempt_resumes(cluster: Cluster) -> None:
     job = Job(name="limit", recipe="smoke", nodes=1, settings={"mode": "resume"}, attempts=2)
