@@ -24,6 +24,10 @@ _FORGOTTEN = "UNKNOWN"
 T = TypeVar("T")
 
 
+class NoAccounts(SlurmRefused):
+    """The cluster keeps no accounts of its jobs."""
+
+
 def read_standing(folder: Path, name: str | None = None, slurm_version: str | None = None) -> SlurmAnswer:
     """Read one submission or all of them below the folder of runs; nothing that fails here ends it."""
     notes: list[str] = []
@@ -49,14 +53,17 @@ def read_queue(slurm_version: str | None = None) -> list[SlurmRecord]:
 
 
 def read_accounts(slurm_version: str | None = None) -> list[SlurmRecord]:
-    """Read the accounts; none where the cluster keeps none."""
+    """Read the accounts; raise what kept sacct from telling them."""
     try:
         text = programs.ask(
             ["sacct", "--json", "--allusers", f"--starttime={_ACCOUNTS_SINCE}"], slurm_version=slurm_version
         )
     except SlurmRefused as refused:
         if _DISABLED in refused.message:
-            return []
+            raise NoAccounts(
+                "this cluster keeps no accounts (sacct: accounting storage is disabled): a job that the "
+                "controller has forgotten is told from its own folder",
+            ) from None
         raise
     return slurm_json.read_accounts(text)
 

@@ -118,6 +118,12 @@ def test_what_a_person_made_by_hand_is_open_to_submitted_jobs_which_run_as_anoth
         assert (cluster.root / "shared" / name).stat().st_mode & 0o7777 == 0o1777, name
 
 
+def test_a_cluster_without_accounts_says_so_in_one_line(cluster: Cluster) -> None:
+    (note,) = read_standing(cluster.runs).notes
+    assert note.startswith("this cluster keeps no accounts (sacct: accounting storage is disabled)")
+    assert "\n" not in note
+
+
 @pytest.mark.slow  # Slurm looks at time limits only now and then
 def test_at_the_end_of_its_time_a_job_saves_and_its_next_attempt_resumes(cluster: Cluster) -> None:
     job = Job(name="limit", recipe="smoke", nodes=1, settings={"mode": "resume"}, attempts=2)
