@@ -19,13 +19,19 @@ class NoAllocation(SlipwayError):
     exit_code = 2
 
 
+class UnevenArray(SlipwayError):
+    """The numbers of an array are none that work can be divided by."""
+
+    exit_code = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     job: str  # Slurm's id
     nodes: int
     hosts: tuple[str, ...]  # this one first
     attempt: int  # from 1
-    array_index: int | None
+    array_index: int | None  # from 0, whatever number the array begins with
     array_size: int | None
     seconds: int | None  # that are left; None: without a limit, or nobody says
 
@@ -38,15 +44,32 @@ def read_allocation(environment: Mapping[str, str]) -> Allocation:
             hint="submit it: sbatch --nodes 4 run.slurm ./neox_tiny.sh",
         )
     named = tuple(programs.ask(["scontrol", "show", "hostnames", hosts]).split())
+    array_index, array_size = _array(environment)
     return Allocation(
         job=job,
         nodes=len(named),
         hosts=named,
         attempt=int(environment.get("SLURM_RESTART_COUNT") or 0) + 1,
-        array_index=_number(environment, "SLURM_ARRAY_TASK_ID"),
-        array_size=_number(environment, "SLURM_ARRAY_TASK_COUNT"),
+        array_index=array_index,
+        array_size=array_size,
         seconds=_seconds_left(job, environment),
     )
+
+
+def _array(environment: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """Return which element of how many this job is: --array=1-16 and --array=0-30:2 have 16 as well."""
+    names = ("ID", "COUNT", "MIN", "MAX", "STEP")
+    number, count, least, most, step = (_number(environment, f"SLURM_ARRAY_TASK_{name}") for name in names)
+    if number is None or count is None or least is None:
+        return None, None
+    step = step or 1
+    if most is not None and most - least != (count - 1) * step:
+        raise UnevenArray(
+            f"the {count} numbers of this array from {least} to {most} are not evenly spaced, so that no "
+            "element knows its share of the work",
+            hint=f"submit it with --array=0-{count - 1}",
+        )
+    return (number - least) // step, count
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:

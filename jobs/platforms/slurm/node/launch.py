@@ -25,7 +25,8 @@ LAUNCHER = "slipway.containers.runtime.launch"
 COMPILER = "neuron_parallel_compile"
 _RENDEZVOUS_SECONDS = 300.0  # Slurm starts a job when all nodes are up
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NO_NODE = "this cluster was not deployed by Slipway"
+# The recipes whose work is divided over an array of jobs, and their setting that says which share is whose.
+_SHARES: Mapping[str, str] = {"prepare_tokens": "share"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,20 @@ def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
 
 def launch_command(attempt: LaunchAttempt) -> list[str]:
     """Return the words that srun starts on each node; no shell reads them."""
-    settings = dict(attempt.words.settings)
+    settings = {**_share(attempt), **attempt.words.settings}
     if attempt.words.phase == COMPILE and attempt.has_steps:
         settings["steps"] = STEPS
     words = [word for name, value in settings.items() for word in (SETTING_OPTION, f"{name}={value}")]
     launcher = [attempt.python.program, "-m", LAUNCHER, "--module", attempt.module, "--", *words]
     return [*_compiler(attempt), *launcher]
+
+
+def _share(attempt: LaunchAttempt) -> dict[str, str]:
+    """Return the setting by which an element of an array does its share; none outside of one."""
+    setting, allocation = _SHARES.get(attempt.words.recipe), attempt.allocation
+    if setting is None or allocation.array_index is None:
+        return {}
+    return {setting: f"{allocation.array_index}/{allocation.array_size}"}
 
 
 def compiles_graphs(attempt: LaunchAttempt) -> bool:

@@ -22,6 +22,7 @@ MODEL = """\
 exec "$SLIPWAY_PYTHON" -m slipway.jobs.platforms.slurm.node.main train --module rank_program \\
   --ranks-per-node 1 --code {code} -- smoke tensor=1 "$@"
 """
+TOKENS = "prepare_tokens"
 NCCOM = 'echo "Avg bus bandwidth: $(cat {root}/bandwidth)GB/s"\n'
 COMPILER = """\
 "$@" || exit
@@ -116,6 +117,27 @@ def test_a_graph_that_failed_fails_the_compile_job_and_what_waits_for_it(trn1: T
     compiled = trn1.sbatch("--nodes", "2", "compile.slurm", "./neox_tiny.sh")
     assert trn1.slurm.ended(compiled) == "FAILED"
     assert "error: 2 graphs failed to compile" in trn1.log(compiled)
+
+
+def test_each_element_of_an_array_does_its_share_of_the_tokens(trn1: Trn1) -> None:
+    (trn1.home / "tokens.sh").write_text(MODEL.format(code=trn1.home).replace("smoke tensor=1", TOKENS))
+    job = trn1.sbatch("--array=1-3:2", "--nodes", "1", "run.slurm", "./tokens.sh", "input=text.jsonl")
+    assert [trn1.slurm.ended(f"{job}_{number}") for number in (1, 3)] == ["COMPLETED", "COMPLETED"]
+    log = "".join(path.read_text() for path in trn1.home.glob("run-*.log"))
+    told = [json.loads(line.partition("] ")[2]) for line in log.splitlines() if line.startswith("[0] {")]
+    assert sorted(rank["arguments"] for rank in told) == [
+        ["--set", f"share={share}/2", "--set", "input=text.jsonl"] for share in (0, 1)
+    ]
+    assert {rank["environment"]["SLIPWAY_ARRAY_INDEX"] for rank in told} == {"0", "1"}
+
+
+def test_an_array_whose_numbers_divide_no_work_is_refused_in_one_line(trn1: Trn1) -> None:
+    (trn1.home / "tokens.sh").write_text(MODEL.format(code=trn1.home).replace("smoke tensor=1", TOKENS))
+    job = trn1.sbatch("--array=0,3,7", "--nodes", "1", "run.slurm", "./tokens.sh")
+    assert trn1.slurm.ended(f"{job}_7") == "FAILED"
+    said = next(trn1.home.glob("run-*.log")).read_text()
+    assert said.startswith("error: the 3 numbers of this array from 0 to 7 are not evenly spaced"), said
+    assert "--array=0-2" in said
 
 
 def test_a_script_that_is_not_there_is_said_in_one_line(trn1: Trn1) -> None:
