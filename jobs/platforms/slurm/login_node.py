@@ -28,6 +28,10 @@ class NoLoginNode(SlipwayError):
     """Nothing takes jobs for this cluster now, so nothing was submitted."""
 
 
+class NoScheduler(SlipwayError):
+    """No Slurm runs for this cluster, so nothing was submitted."""
+
+
 class LoginNodeRefused(SlipwayError):
     """The login node did not do what it was asked."""
 
@@ -36,6 +40,18 @@ class LoginNodeRefused(SlipwayError):
 class CommandClock:
     pause: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
+
+
+def refuse_failed_scheduler(target: SlurmTarget) -> None:
+    """Refuse a cluster of which PCS itself says that no Slurm runs for it."""
+    asked = ask(reader("pcs", target.region), "GetCluster", clusterIdentifier=target.scheduler_cluster)
+    if isinstance(asked, Unanswered):  # who may not ask finds out from the login node
+        return
+    if why := "; ".join(str(error["message"]) for error in asked["cluster"].get("errorInfo") or ()):
+        raise NoScheduler(
+            f"AWS PCS says that the scheduler of '{target.name}' has failed: {why}",
+            hint=f"aws pcs get-cluster --cluster-identifier {target.scheduler_cluster} says more",
+        )
 
 
 def find_login_node(target: SlurmTarget) -> str | None:

@@ -27,6 +27,7 @@ from slipway.jobs.platforms.slurm.login_node import (
     find_login_node,
     needed_login_node,
     read_answer,
+    refuse_failed_scheduler,
     run_action,
 )
 from slipway.jobs.platforms.slurm.request import SlurmRequest, attempts, build_request
@@ -79,7 +80,8 @@ def repeat(prepared: SlurmPrepared, job: Job) -> SlurmPrepared:
 
 
 def refuse_unready(prepared: SlurmPrepared) -> None:
-    """Nodes that are missing are Slurm's to wait for; the login node is asked for when it is needed."""
+    """Refuse a cluster without a Slurm; nodes that are missing are Slurm's to wait for."""
+    refuse_failed_scheduler(prepared.target)
 
 
 def make_ready(prepared: SlurmPrepared, say: Say) -> SlurmPrepared:

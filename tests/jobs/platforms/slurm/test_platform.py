@@ -32,7 +32,7 @@ from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.slurm import explain as slurm_explain
 from slipway.jobs.platforms.slurm import login_node, platform, runs
 from slipway.jobs.platforms.slurm.explain import explain
-from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode
+from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
 from slipway.jobs.platforms.slurm.node import users
 from slipway.jobs.platforms.slurm.node.main import main
 from slipway.jobs.recipes import find_recipe
@@ -65,6 +65,7 @@ class Sdk:
         self.objects: dict[str, bytes] = {}
         self.said: dict[str, Mapping[str, str]] = {}
         self.streams: dict[str, list[str]] = {}
+        self.errors: list[Mapping[str, str]] = []  # of the scheduler, as PCS tells them
         self.meta = SimpleNamespace(service_model=SimpleNamespace(signing_name="aws"))
         self.instances: list[Mapping[str, Any]] = [
             {"InstanceId": LOGIN, "LaunchTime": datetime(2026, 1, 1, tzinfo=UTC)}
@@ -80,6 +81,10 @@ class Sdk:
 
     def describe_instance_information(self, **_: Any) -> Mapping[str, Any]:
         return {"InstanceInformationList": [{"InstanceId": LOGIN, "PingStatus": "Online"}]}
+
+    def get_cluster(self, **given: Any) -> Mapping[str, Any]:
+        assert given == {"clusterIdentifier": SLURM_TARGET.scheduler_cluster}
+        return {"cluster": {"status": "ACTIVE", "errorInfo": self.errors}}
 
     def put_object(self, **given: Any) -> None:
         body = given["Body"]
@@ -175,6 +180,19 @@ def test_without_a_login_node_nothing_is_submitted(cluster: Cluster, sdk: Sdk) -
     assert prepared.warnings == ("no login node of 'trn1' is running; submitting refuses",)
     with pytest.raises(NoLoginNode, match="no login node of 'trn1' is running"):
         platform.make_ready(prepared, lambda _: None)
+
+
+def test_a_cluster_without_a_running_scheduler_is_refused_in_the_words_of_pcs(
+    cluster: Cluster, sdk: Sdk
+) -> None:
+    prepared = platform.prepare(
+        Job(name="smoke", recipe="smoke", nodes=1), find_recipe("smoke"), cluster.target, ()
+    )
+    platform.refuse_unready(prepared)
+    sdk.errors = [{"code": "NoSlurmInTheYard", "message": "only root can start a controller"}]
+    said = "the scheduler of 'trn1' has failed: only root can start a controller"
+    with pytest.raises(NoScheduler, match=said):
+        platform.refuse_unready(prepared)
 
 
 def test_what_the_login_node_refuses_is_said_in_its_words(sdk: Sdk) -> None:
