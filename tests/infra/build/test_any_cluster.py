@@ -9,10 +9,29 @@ from hypothesis import strategies as st
 
 from slipway.infra.declare.checks.clusters import problems_of
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
-from slipway.infra.declare.types import BatchCluster, Egress, FileSystem, Market, Mpi, MpiCluster
+from slipway.infra.declare.types import (
+    BatchCluster,
+    ControllerSize,
+    Egress,
+    FileSystem,
+    Market,
+    Mpi,
+    MpiCluster,
+    SlurmCluster,
+)
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.catalogue.instances import instance_types
-from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, only, synthesize, synthesize_mpi
+from slipway.jobs.core.slurm.controllers import CONTROLLERS
+from tests.infra.synthesis import (
+    CLUSTER,
+    MPI_CLUSTER,
+    SLURM_CLUSTER,
+    of_type,
+    only,
+    synthesize,
+    synthesize_mpi,
+    synthesize_slurm,
+)
 
 RESERVED = (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
 
@@ -75,6 +94,58 @@ def machines(draw: st.DrawFn) -> MpiCluster:
         stop_at=draw(st.sampled_from([None, "0 20 * * *"])),
         keep_data=draw(st.booleans()),
     )
+
+
+@st.composite
+def slurm_clusters(draw: st.DrawFn) -> SlurmCluster:
+    facts = draw(st.sampled_from([each for each in instance_types() if each.architecture == "x86_64"]))
+    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
+    market = draw(st.sampled_from([each for each in Market if each is not Market.SPOT]))
+    efa = draw(st.none() | st.integers(0, facts.efa_interfaces))
+    # Nodes with accelerators and without EFA cannot train together.
+    together = facts.accelerator is None or (facts.has_efa and efa != 0)
+    controller, most = draw(st.sampled_from([(None, 600), *((size, 31) for size in ControllerSize)]))
+    return replace(
+        SLURM_CLUSTER,
+        instance_type=facts.name,
+        region=region,
+        zone=f"{region}{draw(st.sampled_from('abc'))}",
+        account=draw(st.sampled_from([None, "123456789012"])),
+        max_nodes=draw(st.integers(1, most)) if together else 1,
+        controller=controller,
+        efa_interfaces=efa,
+        market=market,
+        reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
+        egress=draw(st.sampled_from(Egress)),
+        ami_parameter="/mine/ami",
+        scratch=draw(st.booleans()),
+        rest_api=draw(st.booleans()),
+        idle_minutes=draw(st.integers(1, 1440)),
+        job_timeout_hours=draw(st.integers(1, 8760)),
+        log_retention_days=draw(st.sampled_from([1, 30, 365, 3653])),
+        keep_data=draw(st.booleans()),
+        tags=draw(st.dictionaries(st.sampled_from(["team", "größe"]), st.text("ab 東", max_size=9))),
+    )
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])
+@given(cluster=slurm_clusters())
+def test_every_sound_declaration_of_a_slurm_cluster_becomes_templates_that_pass_every_rule(
+    cluster: SlurmCluster,
+) -> None:
+    assume(not problems_of(cluster))
+    templates = synthesize_slurm(cluster)
+    for template in templates.all():
+        for name, rule in RULES.items():
+            assert list(rule(template)) == [], name
+    groups = of_type(templates.slurm, "AWS::PCS::ComputeNodeGroup").values()
+    sizes = {group["Name"]: group["ScalingConfiguration"] for group in groups}
+    assert sizes == {
+        "login": {"MinInstanceCount": 1, "MaxInstanceCount": 1},
+        "workers": {"MinInstanceCount": 0, "MaxInstanceCount": cluster.max_nodes},
+    }
+    room = CONTROLLERS[only(templates.slurm, "AWS::PCS::Cluster")["Size"].lower()]
+    assert sum(size["MaxInstanceCount"] for size in sizes.values()) <= room
 
 
 @settings(max_examples=12)
