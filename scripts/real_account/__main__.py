@@ -16,7 +16,7 @@ from scripts.real_account.account import ROOT, Account, Interrupted
 from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
 from scripts.real_account.before import look_around
 from scripts.real_account.claims import Claim, ClaimOutcome
-from scripts.real_account.clusters import CLUSTERS
+from scripts.real_account.clusters import CLUSTERS, SLURM
 from scripts.real_account.ending import nothing_left, take_away
 from scripts.real_account.journal import Journal, open_journal
 from scripts.real_account.price import PricedThing, at_most, total
@@ -39,6 +39,7 @@ class Asked(TypedDict):
     region: str
     claims: str | None
     limit_usd: float
+    controller_usd_per_hour: float | None
     hours: float
     state: Path
     report: Path | None
@@ -50,6 +51,11 @@ class Asked(TypedDict):
 @click.option("--region", default="us-east-1", show_default=True, help="Region to deploy to.")
 @click.option("--claims", help=f"Claims to try, comma-separated. Known: {', '.join(NAMES)}. Default: all.")
 @click.option("--limit-usd", type=float, default=30.0, show_default=True, help="Most that it may cost.")
+@click.option(
+    "--controller-usd-per-hour",
+    type=float,
+    help="Price of a small controller of AWS PCS, from its page of prices. Without it, no Slurm.",
+)
 @click.option("--hours", type=float, default=4.0, show_default=True, help="After these, everything goes.")
 @click.option("--state", type=click.Path(path_type=Path), default=_STATE, help="Folder of the journal.")
 @click.option(
@@ -71,7 +77,7 @@ def main(**asked: Unpack[Asked]) -> None:
         ends_at=float("inf"),
         log=state / "log",
     )
-    chosen = _chosen(asked["claims"])
+    chosen = chosen_claims(asked["claims"], has_controller_price=asked["controller_usd_per_hour"] is not None)
     journal = open_journal(state / f"{account.number}-{region}.json", account.number, region)
     look_around(account, journal, chosen)
     _agree(account, chosen, asked)
@@ -129,20 +135,30 @@ def _number(region: str) -> str:
     return str(answer["Account"])
 
 
-def _chosen(names: str | None) -> list[Claim]:
-    asked = NAMES if names is None else [name.strip() for name in names.split(",")]
-    if unknown := sorted(set(asked) - set(NAMES)):
+def chosen_claims(names: str | None, *, has_controller_price: bool) -> list[Claim]:
+    """Return the claims that were named; else all, those of Slurm only where its price was told."""
+    if names is None:
+        return [claim for claim in CLAIMS if has_controller_price or not _needs_controller(claim)]
+    wanted = [name.strip() for name in names.split(",")]
+    if unknown := sorted(set(wanted) - set(NAMES)):
         raise SlipwayError(f"no claim is called {', '.join(unknown)}", hint=f"known are {', '.join(NAMES)}")
-    return [claim for claim in CLAIMS if claim.name in asked]
+    return [claim for claim in CLAIMS if claim.name in wanted]
+
+
+def _needs_controller(claim: Claim) -> bool:
+    return bool(claim.stage) and BY_NAME[claim.stage].cluster is SLURM
 
 
 def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:
     """Show what is made and what it costs at most, and go on only with the account's number."""
-    lines = _priced(account, chosen, asked["hours"])
+    lines = _priced(account, chosen, asked)
     most, limit_usd = total(lines), asked["limit_usd"]
     say(f"at most {most:.2f} USD, builds and requests excepted; the limit is {limit_usd:.2f} USD")
     if any(line.usd is None for line in lines):
-        raise SlipwayError("the price of something is not known", hint="use us-east-1")
+        raise SlipwayError(
+            "the price of something is not known",
+            hint="use us-east-1; for Slurm add --controller-usd-per-hour, from aws.amazon.com/pcs/pricing",
+        )
     if most > limit_usd:
         raise SlipwayError(
             f"{most:.2f} USD are more than the limit",
@@ -158,12 +174,13 @@ def _agree(account: Account, chosen: Sequence[Claim], asked: Asked) -> None:
         )
 
 
-def _priced(account: Account, chosen: Sequence[Claim], hours: float) -> list[PricedThing]:
+def _priced(account: Account, chosen: Sequence[Claim], asked: Asked) -> list[PricedThing]:
     """Print what is made, with its price."""
+    hours = asked["hours"]
     stages = {claim.stage for claim in chosen if claim.stage}
     clusters = [cluster for cluster in CLUSTERS if any(BY_NAME[name].cluster is cluster for name in stages)]
     bakes = [stage.cluster.image for stage in STAGES if stage.is_bakery and stage.name in stages]
-    lines = at_most(clusters, bakes, account.region, hours)
+    lines = at_most(clusters, bakes, account.region, hours, asked["controller_usd_per_hour"])
     columns = (Column(name="what"), Column(name="usd", title="at most", unit="USD", align="right"))
     rows = [{"what": line.what, "usd": None if line.usd is None else round(line.usd, 2)} for line in lines]
     print_table(f"what it makes in {account.region}, for {hours:g} hours", columns, rows, as_json=False)

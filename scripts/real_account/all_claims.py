@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scripts.real_account import alarm_claims, batch_claims, common_claims, mpi_claims
+from scripts.real_account import alarm_claims, batch_claims, common_claims, mpi_claims, slurm_claims
 from scripts.real_account.account import Account
 from scripts.real_account.claims import Claim, Proof
-from scripts.real_account.clusters import BATCH, MPI, MPI_DL1, SmallCluster
+from scripts.real_account.clusters import BATCH, MPI, MPI_DL1, SLURM, SmallCluster
 
 # The claim that is tried last, after everything was taken away: ending.py proves it.
 NOTHING_LEFT = "nothing-left"
@@ -95,6 +95,30 @@ CLAIMS = (
         promise="a job that cannot start says why, and ends when it is cancelled",
         stage="batch",
         prove=batch_claims.stuck,
+    ),
+    Claim(
+        name="bake-slurm",
+        promise="the AMI of Trn1's machines bakes, and holds what its lock says",
+        stage="bakery-slurm",
+        prove=_of(common_claims.bake, SLURM),
+    ),
+    Claim(
+        name="deploy-slurm",
+        promise="CloudFormation accepts the Slurm cluster, and PCS starts its login node alone",
+        stage="slurm",
+        prove=slurm_claims.deployed,
+    ),
+    Claim(
+        name="job-slurm",
+        promise="two workers start by a submission and run a job under Slurm",
+        stage="slurm",
+        prove=slurm_claims.job,
+    ),
+    Claim(
+        name="idle-slurm",
+        promise="PCS takes workers back that have no job",
+        stage="slurm",
+        prove=slurm_claims.given_back,
     ),
 )
 NAMES = (*(claim.name for claim in CLAIMS), NOTHING_LEFT)

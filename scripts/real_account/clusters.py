@@ -67,7 +67,15 @@ MPI_DL1 = SmallCluster(
         "ami_parameter": "/slipway/amis/cpu-mpi/id",
     },
 )
-CLUSTERS = (MPI, BATCH, MPI_DL1)
+# Trn1's own controller, queue and AMI, with workers that have no accelerator.
+SLURM = SmallCluster(
+    name="trn1",
+    image="neuron-slurm",
+    instance_type="c6i.large",
+    parts=("network", "storage", "observability"),
+    settings={"idle_minutes": "10", "root_volume_gib": "100"},
+)
+CLUSTERS = (MPI, BATCH, MPI_DL1, SLURM)
 
 
 def bakery_stacks(image: str, region: str) -> tuple[str, ...]:

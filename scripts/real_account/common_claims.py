@@ -44,15 +44,20 @@ def bake(account: Account, cluster: SmallCluster) -> Proof:
 
 def deployed(account: Account, cluster: SmallCluster) -> Proof:
     """CloudFormation made every stack, and no machine was started."""
+    whole, seen = made(account, cluster)
+    started = len(machines(account, cluster))
+    return judged(whole and started == 0, f"{seen}; {started} machines were started by it")
+
+
+def made(account: Account, cluster: SmallCluster) -> tuple[bool, str]:
+    """Return whether every stack of the cluster stands, and the state of each."""
     states = {name: state for name, state in existing_stacks(account).items() if name in cluster.stacks}
     for name in cluster.stacks:
         account.ask("cloudformation", "DescribeStacks", StackName=name)
     whole = len(states) == len(cluster.stacks) and all(
         state in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for state in states.values()
     )
-    started = len(machines(account, cluster))
-    seen = ", ".join(f"{name} {state}" for name, state in sorted(states.items()))
-    return judged(whole and started == 0, f"{seen}; {started} machines were started by it")
+    return whole, ", ".join(f"{name} {state}" for name, state in sorted(states.items()))
 
 
 def machines(account: Account, cluster: SmallCluster) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scripts.real_account.clusters import NODES, SmallCluster
+from scripts.real_account.clusters import NODES, SLURM, SmallCluster
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
 from slipway.jobs.catalogue.instances import instance_type
@@ -23,10 +23,17 @@ class PricedThing:
 
 
 def at_most(
-    clusters: Sequence[SmallCluster], bakes: Sequence[str], region: str, hours: float
+    clusters: Sequence[SmallCluster],
+    bakes: Sequence[str],
+    region: str,
+    hours: float,
+    controller_usd_per_hour: float | None = None,
 ) -> list[PricedThing]:
-    """Price the run as if everything stood for all of its hours."""
+    """Price the run as if everything stood for all of its hours; nobody here knows a controller's price."""
     lines = [line for cluster in clusters for line in _cluster(cluster, region, hours)]
+    if SLURM in clusters:
+        usd = None if controller_usd_per_hour is None else controller_usd_per_hour * hours
+        lines.append(PricedThing(what=f"{SLURM.name}: its small controller, for {hours:g} hours", usd=usd))
     lines += [_bake(image) for image in bakes]
     return lines
 

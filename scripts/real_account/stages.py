@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scripts.real_account.account import Account, CommandFailed
-from scripts.real_account.clusters import BATCH, CLUSTERS, MPI, MPI_DL1, SmallCluster, bakery_stacks
+from scripts.real_account.clusters import BATCH, CLUSTERS, MPI, MPI_DL1, SLURM, SmallCluster, bakery_stacks
 from slipway.jobs.aws import Unanswered, ask_all, reader
 
 _QUIETLY = ("--require-approval", "never", "--concurrency", "4")
@@ -48,6 +48,8 @@ STAGES = (
     Stage(name="mpi-dl1", cluster=MPI_DL1, is_bakery=False),
     Stage(name="bakery-batch", cluster=BATCH, is_bakery=True),
     Stage(name="batch", cluster=BATCH, is_bakery=False),
+    Stage(name="bakery-slurm", cluster=SLURM, is_bakery=True),
+    Stage(name="slurm", cluster=SLURM, is_bakery=False),
 )
 BY_NAME = {stage.name: stage for stage in STAGES}
 

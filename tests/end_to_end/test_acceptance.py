@@ -21,7 +21,9 @@ pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 EMAIL = "acceptance@slipway.test"
 # Each bake takes minutes, and tests/end_to_end/test_c6i_road.py follows one.
-BAKES = frozenset({"bake-mpi", "bake-batch"})
+BAKES = frozenset({"bake-mpi", "bake-batch", "bake-slurm"})
+# Of Slurm, whose price nobody here knows; tests/end_to_end/test_trn1_road.py walks its road.
+SLURM = frozenset({"deploy-slurm", "job-slurm", "idle-slurm"})
 # What a yard may lack; the claim then says so.
 MAY_BE_MISSING = frozenset({"preflight", "reboot"})
 
@@ -73,7 +75,7 @@ def test_a_killed_run_goes_on_where_it_stopped_tries_every_claim_and_leaves_noth
     if not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so its hosts cannot die one by one")
     before = (ROOT / "docs" / "confirmed.md").read_text(encoding="utf-8")
-    claims = [name for name in NAMES if name not in BAKES]
+    claims = [name for name in NAMES if name not in BAKES | SLURM]
     first = signal_at(start(shell, tmp_path, claims), "trying deploy-mpi", signal.SIGKILL)
     assert "at most" in first
     assert standing(shell), "a run that is killed takes nothing away"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.real_account.all_claims import CLAIMS, NAMES
+from scripts.real_account.__main__ import chosen_claims
+from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
 from scripts.real_account.claims import ClaimOutcome, Proof
-from scripts.real_account.clusters import CLUSTERS, MPI
+from scripts.real_account.clusters import CLUSTERS, MPI, SLURM
 from scripts.real_account.evidence import Evidence
 from scripts.real_account.journal import open_journal
 from scripts.real_account.price import at_most, total
@@ -19,6 +20,7 @@ from scripts.real_account.stages import BY_NAME, STAGES
 
 ACCOUNT, EMAIL = "123456789012", "team@slipway.test"
 LIMIT_USD, HOURS = 30.0, 4.0  # what the command takes where nothing is said
+CONTROLLER_USD_PER_HOUR = 1.0  # a number for the sum: what AWS asks for is not known here
 SEEN = Proof(
     outcome=ClaimOutcome.CONFIRMED,
     seen=f"arn:aws:sns:us-east-1:{ACCOUNT}:a | told {EMAIL}",
@@ -28,9 +30,19 @@ SEEN = Proof(
 
 @pytest.mark.cdk
 def test_all_of_it_costs_less_than_the_limit_and_every_price_is_known() -> None:
-    lines = at_most(CLUSTERS, [cluster.image for cluster in CLUSTERS], "us-east-1", HOURS)
+    images = [cluster.image for cluster in CLUSTERS]
+    lines = at_most(CLUSTERS, images, "us-east-1", HOURS, CONTROLLER_USD_PER_HOUR)
     assert all(line.usd for line in lines), lines
     assert 5 < total(lines) < LIMIT_USD
+
+
+@pytest.mark.cdk
+def test_slurm_is_not_tried_at_a_price_that_nobody_told() -> None:
+    lines = at_most((SLURM,), (SLURM.image,), "us-east-1", HOURS)
+    assert [line.what for line in lines if line.usd is None] == ["trn1: its small controller, for 4 hours"]
+    chosen = {claim.name for claim in chosen_claims(None, has_controller_price=False)}
+    assert chosen == set(NAMES) - {"bake-slurm", "deploy-slurm", "job-slurm", "idle-slurm", NOTHING_LEFT}
+    assert len(chosen_claims(None, has_controller_price=True)) == len(CLAIMS)
 
 
 @pytest.mark.cdk
