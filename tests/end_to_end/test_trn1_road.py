@@ -23,6 +23,12 @@ PATIENCE_SECONDS = 600.0
 LOOK_AGAIN_SECONDS = 2.0  # each look enters the host
 FOLDER = f"{places.SHARED}/trial"
 MODEL = "./neox_tiny.sh"
+# A short training that saves often, of neox_tiny.sh and of a submission that sets what this sets.
+SHORT = {"data": "random", "tokens": str(24 * 16 * 64), "checkpoint_every": "6"}
+TINY = {"size": "tiny", "tensor": "2", "pipeline": "2"}
+WAITS = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED")
+STAND_IN = "/etc/slipway/stand-in"  # where a yard's processors stand in for accelerators
+CHARTS = "events.out.tfevents.*"  # as TensorBoard looks for them
 STEP = re.compile(r"step (\d+)\b.*?\bloss (\d+\.\d+)")
 
 
@@ -37,9 +43,12 @@ class LoginNode:
         inside = f"cd {FOLDER} && {line}"
         return self.yard.must("slipway", "yard", "ssh", self.name, "--", "bash", "-c", inside).strip()
 
-    def sbatch(self, script: str, *options: str) -> str:
-        words = ("sbatch", "--parsable", f"--nodes={NODES}", *options, script, MODEL, "data=random")
-        return self.types(" ".join(words)).splitlines()[-1]
+    def sbatch(self, *words: str) -> str:
+        return self.types(" ".join(("sbatch", "--parsable", *words))).splitlines()[-1]
+
+    def scripted(self, script: str, *options: str) -> str:
+        settings = (f"{name}={value}" for name, value in SHORT.items())
+        return self.sbatch(f"--nodes={NODES}", *options, script, MODEL, *settings)
 
     def job(self, job: str) -> dict[str, str]:
         words = self.types(f"scontrol --oneliner show job {job}").split()
@@ -54,9 +63,24 @@ class LoginNode:
             assert time.monotonic() < deadline, "\n".join(self.log(name) for name in told)
             time.sleep(LOOK_AGAIN_SECONDS)
 
+    def node(self, name: str) -> str:
+        return self.types(f"scontrol --oneliner show node {name}")
+
     def ends_well(self, job: str, log: str) -> None:
-        self.until(lambda: self.job(job)["JobState"] not in ("PENDING", "CONFIGURING", "RUNNING"), log)
+        self.until(lambda: self._has_ended(job), log)
         assert self.job(job)["JobState"] == "COMPLETED", self.log(log)
+
+    def _has_ended(self, job: str) -> bool:
+        """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
+        found = self.job(job)
+        if found["Reason"] == "BeginTime":
+            self.types(f"scontrol update jobid={job} starttime=now || true")
+        return found["JobState"] not in WAITS
+
+    def charts(self, job: str) -> list[str]:
+        """Return the files of a job that TensorBoard shows, those in which it finds a loss."""
+        found = f"find {places.SHARED} -path '*/{job}/*' -name '{CHARTS}' -exec grep -la loss {{}} +"
+        return sorted(self.types(found).splitlines())
 
     def losses(self, log: str) -> dict[int, float]:
         return {int(step): float(loss) for step, loss in STEP.findall(self.log(log))}
@@ -87,10 +111,66 @@ def login_node(shell: Shell, group: str) -> str:
     pytest.fail("the login node never booted")
 
 
-def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(slurm: LoginNode) -> None:
-    compiled = slurm.sbatch("compile.slurm")
-    trained = slurm.sbatch("run.slurm", f"--dependency=afterok:{compiled}")
+@pytest.fixture(scope="module")
+def losses_by_hand(slurm: LoginNode) -> dict[int, float]:
+    """Train as a person does on the login node, and return what each step of it told."""
+    compiled = slurm.scripted("compile.slurm")
+    trained = slurm.scripted("run.slurm", f"--dependency=afterok:{compiled}")
     slurm.ends_well(compiled, f"compile-{compiled}.log")
     slurm.ends_well(trained, f"run-{trained}.log")
-    losses = slurm.losses(f"run-{trained}.log")
-    assert losses[max(losses)] < losses[min(losses)]
+    return slurm.losses(f"run-{trained}.log")
+
+
+def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(
+    slurm: LoginNode, losses_by_hand: dict[int, float]
+) -> None:
+    assert losses_by_hand[max(losses_by_hand)] < losses_by_hand[min(losses_by_hand)]
+    assert slurm.charts("neox_tiny"), "TensorBoard finds nothing"
+
+
+def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
+    slurm: LoginNode, losses_by_hand: dict[int, float]
+) -> None:
+    words = [word for pair in {**TINY, **SHORT}.items() for word in ("--set", "=".join(pair))]
+    on = ("--on", "trn1", "--nodes", str(NODES), "--processes-per-node", "1")
+    slurm.yard.must("slipway", "submit", "gpt_neox", *on, *words, "--name", "neox")
+    run = slurm.yard.data("slipway", "status", "neox", "--json")
+    job, log = str(run["id"]), f"{places.JOBS}/{run['name']}/run-{run['id']}.log"
+    slurm.until(lambda: "saved step" in slurm.log(log) or slurm.job(job)["JobState"] not in WAITS, log)
+    assert slurm.job(job)["JobState"] in WAITS, slurm.log(f"{places.JOBS}/{run['name']}/*.log")
+    slurm.yard.must("slipway", "yard", "kill-node", last_host(slurm, job))
+    slurm.ends_well(job, log)
+    found = slurm.losses(log)
+    assert (max(found), found[max(found)]) == (max(losses_by_hand), losses_by_hand[max(losses_by_hand)])
+    assert slurm.log(log).count("step 1/") == 1, "it began anew"
+    ended = slurm.yard.data("slipway", "status", "neox", "--json")
+    assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
+    assert len(slurm.charts(run["name"])) == 2, "each attempt writes its own file"
+
+
+def last_host(slurm: LoginNode, job: str) -> str:
+    last = slurm.types(f"scontrol show hostnames {slurm.job(job)['NodeList']}").split()[-1]
+    address = re.search(r"NodeAddr=(\S+)", slurm.node(last))
+    assert address
+    return address[1]
+
+
+def test_a_node_without_its_devices_drains_with_the_reason_and_its_job_runs_elsewhere(
+    slurm: LoginNode,
+) -> None:
+    """Without the stand-in a yard's machine is what it is: a trn1 without a single device."""
+    broke = slurm.sbatch("--nodes=1", "--output=broke-%j.log", "--wrap", f"'rm -f {STAND_IN}'")
+    slurm.ends_well(broke, f"broke-{broke}.log")
+    unfit = slurm.job(broke)["BatchHost"]
+    try:
+        job = slurm.sbatch("--nodes=1", "--output=elsewhere-%j.log", "--wrap", "hostname")
+        slurm.ends_well(job, f"elsewhere-{job}.log")
+        assert slurm.job(job)["BatchHost"] != unfit
+        assert "+DRAIN" in slurm.node(unfit)
+        assert "Reason=slipway: 0 of 16 neuron devices; 0 of 8 EFA devices" in slurm.node(unfit)
+        nodes = slurm.yard.data("slipway", "status", "--on", "trn1", "--nodes", "--json")
+        (row,) = [node for node in nodes if node["name"] == unfit]
+        assert "0 of 16 neuron devices" in row["why"]
+    finally:
+        # Where an idle node is given back, its next machine is another one.
+        slurm.types(f"scontrol update nodename={unfit} state=power_down")

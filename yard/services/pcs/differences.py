@@ -23,6 +23,7 @@ LEFT_OUT = (
     "Slurm's settings: those that Debian's version has not are kept and shown, and not carried out",
     "instance types: of several in one node group the first with capacity; nothing compares their processors",
     "managed launch templates, interruptible reservations and scale-down times of one node group",
+    "drained nodes: one that was given back is fit again, as in AWS ParallelCluster (idle_on_node_suspend)",
     "logs: the scaling log tells failures alone; those of the scheduler and of ended jobs are not delivered",
     "SUSPENDED clusters: no version of Slurm reaches its end of life",
 )
