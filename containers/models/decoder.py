@@ -7,7 +7,7 @@ heads, which is what tensor parallelism does. A third family is one row of FAMIL
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
+from slipway.containers.models.packing import PackedRows
 from slipway.containers.models.rotary import Rotation, rearranged, rotated, rotation
 from slipway.containers.models.stages import cut_layers
 
@@ -112,20 +113,34 @@ class Decoder(nn.Module):
         self.norm: nn.LayerNorm | None = nn.LayerNorm(shape.hidden, eps=shape.norm_epsilon)
         self.head: nn.Linear | None = nn.Linear(shape.hidden, shape.vocabulary, bias=shape.has_head_bias)
         self.is_first = True
+        self.stage_layers: Sequence[int] | None = None  # of a pipeline's stages; None: dealt evenly
         self.tie()
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor, rows: PackedRows | None = None, scored: Tensor | None = None) -> Tensor:
+        """Return the scores of every token, or of the `scored` ones, counted through all rows.
+
+        `rows` are those that lie end to end in the only row of the inputs.
+        """
         hidden = inputs
         if self.is_first:
             assert self.embeddings is not None, "a first stage begins with words"
             hidden = self.dropout(self.embeddings(inputs.long()))
-        turned = rotation(self.shape, hidden.shape[1], hidden)
+        turned = self._rotation(hidden, rows)
         for layer in self.layers.children():
-            hidden = layer(hidden, turned)
+            hidden = layer(hidden, turned, rows)
         if self.norm is None or self.head is None:
             return hidden
+        if scored is not None:
+            hidden = hidden.flatten(0, 1)[scored]
         scores: Tensor = self.head(self.norm(hidden))
         return scores
+
+    def _rotation(self, hidden: Tensor, rows: PackedRows | None) -> Rotation:
+        if rows is None:
+            return rotation(self.shape, hidden.shape[1], hidden)
+        places = rows.places.to(hidden.device)
+        cosines, sines = rotation(self.shape, max(length for _, length in rows.runs), hidden)
+        return cosines[places], sines[places]
 
     def tie(self) -> None:
         """Let the head use the embeddings' matrix again, after something has replaced one of them."""
@@ -149,7 +164,7 @@ class Decoder(nn.Module):
     def cut(self, stages: int) -> list[Decoder]:
         """Return the stages of a pipeline, which share this decoder's modules."""
         last = ["norm", "head", *(["embeddings"] if self.shape.is_tied else [])]
-        found = cut_layers(self, Decoder, stages, first=["embeddings"], last=last)
+        found = cut_layers(self, type(self), self.stage_layers or stages, first=["embeddings"], last=last)
         for number, stage in enumerate(found):
             stage.is_first = number == 0
         return found
@@ -169,9 +184,9 @@ class DecoderLayer(nn.Module):
         self.mlp = FeedForward(shape)
         self.dropout = nn.Dropout(shape.dropout)
 
-    def forward(self, hidden: Tensor, turned: Rotation) -> Tensor:
+    def forward(self, hidden: Tensor, turned: Rotation, rows: PackedRows | None = None) -> Tensor:
         normed = self.attention_norm(hidden)
-        attended = self.dropout(self.attention(normed, turned))
+        attended = self.dropout(self.attention(normed, turned, rows))
         if not self.is_parallel:
             hidden = hidden + attended
         if self.mlp_norm is not None:
@@ -190,12 +205,15 @@ class DecoderAttention(nn.Module):
         self.query_key_value = nn.Linear(shape.hidden, 3 * shape.hidden, bias=shape.has_attention_bias)
         self.output = nn.Linear(shape.hidden, shape.hidden, bias=shape.has_attention_bias)
 
-    def forward(self, hidden: Tensor, turned: Rotation) -> Tensor:
+    def forward(self, hidden: Tensor, turned: Rotation, rows: PackedRows | None = None) -> Tensor:
         batch, length, _ = hidden.shape
-        # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
-        together = self.query_key_value(hidden).view(batch, length, -1, 3, self.width)
-        moving, value = together.split((2, 1), dim=3)
+        moving, value = self.project(hidden).split((2, 1), dim=3)
         query, key = rotated(moving, turned, neighbours=self.rotates_neighbours).unbind(3)
+        if rows is not None:
+            dropout = self.dropout if self.training else 0.0
+            mixed = rows.attend_backwards(query[0], key[0], value.squeeze(3)[0], dropout)
+            packed: Tensor = self.output(mixed[None])
+            return packed
         mixed = F.scaled_dot_product_attention(
             query.transpose(1, 2),
             key.transpose(1, 2),
@@ -205,6 +223,12 @@ class DecoderAttention(nn.Module):
         )
         output: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, length, -1))
         return output
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return queries, keys and values: batch × length × heads × 3 × a head's width."""
+        # As many heads as the matrix has rows for: a rank of a tensor-parallel layer has some of them.
+        together: Tensor = self.query_key_value(hidden).unflatten(-1, (-1, 3, self.width))
+        return together
 
 
 class FeedForward(nn.Module):

@@ -38,3 +38,13 @@ class PackedRows:
             own = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
             mixed.append(own.transpose(1, 2).reshape(rows * length, -1))
         return torch.cat(mixed)
+
+    def attend_backwards(self, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+        """Mix values among each token's own row up to itself; each is tokens × heads × a head's width."""
+        mixed, sizes = [], [rows * length for rows, length in self.runs]
+        parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), self.runs, strict=True)
+        for *part, (rows, length) in parts:
+            queries, keys, values = (each.unflatten(0, (rows, length)).transpose(1, 2) for each in part)
+            own = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=True)
+            mixed.append(own.transpose(1, 2).reshape(rows * length, -1))
+        return torch.cat(mixed)

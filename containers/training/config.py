@@ -36,6 +36,7 @@ class TrainingConfig:
     engine: str = "plain"  # from here on see engine_settings.py
     zero: int = 0
     sharded: int = 1
+    sharded_state: str = "all"
     tensor: int = 1
     pipeline: int = 1
     pipeline_schedule: str = "1f1b"

@@ -29,6 +29,7 @@ ENGINE_SETTINGS: Mapping[str, ValueKind] = {
     "engine": Choice(("auto", "plain", "deepspeed", "native")),
     "zero": Whole(0, 3),
     "sharded": _DEGREE,
+    "sharded_state": Choice(("all", "optimizer")),
     "tensor": _DEGREE,
     "pipeline": _DEGREE,
     "pipeline_schedule": Choice(("gpipe", "1f1b", "interleaved")),
@@ -40,6 +41,7 @@ ENGINE_DEFAULTS: Mapping[str, str] = {
     "engine": "auto",
     "zero": "0",
     "sharded": "1",
+    "sharded_state": "all",
     "tensor": "1",
     "pipeline": "1",
     "pipeline_schedule": "1f1b",
@@ -51,6 +53,7 @@ _DEGREES = ("sharded", "tensor", "pipeline")
 # What only the native engine does, and the value that asks for nothing.
 _NATIVE_ONLY: Mapping[str, object] = {
     **dict.fromkeys(_DEGREES, 1),
+    "sharded_state": "all",
     "checkpoint_activations": "none",
     "offload_activations": "no",
 }
@@ -87,6 +90,8 @@ def engine_mistakes(values: Mapping[str, object]) -> Iterator[str]:
         yield f"precision=fp16 with engine={engine}: only native scales losses; set it, or precision=bf16"
     if engine == "deepspeed":
         yield from _deepspeed_mistakes(values)
+    if values["sharded_state"] == "optimizer" and values["sharded"] == 1:
+        yield "sharded_state=optimizer and sharded=1: nobody shares it; set sharded to as many ranks as shall"
     schedule, stages = values["pipeline_schedule"], values["stages_per_rank"]
     if (schedule == "interleaved") != (stages != 1):
         yield (

@@ -14,7 +14,7 @@ from typing import TypeVar
 from torch import nn
 
 from slipway.containers.runtime.checkpoint.checkpoints import Training
-from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.agreement import check_ranks_agree
@@ -75,6 +75,7 @@ class RecipeParts:
     start_from: str | None = None  # a job whose newest weights it begins with
     flops_per_token: float | None = None  # of forward and backward; None: nobody counted
     held_out: HeldOut | None = None
+    agree: Callable[[Collective], None] = field(default=lambda collective: None)  # before the model is cut
     after: Callable[[Trained, int], None] = field(default=lambda trained, steps: None)
     finish: Callable[[Trained], None] = field(default=lambda trained: None)
 
@@ -93,6 +94,7 @@ def train(
     )
     identity = {**brought.identity, "precision": place.device.precision_name}
     check_ranks_agree(identity, collective)
+    brought.agree(collective)
     shapes = shapes_of(brought.model)  # before an engine cuts it
     parts = _engine_parts(config, place, brought)
     engine = build_engine(parts)

@@ -107,5 +107,9 @@ def address_of_job(contract: LaunchContract, job: str) -> str:
 
 
 def shapes_of(model: torch.nn.Module) -> Mapping[str, tuple[int, ...]]:
-    """Return the shape of each parameter, before an engine cuts the model."""
-    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    """Return the shape of each parameter that is trained, before an engine cuts the model."""
+    return {
+        name: tuple(parameter.shape)
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad
+    }

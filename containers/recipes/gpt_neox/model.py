@@ -9,20 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from slipway.containers.models.config_reading import shape_of_config
 from slipway.containers.models.decoder import Decoder, DecoderShape
 from slipway.containers.models.names import Shape
-from slipway.containers.models.published import (
-    CONFIG,
-    PublishedWeights,
-    open_model,
-    read_object,
-)
+from slipway.containers.models.published import CONFIG, open_model, read_object
+from slipway.containers.models.published_decoder import PublishedDecoder, refuse_missing
 from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
 from slipway.containers.recipes.gpt_neox.data import below_data
-from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import read_bytes
@@ -52,16 +46,6 @@ SIZES: Mapping[str, DecoderShape] = {
 }
 
 
-class PublishedDecoder(Decoder):
-    """Begin with published weights instead of drawn ones."""
-
-    published: PublishedWeights
-
-    def published_part(self, name: str, size: torch.Size, box: Box) -> Tensor:
-        """Read a box of one parameter, and nothing else."""
-        return self.published.read(name, box, tuple(size))
-
-
 def build_model(config: GptNeoxConfig, contract: LaunchContract) -> Decoder:
     """Build the model on the meta device."""
     if config.start_from_model is None:
@@ -72,9 +56,7 @@ def build_model(config: GptNeoxConfig, contract: LaunchContract) -> Decoder:
     with torch.device("meta"):
         model = PublishedDecoder(shape)
     model.published = replace(folder, shape=shape).weights()
-    for name, parameter in model.named_parameters():
-        if problem := model.published.problem(name, tuple(parameter.shape)):
-            raise Refusal(f"{folder.place} {problem}", hint="give weights and config.json of one model")
+    refuse_missing(model, model.published)
     return model
 
 

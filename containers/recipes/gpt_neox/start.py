@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from slipway.containers.models.decoder import DecoderShape
+from slipway.containers.models.flops import training_flops_per_token
 from slipway.containers.recipes.gpt_neox.batch import plan_batch
 from slipway.containers.recipes.gpt_neox.compiled import (
     CompileSettings,
@@ -16,7 +17,6 @@ from slipway.containers.recipes.gpt_neox.compiled import (
 from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
 from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, open_corpus
 from slipway.containers.recipes.gpt_neox.export import export
-from slipway.containers.recipes.gpt_neox.flops import training_flops_per_token
 from slipway.containers.recipes.gpt_neox.model import build_model
 from slipway.containers.recipes.gpt_neox.task import NextTokenTask
 from slipway.containers.runtime.collective import Json

@@ -93,10 +93,10 @@ def cut_stage(stage: nn.Module, place: RankPlace) -> dict[str, tuple[int | None,
     return {name: cut_side(cuts, name) for name, _ in stage.named_parameters()}
 
 
-def shard(root: nn.Module, layers: list[nn.Module], place: RankPlace) -> None:
+def shard(root: nn.Module, layers: list[nn.Module], place: RankPlace, *, keeps_weights: bool) -> None:
     """Cut what is left in shares of rows, or copy it to all readers; compute in the device's precision.
 
-    With one reader in fp32 there is nothing to do.
+    With one reader in fp32 there is nothing to do. `keeps_weights` gathers them once in a step.
     """
     if place.layout.readers == 1 and not place.is_mixed:
         return
@@ -106,7 +106,7 @@ def shard(root: nn.Module, layers: list[nn.Module], place: RankPlace) -> None:
     if place.is_mixed:
         policy = MixedPrecisionPolicy(param_dtype=place.device.precision, reduce_dtype=torch.float32)
     # A pipeline passes each layer many times a step: to gather it each time costs more than to keep it.
-    reshards = place.layout.pipeline == 1
+    reshards = place.layout.pipeline == 1 and not keeps_weights
     for module in (*layers, root):
         fully_shard(module, mesh=place.mesh[names], mp_policy=policy, reshard_after_forward=reshards)
 

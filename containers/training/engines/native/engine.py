@@ -54,6 +54,7 @@ class LayoutEngine:
         self._draws = Draws(parts.device.seed, place.at.tensor)
         self._memory = LayerMemory(settings.keeping, self._draws)
         self.scale = LossScale() if parts.device.precision is torch.float16 else None
+        self._keeps_weights = settings.keeps_weights
         self._pipeline: Pipeline | None = None
         self._held: list[HeldParameter] = []
         self._shared: set[str] = set()
@@ -150,6 +151,7 @@ class LayoutEngine:
         if isinstance(root, FSDPModule):
             root.set_requires_gradient_sync(is_last)
             root.set_is_last_backward(is_last)
+            root.set_reshard_after_backward(is_last or not self._keeps_weights)
         self._draws.micro_batch = micro_batch.seed
         self._draws.begin(micro_batch.seed, 0)
         if is_last or layout.tensor * layout.sharded > 1:
@@ -190,11 +192,13 @@ class LayoutEngine:
             for name, layer in stage.layers.named_children():
                 self._memory.take(layer, int(name))
             root = stage if self._pipeline is None else self._pipeline.take(number, stage)
-            shard(root, list(stage.layers.children()), place)
+            shard(root, list(stage.layers.children()), place, keeps_weights=settings.keeps_weights)
             self._roots.append(root)
             copies = self._shared if number else set()
-            self._held += hold(stage, place, shapes, sides, copies)
-        fill(self._held, initial)
+            own_parameters = hold(stage, place, shapes, sides, copies)
+            fill(own_parameters, initial)
+            # What is frozen is neither moved nor saved: it can be read again where it came from.
+            self._held += [one for one in own_parameters if one.parameter.requires_grad]
 
 
 def _boxes(one: HeldParameter, kind: str, tensor: Tensor) -> Iterator[TensorPiece]:

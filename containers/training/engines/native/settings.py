@@ -19,6 +19,8 @@ class EngineChoices(Protocol):
     def checkpoint_activations(self) -> str: ...
     @property
     def offload_activations(self) -> str: ...
+    @property
+    def sharded_state(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class NativeSettings:
     schedule: str = "1f1b"
     stages_per_rank: int = 1
     keeping: Keeping = field(default_factory=Keeping)
+    # Sharded ranks have whole weights during a step, gathered once, and share out gradients and moments only.
+    keeps_weights: bool = False
 
     @classmethod
     def of(cls, config: EngineChoices) -> NativeSettings:
@@ -33,4 +37,5 @@ class NativeSettings:
             schedule=config.pipeline_schedule,
             stages_per_rank=config.stages_per_rank,
             keeping=Keeping.of(config.checkpoint_activations, offloads=config.offload_activations == "yes"),
+            keeps_weights=config.sharded_state == "optimizer",
         )
