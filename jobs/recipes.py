@@ -20,6 +20,7 @@ RECIPES: Mapping[str, str] = {
     "bert_pretrain": "slipway.containers.recipes.bert_pretrain.recipe",
     "glue_finetune": "slipway.containers.recipes.glue_finetune.recipe",
     "gpt_neox": "slipway.containers.recipes.gpt_neox.recipe",
+    "gptj_finetune": "slipway.containers.recipes.gptj_finetune.recipe",
     "prepare_bert": "slipway.containers.recipes.prepare_bert.recipe",
     "prepare_corpus": "slipway.containers.recipes.prepare_corpus.recipe",
     "prepare_tokens": "slipway.containers.recipes.prepare_tokens.recipe",

@@ -15,6 +15,7 @@ from scripts.architecture_picture import architecture_picture
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
 from scripts.gpt_neox_page import gpt_neox_page
+from scripts.gptj_page import gptj_page
 from scripts.list_pages import bad_inputs_page, faults_page
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.commands.cli import PROGRAM, cli
@@ -68,6 +69,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/estimate.md": estimate_page,
     "docs/faults.md": faults_page,
     "docs/gpt-neox.md": gpt_neox_page,
+    "docs/gptj.md": gptj_page,
     "docs/instances.md": instances_page,
     "docs/yard-fidelity.md": fidelity_page,
 }

@@ -1,0 +1,118 @@
+"""Rows that lie end to end are scored as padded ones are, and only the label's words count."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from slipway.containers.data.glue.texts import Texts
+from slipway.containers.data.megatron.vocabulary import parse_bpe_vocabulary
+from slipway.containers.data.samples.bpe_sample import sample_vocabulary
+from slipway.containers.models.decoder import DecoderShape, build_decoder
+from slipway.containers.recipes.gptj_finetune.profile import profile
+from slipway.containers.recipes.gptj_finetune.rows import RowLayout, TokenRows
+from slipway.containers.recipes.gptj_finetune.task import CausalTask
+from slipway.containers.recipes.gptj_finetune.texts import Tokeniser, candidate_rows, labelled_rows
+from slipway.containers.training.devices import Device
+from slipway.containers.training.partition import balanced
+
+PROCESSOR = Device(
+    kind="cpu", place=torch.device("cpu"), precision=torch.float32, backend="gloo", has_fused_adam=True
+)
+SHAPE = DecoderShape(
+    family="gptj",
+    layers=2,
+    hidden=32,
+    heads=4,
+    intermediate=64,
+    vocabulary=50,
+    rotary_dimensions=4,
+    has_head_bias=True,
+    initial_spread=0.2,
+)
+TEXTS = Texts(first=["Good grief. ", "bad " * 40], second=(), labels=[1.0, 0.0])
+
+
+def some_rows() -> TokenRows:
+    draws = np.random.default_rng(0)
+    lengths = np.array([4, 9, 9, 6])
+    ends = np.cumsum(lengths)
+    return TokenRows(
+        ids=draws.integers(50, size=int(ends[-1])).astype(np.int32),
+        begins=ends - lengths,
+        ends=ends,
+        firsts=np.array([1, 5, 8, 2]),
+    )
+
+
+def losses_and_gradients(layout: RowLayout) -> list[torch.Tensor]:
+    model = build_decoder(SHAPE, seed=1)
+    inputs = layout.inputs(some_rows(), np.array([2, 1, 3, 0]), PROCESSOR)
+    loss = CausalTask().forward(model, inputs)[0]
+    loss.backward()
+    return [loss.detach(), *(parameter.grad for _, parameter in sorted(model.named_parameters()))]
+
+
+@pytest.mark.parametrize("layout", [RowLayout(is_packed=True), RowLayout(is_packed=True, multiple=64)])
+def test_packed_rows_have_the_losses_and_gradients_of_padded_ones(layout: RowLayout) -> None:
+    padded = losses_and_gradients(RowLayout(is_packed=False))
+    for ours, wanted in zip(losses_and_gradients(layout), padded, strict=True):
+        torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_the_padded_loss_is_that_of_transformers() -> None:
+    transformers = pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
+    rows, model = some_rows(), build_decoder(SHAPE, seed=1)
+    inputs = RowLayout(is_packed=False).inputs(rows, np.array([2, 1, 3, 0]), PROCESSOR)
+    words, labels = inputs["words"], torch.full((4, 8), -100)
+    assert words is not None
+    scored, given = inputs["scored"], inputs["labels"]
+    assert scored is not None
+    assert given is not None
+    labels.view(-1)[scored] = given
+    wanted = torch.nn.functional.cross_entropy(model(words).flatten(0, 1), labels.flatten())
+    assert float(CausalTask().forward(model, inputs)[0].detach()) == pytest.approx(float(wanted.detach()))
+    assert transformers.GPTJConfig().rotary_dim == 64
+
+
+def test_only_the_label_s_word_counts_and_both_labels_are_candidates() -> None:
+    tokeniser = Tokeniser(parse_bpe_vocabulary("sample", sample_vocabulary()))
+    trained = labelled_rows(TEXTS, tokeniser, 24, loss_on="label")
+    assert trained.scored.tolist() == [1, 1]
+    assert max(trained.lengths) <= 24
+    candidates = candidate_rows(TEXTS, tokeniser, 24)
+    last = [int(candidates.ids[end - 1]) for end in candidates.ends]
+    assert last[:2] == last[2:]
+    assert int(trained.ids[trained.ends[0] - 1]) == last[1]  # positive
+    assert int(trained.ids[trained.ends[1] - 1]) == last[0]
+    whole = labelled_rows(TEXTS, tokeniser, 24, loss_on="row")
+    assert whole.scored.tolist() == whole.lengths.tolist()
+
+
+def test_a_large_vocabulary_takes_layers_off_the_last_stage() -> None:
+    def operations(work: object) -> float:
+        with FlopCounterMode(display=False) as counter:
+            work()  # type: ignore[operator]  # what is measured
+        return float(counter.get_total_flops())
+
+    shape = DecoderShape(
+        family="gptj",
+        layers=8,
+        hidden=32,
+        heads=4,
+        intermediate=128,
+        vocabulary=1600,
+        rotary_dimensions=4,
+        has_head_bias=True,
+    )
+    costs = profile(shape, PROCESSOR, (2, 16), recomputes=False, measure=operations)
+    counts = balanced(costs, 2)
+    assert counts[0] > counts[1]
+    assert max(costs.of_stages(counts)) < 0.8 * max(costs.of_stages((4, 4)))
+    again = profile(shape, PROCESSOR, (2, 16), recomputes=True, measure=operations)
+    assert again.layers[0] == pytest.approx(costs.layers[0] * 4 / 3, rel=0.05)

@@ -1,0 +1,194 @@
+"""A GPT-J is tuned the same however it is laid out or resumed, and transformers answers as it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch import Tensor
+
+from slipway.containers.data.glue.tasks import TASKS
+from slipway.containers.data.glue.texts import read_texts
+from slipway.containers.models.decoder import build_decoder
+from slipway.containers.models.published import load_weights, open_model
+from slipway.containers.recipes.gptj_finetune.texts import LABEL_WORDS, PROMPT
+from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
+
+ROOT = Path(__file__).resolve().parents[4]
+MOST_SECONDS = 600
+STEPS, SAVED_AFTER, LENGTH = 4, 2, 48
+LAYOUTS = ("tp2", "fsdp2", "optimizer2", "pp2", "pp2-gpipe", "pp2-interleaved", "tp2-pp2", "hybrid")
+RESUMED = ("alone-in-tp2-pp2", "tp2-pp2-in-hybrid", "optimizer2-in-alone")
+ABOVE_CHANCE = 0.25
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    folder: Path
+    codes: Mapping[str, list[int]]
+
+    def numbers(self, name: str) -> list[tuple[float, float]]:
+        lines = (self.folder / "logs" / name / "steps.jsonl").read_text().splitlines()
+        records = {record["step"]: record for record in map(json.loads, lines)}
+        return [(each["loss"], each["gradient_norm"]) for _, each in sorted(records.items())]
+
+    def said(self, name: str) -> str:
+        return (self.folder / f"{name}.0.txt").read_text()
+
+    def scores(self, name: str) -> dict[str, float]:
+        found: dict[str, float] = json.loads((self.folder / "logs" / name / "scores.json").read_text())[
+            "scores"
+        ]
+        return found
+
+    def model(self, name: str) -> Path:
+        return self.folder / "checkpoints" / name / "model"
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
+    folder = tmp_path_factory.mktemp("tuned")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.containers.recipes.gptj_finetune.tuned", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return Tuned(folder, json.loads((folder / "codes.json").read_text()))
+
+
+def close(numbers: list[tuple[float, float]]) -> object:
+    return [pytest.approx(pair, rel=1e-5, abs=1e-5) for pair in numbers]
+
+
+@pytest.mark.parametrize("name", ["padded", *LAYOUTS])
+def test_every_layout_has_the_losses_and_norms_of_one_process(tuned: Tuned, name: str) -> None:
+    assert set(tuned.codes[name]) == {0}, tuned.said(name)
+    assert len(tuned.numbers(name)) == STEPS
+    assert tuned.numbers(name) == close(tuned.numbers("alone"))
+    assert tuned.scores(name) == pytest.approx(tuned.scores("alone"), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_checkpoint_goes_on_in_another_layout(tuned: Tuned, name: str) -> None:
+    assert set(tuned.codes[name]) == {0}, tuned.said(name)
+    assert tuned.numbers(name) == close(tuned.numbers("alone")[SAVED_AFTER:])
+
+
+def test_moods_that_were_never_seen_are_told_far_above_chance(tuned: Tuned) -> None:
+    assert tuned.codes["learned"] == [0], tuned.said("learned")
+    assert tuned.scores("learned")["accuracy"] > 0.5 + ABOVE_CHANCE
+
+
+def test_stages_are_cut_by_what_layers_take_here(tuned: Tuned) -> None:
+    assert "layers, by what they take here" in tuned.said("pp2")
+
+
+def test_transformers_tells_the_same_moods_of_the_exported_model(tuned: Tuned) -> None:
+    theirs = transformers_model(tuned.model("learned"))
+    right = sum(answers(theirs, tuned))
+    assert right / 240 == tuned.scores("learned")["accuracy"]
+
+
+@pytest.mark.parametrize("name", ["tp2-pp2", "lora-tp2-pp2"])
+def test_the_exported_model_scores_words_as_transformers_does(tuned: Tuned, name: str) -> None:
+    theirs, found = transformers_model(tuned.model(name)), open_model(str(tuned.model(name)))
+    ours = build_decoder(found.shape, seed=0)  # type: ignore[arg-type]  # a decoder's
+    assert load_weights(ours, found.weights()) == []
+    words = torch.randint(1198, (2, LENGTH), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(ours(words), theirs(words).logits, rtol=2e-5, atol=2e-5)
+
+
+def test_adapters_train_alike_in_layouts_and_leave_the_frozen_weights(tuned: Tuned) -> None:
+    assert tuned.codes["lora"] == [0], tuned.said("lora")
+    assert set(tuned.codes["lora-tp2-pp2"]) == {0}, tuned.said("lora-tp2-pp2")
+    assert tuned.numbers("lora-tp2-pp2") == close(tuned.numbers("lora"))
+    before, after = (weights(path) for path in (tuned.folder / "data" / "published", tuned.model("lora")))
+    changed = {name.rpartition("attn.")[2] for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"q_proj.weight", "v_proj.weight"}
+    saved = sum(path.stat().st_size for path in (tuned.folder / "checkpoints" / "lora").glob("step-*/*"))
+    assert saved < sum(tensor.nbytes for tensor in before.values()) / 4
+
+
+def test_adapters_merge_into_published_weights_by_the_rule_of_peft(tuned: Tuned) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    place = tuned.folder / "checkpoints" / "lora" / "adapter"
+    settings = json.loads((place / "adapter_config.json").read_text())
+    assert (settings["peft_type"], settings["target_modules"]) == ("LORA", ["q_proj", "v_proj"])
+    adapters = safetensors.load_file(place / "adapter_model.safetensors")
+    merged, wanted = weights(tuned.folder / "data" / "published"), weights(tuned.model("lora"))
+    for name, down in adapters.items():
+        if name.endswith(".lora_A.weight"):
+            up = adapters[name.replace("lora_A", "lora_B")]
+            target = name.removeprefix("base_model.model.").replace(".lora_A", "")
+            merged[target] = merged[target] + settings["lora_alpha"] / settings["r"] * (up @ down)
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(merged[name], tensor, rtol=1e-6, atol=1e-7)
+
+
+def test_json_lines_are_learned_and_measured_on_other_text(tuned: Tuned) -> None:
+    assert set(tuned.codes["text"]) == {0}, tuned.said("text")
+    losses = [loss for loss, _ in tuned.numbers("text")]
+    assert losses[-1] < losses[0]
+    assert set(tuned.scores("text")) == {"loss"}
+
+
+def test_fp16_trains_with_a_loss_scale(tuned: Tuned) -> None:
+    assert tuned.codes["fp16"] == [0], tuned.said("fp16")
+    lines = (tuned.folder / "logs" / "fp16" / "steps.jsonl").read_text().splitlines()
+    assert all(json.loads(line)["loss_scale"] >= 1 for line in lines)
+
+
+def test_a_batch_of_more_rows_than_there_are_is_refused(tuned: Tuned) -> None:
+    assert tuned.codes["short"] == [MISTAKE_EXIT_CODE]
+    assert "the data has 64 rows, and a batch 4096; set global_batch to at most 64" in tuned.said("short")
+
+
+def transformers_model(place: Path) -> Any:
+    transformers = pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
+    found = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
+    assert type(found).__name__ == "GPTJForCausalLM"
+    return found
+
+
+def answers(model: Any, tuned: Tuned) -> list[bool]:
+    """Return for each held-out sentence whether transformers finds the word for its label likelier."""
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(tuned.model("learned") / "tokenizer.json")
+    )
+    (split,) = TASKS["sst2"].dev
+    texts = read_texts(str(tuned.folder / "data" / "sst2"), TASKS["sst2"], split)
+    (words,) = {tuple(tokenizer(word).input_ids[0] for word in LABEL_WORDS)}
+    found = []
+    for text, label in zip(texts.first, texts.labels, strict=True):
+        prompt = torch.tensor([tokenizer(text.strip() + PROMPT).input_ids])
+        with torch.inference_mode():
+            scores = model(prompt).logits[0, -1]
+        other = scores[words[1 - int(label)]]
+        found.append(bool(scores[words[int(label)]] > other))
+    return found
+
+
+def weights(place: Path) -> dict[str, Tensor]:
+    safetensors = pytest.importorskip("safetensors.torch")
+    found: dict[str, Tensor] = safetensors.load_file(place / "model.safetensors")
+    return found
