@@ -1,9 +1,9 @@
 """Make a checkout ready to work: `python3 scripts/set_up.py [GROUP …]`. Standard library only.
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
-run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, deepspeed, training, compare), or
-`machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those that are not
-installed.
+run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, toolkit, deepspeed, training,
+compare), or `machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those
+that are not installed.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.
@@ -29,6 +29,7 @@ GROUPS = {
     "submit": "the command line: click, rich, boto3",
     "develop": "CDK, the yard (moto, cfn-lint) and the test tools",
     "sagemaker": "the SageMaker SDK (about 300 MB)",
+    "toolkit": "AWS's training toolkit, with which the yard's SageMaker jobs start (180 MB)",
     "deepspeed": "DeepSpeed",
     "training": "what the training recipes need beside torch",
     "compare": "transformers, safetensors and TensorBoard, which tests and benchmarks compare ours with",

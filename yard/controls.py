@@ -27,6 +27,8 @@ from slipway.yard.services import pretending, registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.pcs import differences as slurm_differences
+from slipway.yard.services.sagemaker.training import controls as training
+from slipway.yard.services.sagemaker.training import differences as training_differences
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.sns import delivery, mail, subscriptions
 
@@ -104,6 +106,7 @@ def _status(_body: object) -> dict[str, Any]:
         "undelivered": delivery.undelivered(),
         "bakes": bakes.described(),
         "slurm": slurm_differences.described(),
+        "training_jobs": training_differences.described(),
     }
 
 
@@ -277,9 +280,11 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/grant-quota"): _grant_quota,
     ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,
+    ("POST", "/await-training"): training.await_job,
     ("GET", "/hosts"): _hosts,
     ("POST", "/enter-host"): _enter_host,
     ("POST", "/interrupt-host"): _interrupt_host,
+    ("POST", "/interrupt-training"): training.interrupt_job,
     ("POST", "/kill-host"): _kill_host,
     ("POST", "/reboot-host"): _reboot_host,
     ("GET", "/mail"): lambda _body: mail.listed(),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.end_to_end.conftest import Shell
+from tests.yard.services.sagemaker.training_site import require_training
 
 APPS = Path(__file__).parent / "apps"
 
@@ -15,13 +16,15 @@ def test_boto3_without_any_argument_reaches_the_yard(shell: Shell) -> None:
     assert "123456789012" in shell.must(sys.executable, "-c", ask)
 
 
-def test_a_sagemaker_estimator_hears_that_nothing_would_train(shell: Shell, tmp_path: Path) -> None:
+def test_a_sagemaker_estimator_trains_in_the_yard(shell: Shell, tmp_path: Path) -> None:
+    require_training()
     source = tmp_path / "source"
     source.mkdir()
-    (source / "estimator.py").write_text("print('training')\n")
-    done = shell.run(sys.executable, str(APPS / "estimator.py"), str(source))
-    assert done.status != 0
-    assert "the yard does not emulate sagemaker:CreateTrainingJob: no SageMaker job runs here" in done.text
+    (source / "estimator.py").write_text("import sys\nprint(f'training with {sys.argv[1:]}')\n")
+    said = shell.must(sys.executable, str(APPS / "estimator.py"), str(source))
+    assert "training with ['--epochs', '1']" in said
+    assert "Training job completed" in said
+    assert "model: s3://slipway-estimator/" in said
 
 
 def test_real_looking_keys_are_refused_by_the_yard(shell: Shell) -> None:

@@ -48,6 +48,7 @@ JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machin
 HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
 BAKES = (Column(name="name", title="AMI bakes (run on this machine)"),)
 SLURM = (Column(name="name", title="AWS PCS clusters (a real Slurm)"),)
+TRAINING = (Column(name="name", title="SageMaker training jobs"),)
 UNDELIVERED = (Column(name="name", title="messages that a policy kept from a topic"),)
 
 
@@ -143,6 +144,7 @@ def status(as_json: bool) -> None:
     print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
     print_table("", BAKES, _named(found["bakes"]), as_json=False)
     print_table("", SLURM, _named(found["slurm"]), as_json=False)
+    print_table("", TRAINING, _named(found["training_jobs"]), as_json=False)
     print_table("", UNDELIVERED, _named(found["undelivered"]), as_json=False)
     print_table("", HOSTS, _named(found["hosts"]), as_json=False)
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
@@ -201,16 +203,22 @@ def kill_node(name: str, node: int | None) -> None:
 
 
 @command.command()
-@click.argument("host")
-def interrupt(host: str) -> None:
-    """Let EC2 take the Spot instance of HOST back: its notice comes now, its end two minutes later.
+@click.argument("name")
+@click.option("--training-job", is_flag=True, help="NAME is a managed Spot training job of SageMaker.")
+def interrupt(name: str, training_job: bool) -> None:
+    """Let EC2 take the Spot instance of host NAME back: its notice comes now, its end two minutes later.
 
     The notice is in the instance's metadata and goes to EventBridge. A job that trains there saves and
-    ends, to be resumed elsewhere; the instance's Auto Scaling group starts a replacement.
+    ends, to be resumed elsewhere; the instance's Auto Scaling group starts a replacement. SageMaker
+    starts a training job again, with the checkpoints that it has in S3.
     """
     from slipway.yard.endpoint import control
 
-    said = control(_yard(), "POST", "/interrupt-host", {"host": host})
+    if training_job:
+        control(_yard(), "POST", "/interrupt-training", {"job": name})
+        say(f"took the Spot instances of training job {name} back")
+        return
+    said = control(_yard(), "POST", "/interrupt-host", {"host": name})
     say(f"gave notice of a Spot interruption: {said}")
 
 

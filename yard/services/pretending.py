@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-TRAINING = "no SageMaker job runs here; submit to a cluster of AWS Batch or MPI instead"
+TRAINING = "of SageMaker's jobs only training jobs run here"
 FUNCTION = "functions are invoked by Invoke alone"
 MACHINE = "no state machine runs here; its definition is kept"
 CONTAINER = "no ECS task runs here; AWS Batch runs the programs of its jobs"
@@ -44,7 +44,6 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("sagemaker", "CreateHyperParameterTuningJob"): TRAINING,
     ("sagemaker", "CreateNotebookInstance"): "no notebook runs here",
     ("sagemaker", "CreateProcessingJob"): TRAINING,
-    ("sagemaker", "CreateTrainingJob"): TRAINING,
     ("sagemaker", "CreateTransformJob"): TRAINING,
     ("sagemaker", "StartPipelineExecution"): TRAINING,
     ("stepfunctions", "StartExecution"): MACHINE,

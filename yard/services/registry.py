@@ -47,6 +47,8 @@ SSM_COMMANDS = (
     "SendCommand",
 )
 
+SAGEMAKER_TRAINING = ("CreateTrainingJob", "DescribeTrainingJob", "ListTrainingJobs", "StopTrainingJob")
+
 EFS_REPLICATION = (
     "CreateReplicationConfiguration",
     "DeleteFileSystem",
@@ -113,6 +115,10 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("lambda", "Invoke"): "slipway.yard.services.functions.api",
     ("sagemaker", "CreateDomain"): "slipway.yard.services.sagemaker.domains",
     **{("efs", operation): "slipway.yard.services.file_systems.replication" for operation in EFS_REPLICATION},
+    **{
+        ("sagemaker", operation): "slipway.yard.services.sagemaker.training.api"
+        for operation in SAGEMAKER_TRAINING
+    },
     **{("sns", operation): "slipway.yard.services.sns.subscriptions" for operation in SNS_SUBSCRIPTIONS},
     **{("ssm", operation): "slipway.yard.services.ssm.automation" for operation in SSM_AUTOMATION},
     **{("ssm", operation): "slipway.yard.services.ssm.api" for operation in SSM_COMMANDS},

@@ -29,7 +29,7 @@ def test_every_call_that_the_yard_serves_is_a_call_of_aws() -> None:
         ("ec2", "RunInstances", fidelity.MOTO),
         ("pricing", "GetProducts", fidelity.OWN),
         ("pricing", "GetAttributeValues", fidelity.REFUSED),
-        ("sagemaker", "CreateTrainingJob", fidelity.REFUSED),
+        ("sagemaker", "CreateTrainingJob", fidelity.OWN),
     ],
 )
 def test_a_call_is_what_the_page_says(service: str, operation: str, word: str) -> None:

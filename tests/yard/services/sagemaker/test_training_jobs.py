@@ -1,0 +1,176 @@
+"""A training job runs through AWS's own toolkit, in the container contract, and ends as SageMaker says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from slipway.yard.endpoint import control
+from tests.yard.services.sagemaker.training_site import BUCKET, TrainingSite
+
+# One text a print: the toolkit ends a line at each write of an unbuffered script.
+CONTRACT = """
+import json, os, pathlib, socket, sys
+print(f"arguments {sys.argv[1:]}")
+print(f"host {os.environ['SM_CURRENT_HOST']} of {os.environ['SM_HOSTS']}")
+print(f"second {socket.gethostbyname('algo-2')}")
+print(f"job {os.environ['TRAINING_JOB_NAME']} says {os.environ['GREETING']}")
+config = json.loads(pathlib.Path("/opt/ml/input/config/resourceconfig.json").read_text())
+print(f"resources {config['current_host']} {config['hosts']} {config['network_interface_name']}")
+words = pathlib.Path(os.environ["SM_CHANNEL_WORDS"], "deep/words.txt")
+print(f"words {words.read_text()}")
+print("loss=2.5")
+print("loss=0.125")
+host = os.environ["SM_CURRENT_HOST"]
+pathlib.Path("/opt/ml/model", host).write_text(host)
+pathlib.Path("/opt/ml/output/data", "notes").write_text(host)
+"""
+FAILS = "raise ValueError('the loss is not a number')"
+WAITS = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(0.1)"
+HEARS = """
+import os, pathlib, signal, sys
+def end(*_):
+    pathlib.Path("/opt/ml/model/saved").touch()
+    print("saved in time", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+while True: signal.pause()
+"""
+RESUMES = """
+import pathlib, time
+step = pathlib.Path("/opt/ml/checkpoints/step")
+if step.exists():
+    print(f"resumed at {step.read_text()}")
+else:
+    step.write_text("7")
+    print("ready", flush=True)
+    while True: time.sleep(0.1)
+"""
+
+
+@pytest.fixture(scope="module")
+def contract(site: TrainingSite) -> dict[str, Any]:
+    """Two instances that show what they were given, once they have ended."""
+    site.s3.put_object(Bucket=BUCKET, Key="words/deep/words.txt", Body=b"rain and shine")
+    place = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/words"}
+    site.train(
+        "contract",
+        CONTRACT,
+        resources={"InstanceCount": 2},
+        hyper_parameters={"learning-rate": 0.5},
+        algorithm={"MetricDefinitions": [{"Name": "loss", "Regex": r"loss=([0-9.]+)"}]},
+        Environment={"GREETING": "hello"},
+        Tags=[{"Key": "run", "Value": "contract"}],
+        InputDataConfig=[{"ChannelName": "words", "DataSource": {"S3DataSource": place}}],
+    )
+    return site.ended("contract")
+
+
+def test_every_instance_trains_in_the_container_contract(
+    site: TrainingSite, contract: dict[str, Any]
+) -> None:
+    lines = "\n".join(site.lines("contract"))
+    assert contract["TrainingJobStatus"] == "Completed", (contract.get("FailureReason"), lines)
+    assert lines.count("arguments ['--learning-rate', '0.5']") == 2
+    assert 'host algo-1 of ["algo-1","algo-2"]' in lines
+    assert lines.count("second 10.0.0.11") == 2
+    assert "resources algo-2 ['algo-1', 'algo-2'] eth0" in lines
+    assert lines.count("job contract says hello") == 2
+    assert lines.count("words rain and shine") == 2
+    assert lines.count("Reporting training SUCCESS") == 2
+
+
+def test_each_instance_has_a_log_stream_of_sagemakers_name(
+    site: TrainingSite, contract: dict[str, Any]
+) -> None:
+    first, second = site.streams("contract")
+    assert first.startswith("contract/algo-1-")
+    assert second.startswith("contract/algo-2-")
+
+
+def test_a_completed_job_leaves_an_archive_of_all_instances(
+    site: TrainingSite, contract: dict[str, Any]
+) -> None:
+    model = contract["ModelArtifacts"]["S3ModelArtifacts"]
+    assert model == f"s3://{BUCKET}/jobs/contract/output/model.tar.gz"
+    assert site.names_in(model) == ["algo-1", "algo-2"]
+    assert site.names_in(model.replace("model.tar", "output.tar")) == ["notes"]
+
+
+def test_a_job_says_what_it_went_through_and_measured(contract: dict[str, Any]) -> None:
+    went_through = [entry["Status"] for entry in contract["SecondaryStatusTransitions"]]
+    assert went_through == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    (loss,) = contract["FinalMetricDataList"]
+    assert (loss["MetricName"], loss["Value"]) == ("loss", 0.125)
+    assert contract["BillableTimeInSeconds"] <= contract["TrainingTimeInSeconds"] + 1
+
+
+def test_a_job_is_found_by_name_state_and_tags(site: TrainingSite, contract: dict[str, Any]) -> None:
+    listed = site.sagemaker.list_training_jobs(NameContains="contr", StatusEquals="Completed")
+    assert [row["TrainingJobName"] for row in listed["TrainingJobSummaries"]] == ["contract"]
+    arn = contract["TrainingJobArn"]
+    site.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "cost", "Value": "mine"}])
+    tags = {tag["Key"]: tag["Value"] for tag in site.sagemaker.list_tags(ResourceArn=arn)["Tags"]}
+    assert tags == {"run": "contract", "cost": "mine"}
+
+
+def test_a_name_is_taken_for_good(site: TrainingSite, contract: dict[str, Any]) -> None:
+    with pytest.raises(ClientError, match=r"ResourceInUse.*names must be unique within an AWS account"):
+        site.train("contract", CONTRACT)
+
+
+def test_a_failed_job_passes_on_what_the_script_said(site: TrainingSite) -> None:
+    site.train("fails", FAILS)
+    job = site.ended("fails")
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Failed", "Failed")
+    assert job["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:")
+    assert "ValueError: the loss is not a number" in job["FailureReason"]
+    assert job["FailureReason"].endswith("exit code: 1")
+    assert "ModelArtifacts" not in job
+
+
+def test_a_script_in_awss_image_never_hears_of_a_stop(site: TrainingSite) -> None:
+    site.train("deaf", HEARS)
+    site.until(lambda: "ready" in site.lines("deaf"), "deaf")
+    site.sagemaker.stop_training_job(TrainingJobName="deaf")
+    job = site.ended("deaf")
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
+    assert "saved in time" not in site.lines("deaf")
+    with pytest.raises(ClientError, match="rejected because the training job is in status Stopped"):
+        site.sagemaker.stop_training_job(TrainingJobName="deaf")
+
+
+def test_the_entry_point_of_a_job_hears_of_a_stop_and_keeps_its_model(site: TrainingSite) -> None:
+    site.train_alone("hears", HEARS)
+    site.until(lambda: "ready" in site.lines("hears"), "hears")
+    site.sagemaker.stop_training_job(TrainingJobName="hears")
+    job = site.ended("hears")
+    assert job["TrainingJobStatus"] == "Stopped"
+    assert "saved in time" in site.lines("hears")
+    assert site.names_in(job["ModelArtifacts"]["S3ModelArtifacts"]) == ["saved"]
+
+
+def test_a_job_ends_when_its_time_is_over(site: TrainingSite) -> None:
+    site.train_alone("endless", WAITS, StoppingCondition={"MaxRuntimeInSeconds": 60})
+    job = site.ended("endless")
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
+
+
+def test_an_interrupted_spot_job_goes_on_from_its_checkpoints(site: TrainingSite) -> None:
+    site.train_alone(
+        "spot",
+        RESUMES,
+        EnableManagedSpotTraining=True,
+        StoppingCondition={"MaxRuntimeInSeconds": 86400, "MaxWaitTimeInSeconds": 86400},
+        CheckpointConfig={"S3Uri": f"s3://{BUCKET}/kept"},
+    )
+    site.until(lambda: site.keys("kept"), "spot")
+    control(site.yard, "POST", "/interrupt-training", {"job": "spot"})
+    job = site.ended("spot")
+    assert job["TrainingJobStatus"] == "Completed", job
+    assert "resumed at 7" in site.lines("spot")
+    assert len(site.streams("spot")) == 2
+    assert "Interrupted" in [entry["Status"] for entry in job["SecondaryStatusTransitions"]]

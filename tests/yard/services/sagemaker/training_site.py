@@ -1,0 +1,147 @@
+"""An account with a bucket, a role and a source archive, and what tests ask of training jobs there."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from slipway.yard.endpoint import control
+from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.services.sagemaker.training.images import TOOLKIT
+from tests.yard.conftest import REGION, RunningYard
+
+BUCKET = "training-site"
+IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/pytorch-training:2.6.0-cpu-py312-ubuntu22.04-sagemaker"
+ROLE = "training"
+TRUST = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+PATIENCE_S = 240.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSite:
+    yard: RunningYard
+    sagemaker: Any
+    s3: Any
+    role: str
+
+    def request(self, name: str, code: str = "", **changes: Any) -> dict[str, Any]:
+        """Return what trains `code` on one small instance; changes replace whole parameters."""
+        source = self.put_source(name, code)
+        settings = {"sagemaker_program": "train.py", "sagemaker_submit_directory": source}
+        parameters = changes.pop("hyper_parameters", {})
+        algorithm = {"TrainingImage": IMAGE, "TrainingInputMode": "File", **changes.pop("algorithm", {})}
+        resources = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
+        return {
+            "TrainingJobName": name,
+            "AlgorithmSpecification": algorithm,
+            "RoleArn": self.role,
+            "HyperParameters": {key: json.dumps(value) for key, value in {**settings, **parameters}.items()},
+            "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/jobs"},
+            "ResourceConfig": {**resources, **changes.pop("resources", {})},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+            **changes,
+        }
+
+    def train(self, name: str, code: str, **changes: Any) -> None:
+        self.sagemaker.create_training_job(**self.request(name, code, **changes))
+
+    def train_alone(self, name: str, code: str, **changes: Any) -> None:
+        """Run the code as the container's first process, in a tenth of the toolkit's time."""
+        self.s3.put_object(Bucket=BUCKET, Key=f"alone/{name}/train.py", Body=code.encode())
+        place = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/alone/{name}"}
+        channel = {"ChannelName": "code", "DataSource": {"S3DataSource": place}}
+        entry = {"ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/train.py"]}
+        self.train(name, "", algorithm=entry, InputDataConfig=[channel], **changes)
+
+    def put_source(self, name: str, code: str) -> str:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            member = tarfile.TarInfo("train.py")
+            member.size = len(code.encode())
+            archive.addfile(member, io.BytesIO(code.encode()))
+        key = f"code/{name}/sourcedir.tar.gz"
+        self.s3.put_object(Bucket=BUCKET, Key=key, Body=packed.getvalue())
+        return f"s3://{BUCKET}/{key}"
+
+    def ended(self, name: str) -> dict[str, Any]:
+        """Return the job once it has ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            asked = {"job": name, "timeout_s": 8}
+            if control(self.yard, "POST", "/await-training", asked) in ("Completed", "Failed", "Stopped"):
+                return self.describe(name)
+        raise AssertionError(f"still {self.describe(name)['SecondaryStatus']}: {self.lines(name)}")
+
+    def describe(self, name: str) -> dict[str, Any]:
+        return dict(self.sagemaker.describe_training_job(TrainingJobName=name))
+
+    def until(self, is_so: Callable[[], object], name: str) -> None:
+        """Ask the yard until it is so."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < deadline, f"it never came to be: {self.lines(name)}"
+
+    def streams(self, name: str) -> list[str]:
+        logs = self.yard.client("logs")
+        try:
+            found = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")
+        except logs.exceptions.ResourceNotFoundException:
+            return []
+        return sorted(stream["logStreamName"] for stream in found["logStreams"])
+
+    def lines(self, name: str) -> list[str]:
+        """Return what all of its instances printed in all launches."""
+        logs = self.yard.client("logs")
+        return [
+            event["message"]
+            for stream in self.streams(name)
+            for event in logs.get_log_events(
+                logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, limit=10_000
+            )["events"]
+        ]
+
+    def names_in(self, uri: str) -> list[str]:
+        """Return what an archive in S3 holds."""
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        body = self.s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        with tarfile.open(fileobj=io.BytesIO(body)) as archive:
+            return sorted(archive.getnames())
+
+    def keys(self, prefix: str) -> list[str]:
+        found = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        return [item["Key"] for item in found]
+
+
+def require_training() -> None:
+    """Skip the test where no training job can run."""
+    if importlib.util.find_spec(TOOLKIT) is None:
+        pytest.skip("AWS's training toolkit is not installed: python3 scripts/set_up.py toolkit")
+    if not best_tier().isolated:
+        pytest.skip(f"this machine isolates nothing: {best_tier().words}")
+
+
+def new_site(yard: RunningYard) -> TrainingSite:
+    s3, iam = yard.client("s3"), yard.client("iam")
+    s3.create_bucket(Bucket=BUCKET)
+    role = make_role(iam, ROLE, TRUST)
+    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    iam.put_role_policy(RoleName=ROLE, PolicyName="all", PolicyDocument=document(everything))
+    return TrainingSite(yard=yard, sagemaker=yard.client("sagemaker"), s3=s3, role=role)
+
+
+def make_role(iam: Any, name: str, trust: Mapping[str, Any]) -> str:
+    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document(trust))
+    return str(made["Role"]["Arn"])
+
+
+def document(statement: Mapping[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

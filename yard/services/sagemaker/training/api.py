@@ -1,0 +1,151 @@
+"""SageMaker's training jobs, run for real by this folder. Another operation is a function and its line below.
+
+A job's tags are kept with moto's other resources of SageMaker, so that AddTags and ListTags find them by ARN.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.machines import memory
+from slipway.yard.services.recorded import page
+from slipway.yard.services.sagemaker.training import checks, lifecycle, records, views
+from slipway.yard.services.sagemaker.training.records import TrainingJob
+
+Parameters = Mapping[str, Any]
+
+END_TIMEOUT_S = 10.0
+_SORTED_BY: Mapping[str, Callable[[TrainingJob], Any]] = {
+    "Name": lambda job: job.name,
+    "CreationTime": lambda job: job.created,
+    "Status": lambda job: job.status,
+}
+
+
+def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
+    return _OPERATIONS[operation](parameters, region)
+
+
+def reset() -> None:
+    """Every process of every job ends."""
+    with records.changed:
+        for job in records.jobs.values():
+            job.is_stopping = True
+        records.changed.notify_all()
+        records.changed.wait_for(_have_all_ended, END_TIMEOUT_S)
+        records.jobs.clear()
+
+
+def _have_all_ended() -> bool:
+    left = [job for job in records.jobs.values() if not job.is_final]
+    for job in left:
+        if job.running:
+            job.running.stop()
+            job.running.kill_all()
+    return not left
+
+
+@lru_cache(maxsize=1)
+def _end_with_the_yard() -> None:
+    atexit.register(reset)
+
+
+def _create(parameters: Parameters, region: str) -> dict[str, Any]:
+    _end_with_the_yard()
+    name = parameters["TrainingJobName"]
+    _refuse_taken(name, region)
+    checks.refuse(parameters, region)
+    job = TrainingJob(
+        name=name,
+        region=region,
+        given=copy.deepcopy({key: value for key, value in parameters.items() if value is not None}),
+        tags=list(parameters.get("Tags") or ()),
+        created=datetime.now(UTC),
+    )
+    if problem := memory.promises.refusal(memory.Need(nodes=job.instances, ranks=job.instances)):
+        raise ApiError("ResourceLimitExceeded", problem)
+    with records.changed:
+        _refuse_taken(name, region)
+        records.jobs[region, name] = job
+        _backend(region).training_jobs[name] = job
+    lifecycle.start(job)
+    return {"TrainingJobArn": job.arn}
+
+
+def _refuse_taken(name: str, region: str) -> None:
+    if job := records.find(name, region):
+        raise ApiError(
+            "ResourceInUse",
+            "Training job names must be unique within an AWS account and region, and a training job with "
+            f"this name already exists ({job.arn})",
+        )
+
+
+def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
+    with records.changed:
+        return views.detail(_known(parameters, region))
+
+
+def _stop(parameters: Parameters, region: str) -> dict[str, Any]:
+    with records.changed:
+        job = _known(parameters, region)
+        if job.is_final:
+            raise checks.invalid(
+                f"The request was rejected because the training job is in status {job.status}."
+            )
+        if not job.is_stopping:
+            job.is_stopping = True
+            job.status = "Stopping"
+            records.enter(job, "Stopping", "Stopping the training job")
+            if job.running:
+                job.running.stop()
+    return {}
+
+
+def _list(parameters: Parameters, region: str) -> dict[str, Any]:
+    with records.changed:
+        jobs = [job for (where, _), job in records.jobs.items() if where == region]
+        found = [job for job in jobs if _matches(job, parameters)]
+        key = _SORTED_BY[parameters.get("SortBy") or "CreationTime"]
+        found.sort(key=key, reverse=(parameters.get("SortOrder") or "Descending") == "Descending")
+        rows = [views.summary(job) for job in found]
+    asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxResults") or 10}
+    shown, more = page(rows, asked)
+    return {"TrainingJobSummaries": shown, **({"NextToken": more["nextToken"]} if more else {})}
+
+
+def _matches(job: TrainingJob, parameters: Parameters) -> bool:
+    after, before = parameters.get("CreationTimeAfter"), parameters.get("CreationTimeBefore")
+    return (
+        parameters.get("NameContains", "") in job.name
+        and parameters.get("StatusEquals") in (None, job.status)
+        and (after is None or job.created >= after)
+        and (before is None or job.created <= before)
+    )
+
+
+def _known(parameters: Parameters, region: str) -> TrainingJob:
+    if job := records.find(parameters["TrainingJobName"], region):
+        return job
+    raise checks.invalid("Requested resource not found.")
+
+
+def _backend(region: str) -> Any:
+    from moto.sagemaker.models import sagemaker_backends
+
+    return sagemaker_backends[ACCOUNT][region]
+
+
+_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+    "CreateTrainingJob": _create,
+    "DescribeTrainingJob": _describe,
+    "ListTrainingJobs": _list,
+    "StopTrainingJob": _stop,
+}

@@ -1,0 +1,171 @@
+"""What SageMaker refuses of a training job before anything starts. Another refusal is a line of _CHECKS.
+
+Sources: the API reference of CreateTrainingJob and its shapes; the words of AWS's answers where they are
+known, plain ones where they are not. What botocore's model says of single values is checked elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.permissions import roles
+from slipway.yard.services.registry import not_emulated
+from slipway.yard.services.sagemaker.training import images
+
+SERVICE = "sagemaker.amazonaws.com"
+
+Parameters = Mapping[str, Any]
+
+# What the request may ask for and no training job here has.
+_NOT_HERE = (
+    "RemoteDebugConfig",
+    "SessionChainingConfig",
+    "ServerlessJobConfig",
+    "DebugRuleConfigurations",
+    "ProfilerRuleConfigurations",
+)
+
+
+def refuse(parameters: Parameters, region: str) -> None:
+    """Raise what AWS answers to a request that it does not take."""
+    for check in _CHECKS:
+        check(parameters, region)
+
+
+def invalid(message: str) -> ApiError:
+    return ApiError("ValidationException", message)
+
+
+def _what_the_yard_lacks(parameters: Parameters, _region: str) -> None:
+    tier = best_tier()
+    if not tier.isolated:
+        reason = f"this machine gives no instance a /opt/ml of its own ({tier.words})"
+        raise not_emulated("sagemaker", "CreateTrainingJob", reason=reason)
+    asked = [name for name in _NOT_HERE if parameters.get(name)]
+    asked += [
+        name for name in ("InstanceGroups", "TrainingPlanArn") if parameters["ResourceConfig"].get(name)
+    ]
+    asked += ["TrainingInputMode Pipe"] if "Pipe" in _modes(parameters) else []
+    asked += ["AlgorithmName"] if parameters["AlgorithmSpecification"].get("AlgorithmName") else []
+    if asked:
+        raise not_emulated("sagemaker", "CreateTrainingJob", ", ".join(asked))
+
+
+def _modes(parameters: Parameters) -> Iterator[str]:
+    yield parameters["AlgorithmSpecification"]["TrainingInputMode"]
+    yield from (channel.get("InputMode", "") for channel in parameters.get("InputDataConfig") or ())
+
+
+def _incomplete_resources(parameters: Parameters, _region: str) -> None:
+    resources = parameters["ResourceConfig"]
+    if not resources.get("InstanceType") or not resources.get("InstanceCount"):
+        raise invalid("Both InstanceType and InstanceCount must be given in ResourceConfig.")
+    if resources.get("VolumeKmsKeyId") and _has_own_disks(resources["InstanceType"]):
+        raise invalid(
+            f"VolumeKmsKeyId cannot be given for {resources['InstanceType']}: the instance has local "
+            "storage, which its hardware encrypts."
+        )
+
+
+def _has_own_disks(instance_type: str) -> bool:
+    from moto.ec2.models import instance_types
+
+    known = instance_types.INSTANCE_TYPES.get(instance_type.removeprefix("ml."), {})
+    return bool(known.get("InstanceStorageSupported"))
+
+
+def _spot_and_times(parameters: Parameters, _region: str) -> None:
+    stopping = parameters.get("StoppingCondition") or {}
+    longest, wait = stopping.get("MaxRuntimeInSeconds", 86400), stopping.get("MaxWaitTimeInSeconds")
+    is_spot = bool(parameters.get("EnableManagedSpotTraining"))
+    if is_spot and (wait is None or wait < longest):
+        raise invalid(
+            "Invalid MaxWaitTimeInSeconds. It must be present and be greater than or equal to "
+            "MaxRuntimeInSeconds"
+        )
+    if not is_spot and wait is not None:
+        raise invalid("MaxWaitTimeInSeconds is for managed spot training; set EnableManagedSpotTraining too.")
+    if is_spot and parameters["ResourceConfig"].get("KeepAlivePeriodInSeconds"):
+        raise invalid("KeepAlivePeriodInSeconds cannot be given with EnableManagedSpotTraining.")
+
+
+def _unknown_role(parameters: Parameters, _region: str) -> None:
+    role = parameters["RoleArn"]
+    try:
+        roles.assume(role, SERVICE, "check")
+    except ApiError as error:
+        raise invalid(
+            f"Could not assume role {role}. Please ensure that the role exists and allows principal "
+            f"'{SERVICE}' to assume the role."
+        ) from error
+
+
+def _unknown_image(parameters: Parameters, region: str) -> None:
+    image = parameters["AlgorithmSpecification"].get("TrainingImage")
+    if not image:
+        raise invalid("AlgorithmSpecification must have a TrainingImage or an AlgorithmName.")
+    images.refuse_unknown(image, region)
+
+
+def _unknown_networks(parameters: Parameters, region: str) -> None:
+    from moto.ec2.models import ec2_backends
+
+    given, ec2 = parameters.get("VpcConfig") or {}, ec2_backends[ACCOUNT][region]
+    zones, groups = list(ec2.subnets.values()), list(ec2.groups.values())
+    for subnet in given.get("Subnets", ()):
+        if not any(subnet in zone for zone in zones):
+            raise invalid(f"The subnet ID '{subnet}' does not exist")
+    for group in given.get("SecurityGroupIds", ()):
+        if not any(group in known for known in groups):
+            raise invalid(f"The security group '{group}' does not exist")
+
+
+def _unreachable_buckets(parameters: Parameters, region: str) -> None:
+    for what, uri in _locations(parameters):
+        bucket = urlsplit(uri).netloc
+        if _region_of(bucket) != region:
+            raise invalid(
+                f"No S3 bucket {bucket} for {what} '{uri}' in this region. Please ensure that the bucket "
+                f'exists in the selected region ({region}), and that the role "{parameters["RoleArn"]}" '
+                "may use it."
+            )
+
+
+def _locations(parameters: Parameters) -> Iterator[tuple[str, str]]:
+    yield "OutputDataConfig", parameters["OutputDataConfig"]["S3OutputPath"]
+    if checkpoints := parameters.get("CheckpointConfig"):
+        yield "CheckpointConfig", checkpoints["S3Uri"]
+    for channel in parameters.get("InputDataConfig") or ():
+        if source := (channel.get("DataSource") or {}).get("S3DataSource"):
+            yield f"channel '{channel['ChannelName']}'", source["S3Uri"]
+
+
+def _region_of(bucket: str) -> str:
+    from moto.s3.models import s3_backends
+
+    found: Any = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    return str(found.region_name) if found else ""
+
+
+def _doubled_channels(parameters: Parameters, _region: str) -> None:
+    names = [channel["ChannelName"] for channel in parameters.get("InputDataConfig") or ()]
+    for name in names:
+        if names.count(name) > 1:
+            raise invalid(f"Channel name '{name}' is given {names.count(name)} times; each must be unique.")
+
+
+_CHECKS: tuple[Callable[[Parameters, str], None], ...] = (
+    _incomplete_resources,
+    _what_the_yard_lacks,
+    _spot_and_times,
+    _unknown_role,
+    _unknown_image,
+    _unknown_networks,
+    _doubled_channels,
+    _unreachable_buckets,
+)

@@ -1,0 +1,112 @@
+"""The instances of one launch while their containers run: what StopTrainingJob and an interruption reach."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from slipway.yard.chaos import conditions
+from slipway.yard.machines import api_proxy
+from slipway.yard.machines.settings import real_seconds
+from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
+from slipway.yard.services.sagemaker.training import plan, records
+from slipway.yard.services.sagemaker.training.log import InstanceLog
+from slipway.yard.services.sagemaker.training.plan import TrainingLaunch
+
+GRACE_S = 120.0  # "SageMaker sends the SIGTERM signal, which delays job termination for 120 seconds"
+STOPPED, TIMED_OUT, INTERRUPTED = "stopped", "timed out", "interrupted"
+_INTERRUPTIONS = "spot-interruptions"
+
+
+@dataclass(slots=True, kw_only=True)
+class LaunchEnding:
+    """Holds how the containers ended, and why they were told to, if they were."""
+
+    cause: str = ""  # STOPPED, TIMED_OUT or INTERRUPTED
+    codes: dict[int, int] = field(default_factory=dict)  # instance -> exit code
+
+    @property
+    def first_failure(self) -> int | None:
+        """Return the instance that failed first, in the order in which they ended."""
+        return next((index for index, code in self.codes.items() if code), None)
+
+
+class Instances:
+    def __init__(self, launch: TrainingLaunch, logs: Mapping[int, InstanceLog]) -> None:
+        self.launch, self.job, self.logs = launch, launch.job, logs
+        self.processes = AttemptProcesses(plan.write(launch), launch.job.instances)
+        self.ending = LaunchEnding()
+        self.readers: list[threading.Thread] = []
+        self.doors: list[socket.socket] = []
+
+    def run(self, seconds_left: float) -> LaunchEnding:
+        """Wait until every container has ended."""
+        try:
+            self._register(seconds_left)
+            for event in self.processes.events():
+                self._see(event)
+        finally:
+            with records.changed:
+                self.job.running = None
+            self.processes.close()
+            for reader in self.readers:
+                reader.join()
+            for door in self.doors:
+                api_proxy.close(door)
+        return self.ending
+
+    def stop(self) -> None:
+        self._end(STOPPED)
+
+    def interrupt(self) -> None:
+        """EC2 takes the instances back, as it may with Spot instances."""
+        if self.job.is_spot:
+            self._end(INTERRUPTED)
+
+    def kill_all(self) -> None:
+        self.processes.signal(range(self.job.instances), signal.SIGKILL)
+
+    def _register(self, seconds_left: float) -> None:
+        with records.changed:
+            self.job.running = self
+            if self.job.is_stopping:  # it was told to end before there was anything to end
+                self.stop()
+        self.processes.later(real_seconds(seconds_left), self._end, TIMED_OUT)
+        if self.job.is_spot and (seconds := conditions.seconds(_INTERRUPTIONS, self.job.instance_type)):
+            self.processes.later(seconds, self._strike)
+
+    def _strike(self) -> None:
+        conditions.count(_INTERRUPTIONS)
+        self.interrupt()
+
+    def _end(self, cause: str) -> None:
+        """Tell every container's first process to end, and end what is there when its time is over."""
+        with records.changed:
+            self.ending.cause = self.ending.cause or cause
+        everything = range(self.job.instances)
+        self.processes.signal(everything, signal.SIGTERM)
+        self.processes.later(real_seconds(GRACE_S), self.processes.signal, everything, signal.SIGKILL)
+
+    def _see(self, event: NodeEvent) -> None:
+        if event.name == "forked":
+            (output,) = event.descriptors
+            self.readers.append(self.logs[event.node].follow(output))
+        elif event.name == "ready":
+            for descriptor in event.descriptors:
+                door = socket.socket(fileno=descriptor)
+                self.doors.append(door)
+                api_proxy.serve(door, urlsplit(plan.endpoint()).port or 0, _subnet(self.launch))
+        elif event.name == "exited":
+            assert event.code is not None, "whoever has ended has a code"
+            self.ending.codes[event.node] = event.code
+            if event.code:  # one failure fails the job; SageMaker takes the other instances away
+                self.kill_all()
+
+
+def _subnet(launch: TrainingLaunch) -> str:
+    subnets: list[str] = (launch.job.given.get("VpcConfig") or {}).get("Subnets") or [""]
+    return subnets[0]

@@ -1,0 +1,259 @@
+"""A training job from Starting to its end, on a thread of its own.
+
+Each launch brings the data down, runs the containers and keeps their checkpoints; a Spot interruption is
+followed by another launch. Messages are SageMaker's own, as DescribeTrainingJob and the SDK show them.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.chaos import capacity
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import ApiError
+from slipway.yard.gateway import faults, keys
+from slipway.yard.machines import memory, storage
+from slipway.yard.machines.settings import real_seconds
+from slipway.yard.permissions import roles
+from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.services.sagemaker.training import buckets, checks, images, plan, records, volume
+from slipway.yard.services.sagemaker.training.buckets import CheckpointSync, Location, TransferFailed
+from slipway.yard.services.sagemaker.training.instances import (
+    INTERRUPTED,
+    STOPPED,
+    TIMED_OUT,
+    Instances,
+    LaunchEnding,
+)
+from slipway.yard.services.sagemaker.training.log import InstanceLog
+from slipway.yard.services.sagemaker.training.plan import TrainingLaunch
+from slipway.yard.services.sagemaker.training.records import TrainingJob, enter
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_S = 0.5  # for capacity, of which nobody tells
+DAY_S = 86400
+LONGEST_REASON = 1024
+NO_CAPACITY = "Insufficient capacity error from EC2 while launching instances, retrying!"
+_ASKED = ("ec2", "RunInstances")
+
+
+class JobFailed(Exception):
+    """The FailureReason of the job."""
+
+
+class JobStopped(Exception):
+    """StopTrainingJob came before there was anything to stop, or the wait for Spot instances was too long."""
+
+
+def start(job: TrainingJob) -> None:
+    enter(job, "Starting", "Starting the training job")
+    threading.Thread(target=_run, args=(job,), name=f"training {job.name}", daemon=True).start()
+
+
+def _run(job: TrainingJob) -> None:
+    try:
+        while _launch(job) == INTERRUPTED:
+            enter(job, "Interrupted", "Training job interrupted: its instances were taken back")
+    except JobFailed as reason:
+        _fail(job, str(reason))
+    except JobStopped as reason:
+        records.end(job, "Stopped", str(reason), "Training job stopped")
+    except Exception as error:
+        log.exception("training job %s crashed", job.name)
+        _fail(job, f"InternalServerError: We encountered an internal error: {type(error).__name__}: {error}")
+    finally:
+        memory.promises.release(job.arn)
+
+
+def _launch(job: TrainingJob) -> str:
+    """Run the job once; return INTERRUPTED if it is to run again."""
+    _await_capacity(job)
+    began = datetime.now(UTC)
+    with records.changed:
+        job.launches += 1
+        job.started = job.started or began
+    folder = storage.attempt_folder(f"training-{job.region}-{job.name}", job.launches)
+    launch = TrainingLaunch(job=job, session=_session(job), folder=folder)
+    try:
+        return _carry_out(launch)
+    finally:
+        with records.changed:
+            job.billable_seconds += records.since(began)
+        memory.promises.release(job.arn)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _carry_out(launch: TrainingLaunch) -> str:
+    job, client = launch.job, keys.client(launch.session, "s3", launch.job.region)
+    plan.prepare(launch)
+    _download(launch, client)
+    enter(job, "Training", "Downloading the training image")
+    _refuse_unpullable(launch)
+    logs = {index: InstanceLog(job, host, launch.session) for index, host in enumerate(job.hosts)}
+    sync = _checkpoints(launch, client)
+    enter(job, "Training", "Training image download completed. Training in progress.")
+    try:
+        ending = Instances(launch, logs).run(max(0.0, _longest_s(job) - job.billable_seconds))
+    finally:
+        if sync:
+            sync.finish()
+    if ending.cause == INTERRUPTED and not job.is_stopping:
+        return INTERRUPTED
+    _finish(launch, client, ending)
+    return ""
+
+
+def _await_capacity(job: TrainingJob) -> None:
+    """Wait until this machine has memory for the job, and EC2 has instances."""
+    need = memory.Need(nodes=job.instances, ranks=job.instances)
+    while True:
+        with records.changed:
+            if job.is_stopping:
+                raise JobStopped("Stopped")
+            if _waited_too_long(job):
+                raise JobStopped("MaxWaitTimeExceeded")
+            if _has_capacity(job) and memory.promises.admit(job.arn, need):
+                break
+            enter(job, "Starting", NO_CAPACITY)
+            records.changed.wait(LOOK_AGAIN_S)
+    enter(job, "Starting", "Preparing the instances for training")
+
+
+def _has_capacity(job: TrainingJob) -> bool:
+    struck = faults.next_for(*_ASKED)
+    lacks = struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY
+    return not lacks and not capacity.is_lacking(job.instance_type.removeprefix("ml."))
+
+
+def _waited_too_long(job: TrainingJob) -> bool:
+    longest = (job.given.get("StoppingCondition") or {}).get("MaxWaitTimeInSeconds")
+    return longest is not None and records.since(job.created) > real_seconds(longest)
+
+
+def _longest_s(job: TrainingJob) -> float:
+    return float((job.given.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds") or DAY_S)
+
+
+def _session(job: TrainingJob) -> RoleSession:
+    try:
+        session = roles.assume(job.given["RoleArn"], checks.SERVICE, "SageMaker")
+    except ApiError as error:
+        raise JobFailed(f"ClientError: {error.message}") from error
+    return replace(session, vpc=_vpc(job))
+
+
+def _vpc(job: TrainingJob) -> str:
+    """Return the VPC whose endpoints have a say in what the job asks."""
+    from moto.ec2.models import ec2_backends
+
+    subnets = (job.given.get("VpcConfig") or {}).get("Subnets") or [""]
+    zones: Any = ec2_backends[ACCOUNT][job.region].subnets.values()
+    found = [zone[subnets[0]] for zone in zones if subnets[0] in zone]
+    return str(found[0].vpc_id) if found else ""
+
+
+def _download(launch: TrainingLaunch, client: Any) -> None:
+    job = launch.job
+    enter(job, "Downloading", "Downloading input data")
+    for channel in volume.channels(job):
+        if source := (channel.get("DataSource") or {}).get("S3DataSource"):
+            folders = [path / "input" / "data" / channel["ChannelName"] for path in launch.volumes()]
+            _download_channel(client, source, folders)
+    if volume.checkpoint_path(job):
+        folders = [launch.checkpoints(index) for index in range(job.instances)]
+        _or_fail(buckets.download, client, job.given["CheckpointConfig"]["S3Uri"], folders)
+
+
+def _download_channel(client: Any, source: Mapping[str, Any], folders: list[Path]) -> None:
+    for folder in folders:
+        folder.mkdir(parents=True)
+    if source["S3DataType"] != "S3Prefix":
+        raise JobFailed(f"ClientError: the yard reads no S3DataType {source['S3DataType']}; use S3Prefix")
+    is_shared_out = source.get("S3DataDistributionType") == "ShardedByS3Key"
+    if not _or_fail(buckets.download, client, source["S3Uri"], folders, is_shared_out=is_shared_out):
+        raise JobFailed(f"ClientError: Data download failed: No S3 objects found under {source['S3Uri']}")
+
+
+def _or_fail(move: Any, *arguments: Any, **more: Any) -> Any:
+    try:
+        return move(*arguments, **more)
+    except TransferFailed as problem:
+        raise JobFailed(f"ClientError: {problem}") from problem
+
+
+def _refuse_unpullable(launch: TrainingLaunch) -> None:
+    image = launch.job.given["AlgorithmSpecification"]["TrainingImage"]
+    if words := roles.refused(launch.session, launch.job.region, images.pulls(image, launch.job.region)):
+        raise JobFailed(f"ClientError: Cannot pull the training image {image}: {words}")
+
+
+def _checkpoints(launch: TrainingLaunch, client: Any) -> CheckpointSync | None:
+    if not volume.checkpoint_path(launch.job):
+        return None
+    folders = [launch.checkpoints(index) for index in range(launch.job.instances)]
+    sync = CheckpointSync(client=client, uri=launch.job.given["CheckpointConfig"]["S3Uri"], folders=folders)
+    sync.start()
+    return sync
+
+
+def _finish(launch: TrainingLaunch, client: Any, ending: LaunchEnding) -> None:
+    """Keep what the job made, and say how it ended."""
+    job, failed = launch.job, ending.first_failure
+    is_failed = not ending.cause and (failed is not None or len(ending.codes) < job.instances)
+    if not is_failed:
+        enter(job, "Uploading", "Uploading generated training model")
+    _or_fail(_upload, launch, client, with_model=not is_failed)
+    if ending.cause == TIMED_OUT:
+        message = "Training job runtime exceeded MaxRuntimeInSeconds provided"
+        records.end(job, "Stopped", "MaxRuntimeExceeded", message)
+    elif ending.cause == STOPPED or ending.cause == INTERRUPTED:
+        records.end(job, "Stopped", "Stopped", "Training job stopped")
+    elif is_failed:
+        raise JobFailed(_reason(launch, failed or 0, ending.codes.get(failed or 0, 137)))
+    else:
+        records.end(job, "Completed", "Completed", "Training job completed")
+
+
+def _upload(launch: TrainingLaunch, client: Any, *, with_model: bool) -> None:
+    job, given = launch.job, launch.job.given["OutputDataConfig"]
+    place = Location.of(given["S3OutputPath"])
+    settings = {}
+    if key := given.get("KmsKeyId"):
+        settings = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
+    made = {"output": [path / "output" / "data" for path in launch.volumes()]}
+    if with_model:
+        made["model"] = [path / "model" for path in launch.volumes()]
+    for name, folders in made.items():
+        if name == "output" and not any(any(folder.iterdir()) for folder in folders):
+            continue
+        if given.get("CompressionType") == "NONE":
+            key = place.below(job.name, "output", name)
+            for folder in folders:
+                buckets.upload(client, folder, Location(bucket=place.bucket, prefix=key), settings)
+        else:
+            key = place.below(job.name, "output", f"{name}.tar.gz")
+            buckets.upload_archive(client, folders, Location(bucket=place.bucket, prefix=key), settings)
+        if name == "model":
+            job.model_uri = f"s3://{place.bucket}/{key}"
+
+
+def _reason(launch: TrainingLaunch, index: int, code: int) -> str:
+    """Return what the container wrote of its failure, as SageMaker passes it on."""
+    file = launch.volume(index) / "output" / "failure"
+    said = file.read_text("utf-8", "replace") if file.is_file() else ""
+    end = f", exit code: {code}"
+    return f"AlgorithmError: {said}"[: LONGEST_REASON - len(end)] + end
+
+
+def _fail(job: TrainingJob, reason: str) -> None:
+    with records.changed:
+        job.failure_reason = reason[:LONGEST_REASON]
+        records.end(job, "Failed", "Failed", "Training job failed")

@@ -1,0 +1,145 @@
+"""One launch of a training job as the processes that will run; they are carried out as those of Batch are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from slipway.yard import state
+from slipway.yard.chaos import conditions, links
+from slipway.yard.endpoint import ENDPOINT_VARIABLE
+from slipway.yard.gateway import keys
+from slipway.yard.machines import storage
+from slipway.yard.machines.isolation import home
+from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.machines.settings import STAND_IN, interpreter, needed
+from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.services.sagemaker.training import images, volume
+from slipway.yard.services.sagemaker.training.records import TrainingJob
+
+SHARED_MEMORY_MIB = 64  # Docker's
+_KEPT = ("HOME", "LANG")
+_LUSTRE = "FSxLustre"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingLaunch:
+    """Holds what the instances of one launch share."""
+
+    job: TrainingJob
+    session: RoleSession
+    folder: Path
+
+    def volume(self, index: int) -> Path:
+        """Return what the instance sees as /opt/ml."""
+        return self.folder / f"node-{index}" / "ml"
+
+    def checkpoints(self, index: int) -> Path:
+        path = Path(volume.checkpoint_path(self.job))
+        if path.is_relative_to(volume.OPT_ML):
+            return self.volume(index) / path.relative_to(volume.OPT_ML)
+        return self.folder / f"node-{index}" / "checkpoints"
+
+    def volumes(self) -> list[Path]:
+        return [self.volume(index) for index in range(self.job.instances)]
+
+
+def prepare(launch: TrainingLaunch) -> None:
+    """Make the folders of every instance, as SageMaker's agent does before the container."""
+    for index, host in enumerate(launch.job.hosts):
+        volume.write(launch.job, host, launch.volume(index))
+        temporary = launch.folder / f"node-{index}" / "tmp"
+        temporary.mkdir()
+        temporary.chmod(0o1777)
+        if volume.checkpoint_path(launch.job):
+            launch.checkpoints(index).mkdir(parents=True, exist_ok=True)
+
+
+def write(launch: TrainingLaunch) -> Path:
+    """The file that the cluster reads."""
+    names = "\n".join(f"{_address(index)} {host}" for index, host in enumerate(launch.job.hosts))
+    tier = best_tier()
+    plan = {
+        "tier": tier.name,
+        "isolated": tier.isolated,
+        "port": urlsplit(endpoint()).port,
+        "keep": needed(),
+        "home": home.plan(needed(), state.home()),
+        "nodes": [_node(launch, index, host) for index, host in enumerate(launch.job.hosts)],
+    }
+    for index in range(launch.job.instances):
+        text = f"127.0.0.1 localhost\n::1 localhost\n{names}\n"
+        (launch.folder / f"node-{index}" / "hosts").write_text(text, encoding="utf-8")
+    file = launch.folder / "plan.json"
+    file.write_text(json.dumps(plan), encoding="utf-8")
+    return file
+
+
+def endpoint() -> str:
+    return os.environ[ENDPOINT_VARIABLE]
+
+
+def _node(launch: TrainingLaunch, index: int, host: str) -> dict[str, Any]:
+    return {
+        "index": index,
+        "folder": str(launch.folder / f"node-{index}"),
+        "cwd": "/",
+        "hostname": host,
+        "address": f"{_address(index)}/16",
+        "argv": images.command(launch.job.given["AlgorithmSpecification"]),
+        "environment": _environment(launch),
+        "mounts": [(str(launch.volume(index)), volume.OPT_ML), *_further_mounts(launch, index)],
+        "shared_memory_mib": SHARED_MEMORY_MIB,
+        "init": False,  # what starts is process 1, with all that this means for signals
+        "link": links.wanted(),
+        "launch_seconds": conditions.seconds("launch-delay", "node"),
+    }
+
+
+def _address(index: int) -> str:
+    return f"10.0.{index // 200}.{10 + index % 200}"
+
+
+def _further_mounts(launch: TrainingLaunch, index: int) -> list[tuple[str, str]]:
+    """File systems of channels, and checkpoints that are elsewhere than in /opt/ml."""
+    found = []
+    path = volume.checkpoint_path(launch.job)
+    if path and not Path(path).is_relative_to(volume.OPT_ML):
+        found.append((str(launch.checkpoints(index)), path))
+    for channel in volume.channels(launch.job):
+        if source := (channel.get("DataSource") or {}).get("FileSystemDataSource"):
+            target = f"{volume.OPT_ML}/input/data/{channel['ChannelName']}"
+            found.append((str(_file_system(source)), target))
+    return found
+
+
+def _file_system(source: Mapping[str, Any]) -> Path:
+    """Return the folder behind a file system's directory; Lustre's begins with the name of its mount."""
+    names: Sequence[str] = str(source["DirectoryPath"]).strip("/").split("/")
+    below = names[1:] if source["FileSystemType"] == _LUSTRE else names
+    return storage.file_system(str(source["FileSystemId"]), "/".join(below))
+
+
+def _environment(launch: TrainingLaunch) -> dict[str, str]:
+    job, key = launch.job, keys.issue(session=launch.session)
+    programs = [str(Path(interpreter()).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        **{name: os.environ[name] for name in _KEPT if name in os.environ},
+        "PATH": os.pathsep.join(programs),
+        **images.VARIABLES,
+        **(job.given.get("Environment") or {}),
+        "TRAINING_JOB_NAME": job.name,
+        "TRAINING_JOB_ARN": job.arn,
+        "AWS_REGION": job.region,
+        "AWS_ENDPOINT_URL": endpoint(),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ACCESS_KEY_ID": key.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "AWS_SESSION_TOKEN": key.token,
+        **STAND_IN,
+    }

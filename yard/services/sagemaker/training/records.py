@@ -1,0 +1,117 @@
+"""What the yard's SageMaker knows of a training job, and all of them. Whoever changes one holds the lock."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from slipway.yard.endpoint import ACCOUNT
+
+FINAL = ("Completed", "Failed", "Stopped")
+
+
+class RunningInstances(Protocol):
+    """The instances of a job while they run."""
+
+    def stop(self) -> None: ...
+
+    def interrupt(self) -> None: ...
+
+    def kill_all(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingJob:
+    name: str
+    region: str
+    given: Mapping[str, Any]  # the parameters of CreateTrainingJob
+    tags: list[dict[str, str]]
+    created: datetime
+    status: str = "InProgress"
+    secondary: str = ""
+    modified: datetime = field(default_factory=lambda: datetime.now(UTC))
+    transitions: list[dict[str, Any]] = field(default_factory=list)
+    failure_reason: str | None = None
+    started: datetime | None = None  # its instances were there for the first time
+    ended: datetime | None = None  # its instances are gone for good
+    billable_seconds: float = 0.0
+    metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
+    model_uri: str | None = None
+    output_prefix: str = ""
+    launches: int = 0
+    is_stopping: bool = False
+    running: RunningInstances | None = None
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:sagemaker:{self.region}:{ACCOUNT}:training-job/{self.name}"
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL
+
+    @property
+    def instances(self) -> int:
+        return int(self.given["ResourceConfig"]["InstanceCount"])
+
+    @property
+    def instance_type(self) -> str:
+        return str(self.given["ResourceConfig"]["InstanceType"])
+
+    @property
+    def hosts(self) -> list[str]:
+        return [f"algo-{number}" for number in range(1, self.instances + 1)]
+
+    @property
+    def is_spot(self) -> bool:
+        return bool(self.given.get("EnableManagedSpotTraining"))
+
+
+jobs: dict[tuple[str, str], TrainingJob] = {}  # (region, name), in the order in which they were created
+changed = threading.Condition(threading.RLock())
+
+
+def find(name: str, region: str) -> TrainingJob | None:
+    return jobs.get((region, name))
+
+
+def enter(job: TrainingJob, secondary: str, message: str) -> None:
+    """Begin a secondary status; another message in the same one goes on with it, as on AWS."""
+    now = datetime.now(UTC)
+    with changed:
+        job.secondary, job.modified = secondary, now
+        last = job.transitions[-1] if job.transitions else {}
+        if last.get("Status") == secondary:
+            last["StatusMessage"] = message
+        else:
+            if last:
+                last["EndTime"] = now
+            job.transitions.append({"Status": secondary, "StartTime": now, "StatusMessage": message})
+        changed.notify_all()
+
+
+def end(job: TrainingJob, status: str, secondary: str, message: str) -> None:
+    """End the job for good."""
+    with changed:
+        job.ended = datetime.now(UTC)
+        enter(job, secondary, message)
+        job.transitions[-1]["EndTime"] = job.ended
+        job.status = status
+
+
+def wait_until_final(name: str, timeout_s: float) -> str:
+    """Return the status of the job of this name once it has ended or the time is over."""
+    with changed:
+        found = [job for (_, known), job in jobs.items() if known == name]
+        if not found:
+            return "FORGOTTEN"
+        changed.wait_for(lambda: all(job.is_final for job in found), timeout_s)
+        return found[-1].status
+
+
+def since(moment: datetime) -> float:
+    return time.time() - moment.timestamp()

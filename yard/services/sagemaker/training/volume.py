@@ -1,0 +1,75 @@
+"""An instance's /opt/ml before the container starts: the files that SageMaker writes there.
+
+Source: developer guide, "How Amazon SageMaker AI provides training information", resourceconfig and the like.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slipway.yard.services.sagemaker.training.records import TrainingJob
+
+OPT_ML = "/opt/ml"
+GROUP = "homogeneousCluster"
+INTERFACE = "eth0"
+CHECKPOINTS = f"{OPT_ML}/checkpoints"
+_FOLDERS = ("code", "input/config", "input/data", "model", "output/data", "checkpoints")
+
+
+def write(job: TrainingJob, host: str, folder: Path) -> None:
+    """Make the folder that the instance sees as /opt/ml."""
+    for name in _FOLDERS:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    config = folder / "input" / "config"
+    documents = {
+        "hyperparameters": dict(job.given.get("HyperParameters") or {}),
+        "inputdataconfig": {channel["ChannelName"]: _channel(channel, job) for channel in channels(job)},
+        "resourceconfig": _resources(job, host),
+        "init-config": {"inputMode": job.given["AlgorithmSpecification"]["TrainingInputMode"]},
+        "trainingjobconfig": _whole(job),
+    }
+    for name, document in documents.items():
+        (config / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def channels(job: TrainingJob) -> list[Mapping[str, Any]]:
+    return list(job.given.get("InputDataConfig") or ())
+
+
+def checkpoint_path(job: TrainingJob) -> str:
+    """Return the path in the container that SageMaker keeps in S3; "" where the job has none."""
+    given = job.given.get("CheckpointConfig")
+    return str(given.get("LocalPath") or CHECKPOINTS) if given else ""
+
+
+def _channel(channel: Mapping[str, Any], job: TrainingJob) -> dict[str, Any]:
+    """Return a channel as inputdataconfig.json has it."""
+    whole = job.given["AlgorithmSpecification"]["TrainingInputMode"]
+    found = {
+        "TrainingInputMode": channel.get("InputMode") or whole,
+        "RecordWrapperType": channel.get("RecordWrapperType") or "None",
+    }
+    if source := (channel.get("DataSource") or {}).get("S3DataSource"):
+        found["S3DistributionType"] = source.get("S3DataDistributionType") or "FullyReplicated"
+    if kind := channel.get("ContentType"):
+        found["ContentType"] = kind
+    return found
+
+
+def _resources(job: TrainingJob, host: str) -> dict[str, Any]:
+    group = {"instance_group_name": GROUP, "instance_type": job.instance_type, "hosts": job.hosts}
+    return {
+        "current_host": host,
+        "current_instance_type": job.instance_type,
+        "current_group_name": GROUP,
+        "hosts": job.hosts,
+        "instance_groups": [group],
+        "network_interface_name": INTERFACE,
+    }
+
+
+def _whole(job: TrainingJob) -> dict[str, Any]:
+    return {name: value for name, value in job.given.items() if isinstance(value, str | list | dict | bool)}
