@@ -34,7 +34,7 @@ def refuse_unreachable_inputs(job: Job, target: Target) -> None:
 
 def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
     """Warnings and no refusals: a bucket's own policy may let the job's role in."""
-    for name, value in job.settings.items():
+    for name, value in {**job.settings, **({"--data": job.data} if job.data else {})}.items():
         if not value.startswith(_S3):
             continue
         bucket, _, key = value.removeprefix(_S3).partition("/")
@@ -43,6 +43,6 @@ def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
             yield (
                 f"{name} is {place}, and the role of jobs on {target.name} may read only "
                 f"{' and '.join(f'{own}/{prefix}' for prefix in JOB_PREFIXES)}; copy it there: "
-                f"aws s3 sync {quote(place)} {own}/{JOB_PREFIXES[0]}{name}, or let the policy of a "
-                "bucket of this account allow that role"
+                f"aws s3 sync {quote(place)} {own}/{JOB_PREFIXES[0]}{name.strip('-')}, or let the policy of "
+                "a bucket of this account allow that role"
             )

@@ -33,7 +33,7 @@ def test_every_kind_of_cluster_can_be_declared_built_and_submitted_to() -> None:
         "each ClusterKind needs one class in infra/declare/types.py, and each class a kind"
     )
     assert built_classes() == set(declared.values()), "each class needs one row of BUILDERS in infra/app.py"
-    assert kinds <= set(KINDS), "each kind needs a target in jobs/core/targets.py"
+    assert set(KINDS) == kinds, "each kind needs a target in jobs/core/targets.py"
     assert all(target.kind == kind for kind, target in KINDS.items())
 
 

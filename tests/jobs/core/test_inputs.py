@@ -39,3 +39,10 @@ def test_a_url_is_refused_where_the_nodes_reach_no_internet(place: str) -> None:
     assert f"slipway upload FILE --on {TARGET.name}" in refused.value.hint
     assert f"-c {TARGET.name}.egress=nat" in refused.value.hint
     refuse_unreachable_inputs(job, replace(TARGET, has_internet=True))
+
+
+def test_data_that_the_role_of_jobs_cannot_read_is_warned_of_as_a_setting_is() -> None:
+    job = Job(name="bert", recipe="bert_pretrain", nodes=1, data="s3://elsewhere/wiki")
+    (warning,) = unreadable_inputs(job, TARGET)
+    assert warning.startswith("--data is s3://elsewhere/wiki, and the role of jobs on dl1 may read only")
+    assert warning.count("datasets/data") == 1

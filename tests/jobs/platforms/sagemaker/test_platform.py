@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from slipway.jobs import aws
 from slipway.jobs.core.job import Job
@@ -26,7 +27,9 @@ from slipway.jobs.platforms.sagemaker.explain import explain
 from slipway.jobs.platforms.sagemaker.platform import NameTaken, Refused, SageMakerPrepared
 from slipway.jobs.platforms.sagemaker.readiness import NoImage, WrongBucket
 from slipway.jobs.platforms.sagemaker.runs import list_jobs, list_runs, refresh, unfinished_runs
+from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.recipes import find_recipe
+from slipway.jobs.submit.submission import submit_prepared
 from tests.jobs.core.test_targets import SAGEMAKER_TARGET
 from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal
 
@@ -103,6 +106,24 @@ def test_the_same_job_is_created_once_however_often_it_is_sent(sdk: Sdk) -> None
     assert platform.send(prepared()) == platform.send(prepared())
     assert len(sdk.jobs) == 1
     assert platform.find_job_id(prepared().name, TARGET) == prepared().name
+
+
+def test_a_lost_answer_makes_no_second_job(sdk: Sdk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """SageMaker took the job, and the connection broke before it said so."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    create, calls = sdk.create_training_job, []
+
+    def answer_is_lost(**given: Any) -> None:
+        calls.append(given["TrainingJobName"])
+        create(**given)
+        raise ReadTimeoutError(endpoint_url="https://api.sagemaker.us-east-1.amazonaws.com")
+
+    monkeypatch.setattr(Sdk, "create_training_job", lambda _self, **given: answer_is_lost(**given))
+    waiting = Waiting(pause=lambda _: None, now=lambda: 0.0, share=lambda: 1.0)
+    sent = submit_prepared(prepared(), waiting=waiting, confirm=lambda *_: None)
+    again = submit_prepared(prepared(), waiting=waiting, confirm=lambda *_: None)
+    assert (sent.job_id, again.job_id, again.existed) == (prepared().name, prepared().name, True)
+    assert calls == [prepared().name]
 
 
 def test_another_job_of_the_account_with_this_name_is_not_taken_for_ours(sdk: Sdk) -> None:
@@ -325,7 +346,9 @@ from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import decode_target
 from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
+from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.recipes import find_recipe
+from slipway.jobs.submit.submission import submit_prepared
 target = decode_target({encode_target(TARGET)!r}, parameter="it")
 platform.prepare(Job(name="smoke", recipe="smoke", nodes=2), find_recipe("smoke"), target, ())
 print([name for name in ("sagemaker", "torch", "boto3", "numpy") if name in sys.modules])
