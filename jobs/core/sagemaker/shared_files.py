@@ -2,5 +2,7 @@
 
 from __future__ import annotations
 
+from slipway.jobs.core.sagemaker.places import channel_folder
+
 SHARED_CHANNEL = "shared"
-SHARED_FILES = f"/opt/ml/input/data/{SHARED_CHANNEL}"
+SHARED_FILES = channel_folder(SHARED_CHANNEL)

@@ -21,7 +21,6 @@ from slipway.jobs.core.sagemaker.hyperparameters import (
     setting_hyperparameters,
     toolkit_hyperparameters,
 )
-from slipway.jobs.core.sagemaker.local_storage import has_local_storage
 from slipway.jobs.core.sagemaker.metrics import metric_definitions
 from slipway.jobs.core.sagemaker.places import TENSORBOARD, job_url, output_url
 from slipway.jobs.core.states import JobState
@@ -157,12 +156,11 @@ def _environment(target: SageMakerTarget, name: str, module: str, files: JobFile
 
 
 def _resources(job: Job, target: SageMakerTarget) -> dict[str, Any]:
-    volume_key = None if has_local_storage(target.instance_type) else target.volume_key
     return {
         "InstanceType": target.instance_type,
         "InstanceCount": job.nodes,
         "VolumeSizeInGB": target.volume_gb,
-        **_key("VolumeKmsKeyId", volume_key),
+        **_key("VolumeKmsKeyId", target.volume_key),
         **({"KeepAlivePeriodInSeconds": target.warm_pool_seconds} if target.warm_pool_seconds else {}),
     }
 

@@ -79,10 +79,10 @@ def test_a_warm_pool_is_asked_for_only_where_one_is_declared() -> None:
     assert kept == 900
 
 
-def test_a_type_with_disks_of_its_own_gets_no_key_for_them_since_sagemaker_refuses_it() -> None:
-    assert "VolumeKmsKeyId" not in create()["ResourceConfig"]
-    volume = create(instance_type="ml.c6i.32xlarge")["ResourceConfig"]["VolumeKmsKeyId"]
-    assert volume == SAGEMAKER_TARGET.volume_key
+def test_a_volume_is_encrypted_by_the_clusters_key_where_it_has_one() -> None:
+    volume = create()["ResourceConfig"]
+    assert (volume["VolumeSizeInGB"], volume["VolumeKmsKeyId"]) == (500, SAGEMAKER_TARGET.volume_key)
+    assert "VolumeKmsKeyId" not in create(volume_key=None)["ResourceConfig"]
 
 
 def test_the_model_is_encrypted_by_the_clusters_key() -> None:
