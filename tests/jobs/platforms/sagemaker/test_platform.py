@@ -16,6 +16,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from slipway.jobs import aws
+from slipway.jobs.catalogue.instances import instance_type, training_types
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import encode_target
@@ -144,7 +145,15 @@ def test_the_jobs_of_a_cluster_are_those_of_its_bucket_and_not_of_the_account(sd
 def test_a_job_costs_at_most_its_time_once_since_sagemaker_limits_all_attempts_together() -> None:
     ceiling = prepared(replace(JOB, timeout_seconds=3600), warm_pool_seconds=1800, is_spot=False).ceiling
     assert ceiling.node_hours == 3.0
-    assert ceiling.usd is None, "SageMaker's prices are its own, and not known"
+    price = instance_type("ml.p4d.24xlarge").price
+    assert price is not None
+    assert ceiling.usd == round(3 * price.usd_per_hour, 2), "at SageMaker's price, not EC2's"
+
+
+def test_a_type_whose_price_nobody_knows_costs_an_amount_that_is_not_known() -> None:
+    unpriced = next(known.name for known in training_types() if known.price is None)
+    ceiling = prepared(instance_type=unpriced, efa_interfaces=0).ceiling
+    assert (ceiling.usd, ceiling.node_hours) == (None, 48.0)
 
 
 def test_a_finished_job_is_billed_by_sagemakers_own_count(sdk: Sdk) -> None:
@@ -159,7 +168,7 @@ def test_a_finished_job_is_billed_by_sagemakers_own_count(sdk: Sdk) -> None:
     assert (found.run.state, found.run.exit_code) == (JobState.SUCCEEDED, 0)
     assert (found.run.recipe, found.run.nodes, found.run.hours) == ("smoke", 2, 1.0)
     assert found.run.cost.node_hours == 2.0
-    assert found.run.cost.usd is None
+    assert found.run.cost.usd == round(2 * instance_type("ml.p4d.24xlarge").price.usd_per_hour, 2)  # type: ignore[union-attr]  # it has one
 
 
 @pytest.mark.parametrize(
