@@ -179,7 +179,7 @@ def _priced(account: Account, chosen: Sequence[Claim], asked: Asked) -> list[Pri
     hours = asked["hours"]
     stages = {claim.stage for claim in chosen if claim.stage}
     clusters = [cluster for cluster in CLUSTERS if any(BY_NAME[name].cluster is cluster for name in stages)]
-    bakes = [stage.cluster.image for stage in STAGES if stage.is_bakery and stage.name in stages]
+    bakes = [stage.cluster.baked for stage in STAGES if stage.is_bakery and stage.name in stages]
     lines = at_most(clusters, bakes, account.region, hours, asked["controller_usd_per_hour"])
     columns = (Column(name="what"), Column(name="usd", title="at most", unit="USD", align="right"))
     rows = [{"what": line.what, "usd": None if line.usd is None else round(line.usd, 2)} for line in lines]

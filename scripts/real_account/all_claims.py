@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scripts.real_account import alarm_claims, batch_claims, common_claims, mpi_claims, slurm_claims
+from scripts.real_account import (
+    alarm_claims,
+    batch_claims,
+    common_claims,
+    mpi_claims,
+    sagemaker_claims,
+    slurm_claims,
+)
 from scripts.real_account.account import Account
 from scripts.real_account.claims import Claim, Proof
-from scripts.real_account.clusters import BATCH, MPI, MPI_DL1, SLURM, SmallCluster
+from scripts.real_account.clusters import BATCH, MPI, MPI_DL1, SAGEMAKER, SLURM, SmallCluster
 
 # The claim that is tried last, after everything was taken away: ending.py proves it.
 NOTHING_LEFT = "nothing-left"
@@ -119,6 +126,18 @@ CLAIMS = (
         promise="PCS takes workers back that have no job",
         stage="slurm",
         prove=slurm_claims.given_back,
+    ),
+    Claim(
+        name="deploy-sagemaker",
+        promise="CloudFormation accepts the SageMaker cluster, and starts no machine",
+        stage="sagemaker",
+        prove=_of(common_claims.deployed, SAGEMAKER),
+    ),
+    Claim(
+        name="job-sagemaker",
+        promise="SageMaker starts one ml.m5.large for a training job, with the cluster's role and network",
+        stage="sagemaker",
+        prove=sagemaker_claims.job,
     ),
 )
 NAMES = (*(claim.name for claim in CLAIMS), NOTHING_LEFT)

@@ -57,8 +57,9 @@ def _refuse_small_quota(account: Account, chosen: Sequence[Claim]) -> None:
 
 def _vcpus(stages: set[str]) -> int:
     """Bakes are over before the nodes of a cluster start; both clusters' nodes run at once."""
-    clusters = {BY_NAME[name].cluster.instance_type for name in stages if not BY_NAME[name].is_bakery}
-    nodes = sum(NODES * instance_type(name).vcpus for name in clusters)
-    baked = {BY_NAME[name].cluster.image for name in stages if BY_NAME[name].is_bakery}
+    clusters = [BY_NAME[name].cluster for name in stages if not BY_NAME[name].is_bakery]
+    own = {cluster.instance_type for cluster in clusters if cluster.image is not None}
+    nodes = sum(NODES * instance_type(name).vcpus for name in own)
+    baked = {BY_NAME[name].cluster.baked for name in stages if BY_NAME[name].is_bakery}
     bakes = [instance_type(image.instance_type).vcpus for image in MACHINE_IMAGES if image.name in baked]
     return max(nodes, *bakes, 0)

@@ -16,10 +16,18 @@ class SmallCluster:
     """Describes a declared cluster with the settings that make it cheap."""
 
     name: str
-    image: str  # of its AMI
+    image: str | None  # of its AMI; None: SageMaker brings its machines
     instance_type: str
     parts: tuple[str, ...]
     settings: Mapping[str, str]
+    nodes: int = NODES
+    most_hours: float | None = None  # that a machine of it can run; None: as long as the whole run
+
+    @property
+    def baked(self) -> str:
+        """Return the image that its bakery bakes."""
+        assert self.image is not None, f"{self.name} has no bakery"
+        return self.image
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -29,7 +37,7 @@ class SmallCluster:
         """Return the options of `cdk` and of preflight that make the declared cluster this one."""
         settings = {
             "instance_type": self.instance_type,
-            "max_nodes": str(NODES),
+            "max_nodes": str(self.nodes),
             "keep_data": "false",
             "budget_usd_per_month": "30",
             "alert_email": email,
@@ -75,7 +83,17 @@ SLURM = SmallCluster(
     parts=("network", "storage", "observability"),
     settings={"idle_minutes": "10", "root_volume_gib": "100"},
 )
-CLUSTERS = (MPI, BATCH, MPI_DL1, SLURM)
+# SageMaker ends a job after its hour at the latest; the one that is tried takes five minutes.
+SAGEMAKER = SmallCluster(
+    name="sagemaker",
+    image=None,
+    instance_type="ml.m5.large",
+    parts=("network", "storage", "observability"),
+    settings={"volume_gb": "30", "job_timeout_hours": "1"},
+    nodes=1,
+    most_hours=1.0,
+)
+CLUSTERS = (MPI, BATCH, MPI_DL1, SLURM, SAGEMAKER)
 
 
 def bakery_stacks(image: str, region: str) -> tuple[str, ...]:

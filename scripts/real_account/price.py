@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scripts.real_account.clusters import NODES, SLURM, SmallCluster
+from scripts.real_account.clusters import SLURM, SmallCluster
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.standing import is_shared, standing_items, total_usd_per_month
+from slipway.jobs.clusters.standing import StandingItem, is_shared, standing_items, total_usd_per_month
 from slipway.jobs.clusters.templates import declared_templates
 
 # A bake that takes longer is ended with everything else; most of it is downloads and snapshots.
@@ -44,23 +44,33 @@ def total(lines: Sequence[PricedThing]) -> float:
 
 def _cluster(cluster: SmallCluster, region: str, hours: float) -> list[PricedThing]:
     price = instance_type(cluster.instance_type).price
+    running = min(hours, cluster.most_hours or hours)
     items = standing_items(declared_templates(cluster.name), region)
     own = total_usd_per_month([item for item in items if not is_shared(item.stack)])
-    bakery = total_usd_per_month([item for item in items if is_shared(item.stack)])
-    disks = NODES * int(cluster.settings["root_volume_gib"])
     return [
         PricedThing(
-            what=f"{cluster.name}: {NODES} × {cluster.instance_type} for {hours:g} hours",
-            usd=None if price is None else NODES * hours * price.usd_per_hour,
+            what=f"{cluster.name}: {cluster.nodes} × {cluster.instance_type} for {running:g} hours",
+            usd=None if price is None else cluster.nodes * running * price.usd_per_hour,
         ),
-        PricedThing(
-            what=f"{cluster.name}: {disks} GiB of disks", usd=_per_month("ebs-gp3", region, disks, hours)
-        ),
+        _disks(cluster, region, running),
         PricedThing(what=f"{cluster.name}: what stands around its nodes", usd=own * hours / HOURS_PER_MONTH),
-        PricedThing(
-            what=f"{cluster.image}: what stands around its bakery", usd=bakery * hours / HOURS_PER_MONTH
-        ),
+        *_bakery(cluster, items, hours),
     ]
+
+
+def _disks(cluster: SmallCluster, region: str, hours: float) -> PricedThing:
+    """Price the nodes' disks, and SageMaker's volumes as if they were these: nobody has collected theirs."""
+    size = cluster.settings.get("root_volume_gib") or cluster.settings["volume_gb"]
+    disks = cluster.nodes * int(size)
+    usd = _per_month("ebs-gp3", region, disks, hours)
+    return PricedThing(what=f"{cluster.name}: {disks} GiB of disks", usd=usd)
+
+
+def _bakery(cluster: SmallCluster, items: Sequence[StandingItem], hours: float) -> Iterator[PricedThing]:
+    bakery = total_usd_per_month([item for item in items if is_shared(item.stack)])
+    if cluster.image is not None:
+        what = f"{cluster.image}: what stands around its bakery"
+        yield PricedThing(what=what, usd=bakery * hours / HOURS_PER_MONTH)
 
 
 def _bake(image: str) -> PricedThing:

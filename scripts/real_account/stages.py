@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scripts.real_account.account import Account, CommandFailed
-from scripts.real_account.clusters import BATCH, CLUSTERS, MPI, MPI_DL1, SLURM, SmallCluster, bakery_stacks
+from scripts.real_account.clusters import (
+    BATCH,
+    CLUSTERS,
+    MPI,
+    MPI_DL1,
+    SAGEMAKER,
+    SLURM,
+    SmallCluster,
+    bakery_stacks,
+)
 from slipway.jobs.aws import Unanswered, ask_all, reader
 
 _QUIETLY = ("--require-approval", "never", "--concurrency", "4")
@@ -20,12 +29,12 @@ class Stage:
     is_bakery: bool
 
     def stacks(self, region: str) -> tuple[str, ...]:
-        return bakery_stacks(self.cluster.image, region) if self.is_bakery else self.cluster.stacks
+        return bakery_stacks(self.cluster.baked, region) if self.is_bakery else self.cluster.stacks
 
     @property
     def owner(self) -> str:
         """Return the name under which `slipway leftovers` lists what it kept."""
-        return self.cluster.image if self.is_bakery else self.cluster.name
+        return self.cluster.baked if self.is_bakery else self.cluster.name
 
     def make(self, account: Account) -> None:
         stack = self.stacks(account.region)[0]
@@ -50,6 +59,7 @@ STAGES = (
     Stage(name="batch", cluster=BATCH, is_bakery=False),
     Stage(name="bakery-slurm", cluster=SLURM, is_bakery=True),
     Stage(name="slurm", cluster=SLURM, is_bakery=False),
+    Stage(name="sagemaker", cluster=SAGEMAKER, is_bakery=False),
 )
 BY_NAME = {stage.name: stage for stage in STAGES}
 

@@ -25,7 +25,7 @@ BAKES = frozenset({"bake-mpi", "bake-batch", "bake-slurm"})
 # Of Slurm, whose price nobody here knows; tests/end_to_end/test_trn1_road.py walks its road.
 SLURM = frozenset({"deploy-slurm", "job-slurm", "idle-slurm"})
 # What a yard may lack; the claim then says so.
-MAY_BE_MISSING = frozenset({"preflight", "reboot"})
+MAY_BE_MISSING = frozenset({"preflight", "reboot", "job-sagemaker"})
 
 
 def command(state: Path, claims: Sequence[str]) -> tuple[str, ...]:
@@ -60,7 +60,8 @@ def signal_at(process: subprocess.Popen[str], line: str, number: signal.Signals)
 
 def standing(shell: Shell) -> list[str]:
     stacks = shell.client("cloudformation").describe_stacks()["Stacks"]
-    return [stack["StackName"] for stack in stacks if stack["StackName"].partition("-")[0] in ("dl1", "c6i")]
+    ours = ("dl1", "c6i", "sagemaker")
+    return [stack["StackName"] for stack in stacks if stack["StackName"].partition("-")[0] in ours]
 
 
 def billed(shell: Shell) -> list[Any]:

@@ -23,7 +23,8 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation not in _OPERATIONS:
         raise not_emulated("service-quotas", operation)
     if parameters.get("ServiceCode", SERVICE) != SERVICE:
-        raise _missing(f"quota of '{parameters['ServiceCode']}' in the yard; it has those of {SERVICE}")
+        reason = f"it has the quotas of {SERVICE}, and none of '{parameters['ServiceCode']}'"
+        raise not_emulated("service-quotas", operation, reason=reason)
     return _OPERATIONS[operation](parameters, region)
 
 
