@@ -10,5 +10,15 @@ MODULE = "slipway.containers.recipes.gptj_finetune.train"
 ACCELERATORS = ("cuda", "cpu")
 PARALLELISMS = ("data", "sharded", "tensor", "pipeline")
 SIZES = tuple(KNOWN_SIZES)
+INPUT_SETTINGS = ("data", "held_out", "model")  # each may name a folder in S3
 
-__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "SIZES", "GptjConfig", "decode_arguments"]
+__all__ = [
+    "ACCELERATORS",
+    "INPUT_SETTINGS",
+    "MODULE",
+    "NAME",
+    "PARALLELISMS",
+    "SIZES",
+    "GptjConfig",
+    "decode_arguments",
+]

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.job import InvalidJob, Job
+from slipway.jobs.core.job import Job
 from slipway.jobs.core.sagemaker.places import (
     CHANNELS,
     CHECKPOINTS,
@@ -37,45 +36,43 @@ class JobFiles:
 
 
 def decide_files(job: Job, target: SageMakerTarget, name: str, inputs: tuple[str, ...]) -> JobFiles:
-    """Decide it; `inputs` are settings whose s3:// URLs become channels, as --data does."""
-    given = {setting: job.settings[setting] for setting in inputs if setting in job.settings}
-    brought = {setting: url for setting, url in given.items() if url.startswith(_S3)}
-    if job.data and job.data.startswith(_S3):
-        brought[DATA_CHANNEL] = _only_once(brought, job.data)
+    """Decide it; `inputs` are settings that may name what a recipe reads below its data folder."""
+    brought = _brought(job, inputs)
     kept = _kept_at(job, target, name)
-    places = {setting: channel_place(setting, url) for setting, url in brought.items()}
     return JobFiles(
         job=replace(
             job,
-            settings={**job.settings, **{key: places[key] for key in given if key in places}},
-            data=places[DATA_CHANNEL] if job.data and job.data.startswith(_S3) else job.data,
+            settings={
+                **job.settings,
+                **{key: _place(key, url) for key, url in brought.items() if not job.data},
+            },
+            data=_data_folder(job, brought),
             checkpoints=CHECKPOINTS if kept else _shared_checkpoints(job, target, name),
         ),
-        channels=[*(_s3_channel(setting, url) for setting, url in brought.items()), *_shared_files(target)],
+        channels=[*(_s3_channel(channel, url) for channel, url in brought.items()), *_shared_files(target)],
         checkpoint_config={"S3Uri": kept, "LocalPath": CHECKPOINTS} if kept else {},
         tensorboard_config=_tensorboard(target, name),
     )
 
 
-def channel_place(channel: str, url: str) -> str:
-    """Return where a container finds it: a channel's folder, or the file in it if the URL names one."""
+def _brought(job: Job, inputs: tuple[str, ...]) -> dict[str, str]:
+    """Return what lies in S3 and becomes a channel: --data, or else settings; a job has one data folder."""
+    if job.data:
+        return {DATA_CHANNEL: job.data} if job.data.startswith(_S3) else {}
+    given = {setting: job.settings.get(setting, "") for setting in inputs}
+    return {setting: url for setting, url in given.items() if url.startswith(_S3)}
+
+
+def _data_folder(job: Job, brought: Mapping[str, str]) -> str | None:
+    if job.data:
+        return channel_folder(DATA_CHANNEL) if brought else job.data
+    return CHANNELS if brought else None
+
+
+def _place(channel: str, url: str) -> str:
+    """Return where it lies below the folder of all channels: a whole channel, or the file in it."""
     last = url.rpartition("/")[2]
-    return f"{channel_folder(channel)}/{last}" if "." in last else channel_folder(channel)
-
-
-def _only_once(brought: Mapping[str, str], data: str) -> str:
-    if brought.get(DATA_CHANNEL, data) != data:
-        raise InvalidJob(
-            [
-                Problem(
-                    where="--data",
-                    message=f"is {data}, and --set {DATA_CHANNEL} is {brought[DATA_CHANNEL]}; both would be "
-                    f"channel '{DATA_CHANNEL}'",
-                    hint="give one of them",
-                )
-            ]
-        )
-    return data
+    return f"{channel}/{last}" if "." in last else channel
 
 
 def _s3_channel(channel: str, url: str) -> dict[str, Any]:

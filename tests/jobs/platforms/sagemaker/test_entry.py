@@ -15,10 +15,9 @@ from slipway.jobs.core.job import Job
 from slipway.jobs.platforms.code_archive import unpack
 from slipway.jobs.platforms.sagemaker.code import pack_for
 from slipway.jobs.platforms.sagemaker.request import build_request
-from slipway.jobs.recipes import find_recipe
 from tests.jobs.core.test_targets import SAGEMAKER_TARGET
 
-HOSTS = ("127.0.0.1", "127.0.0.2")  # two instances on this machine
+HOSTS = ("127.0.0.1", "127.0.0.2")
 TARGET = replace(
     SAGEMAKER_TARGET,
     instance_type="ml.c6i.16xlarge",
@@ -53,14 +52,6 @@ def start(code: Path, host: str, root: Path, module: str) -> subprocess.Popen[st
     return subprocess.Popen(
         command, cwd=code, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-
-
-def test_the_entry_points_of_two_instances_meet_and_run_the_recipe(code: Path, tmp_path: Path) -> None:
-    module = find_recipe("smoke").module
-    running = [start(code, host, tmp_path / host, module) for host in HOSTS]
-    said = [process.communicate(timeout=300)[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0], "\n".join(said)
-    assert "ranks 1 to 1 of 2" in said[1]
 
 
 def test_what_an_instance_refuses_is_what_sagemaker_shows_as_the_reason(code: Path, tmp_path: Path) -> None:

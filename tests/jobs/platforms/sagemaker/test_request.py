@@ -179,22 +179,20 @@ def test_data_in_a_bucket_becomes_a_channel_of_a_whole_folder() -> None:
     assert found["Environment"]["SLIPWAY_DATA"] == "/opt/ml/input/data/data"
 
 
-def test_a_setting_that_names_an_input_in_a_bucket_reads_its_channel() -> None:
+def test_settings_that_name_inputs_in_a_bucket_are_read_from_channels_below_one_data_folder() -> None:
     settings = {"model": "s3://m/gptj", "data": "s3://d/train.jsonl", "size": "s3://not-an-input"}
     found = create(replace(JOB, settings=settings), inputs=("data", "model"), **NO_FILES)
     assert set(channels(found)) == {"data", "model"}
+    assert found["Environment"]["SLIPWAY_DATA"] == "/opt/ml/input/data"
     read = {key: json.loads(found["HyperParameters"][key]) for key in settings}
-    assert read == {
-        "model": "/opt/ml/input/data/model",
-        "data": "/opt/ml/input/data/data/train.jsonl",
-        "size": "s3://not-an-input",
-    }
+    assert read == {"model": "model", "data": "data/train.jsonl", "size": "s3://not-an-input"}
 
 
-def test_two_places_for_one_channel_are_refused() -> None:
-    job = replace(JOB, settings={"data": "s3://a/x"}, data="s3://b/y")
-    with pytest.raises(InvalidJob, match="both would be channel 'data'"):
-        create(job, inputs=("data",))
+def test_beside_data_that_is_given_settings_are_left_for_the_recipe_to_read() -> None:
+    job = replace(JOB, settings={"model": "s3://m/gptj"}, data="s3://slipway-gptj-data/datasets")
+    found = create(job, inputs=("model",), **NO_FILES)
+    assert set(channels(found)) == {"data"}
+    assert json.loads(found["HyperParameters"]["model"]) == "s3://m/gptj"
 
 
 def test_a_job_that_should_wait_for_another_is_refused_with_what_to_do() -> None:
