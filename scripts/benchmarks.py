@@ -112,6 +112,13 @@ def glue() -> list[Row]:
     return measure()
 
 
+def gptj() -> list[Row]:
+    """Tuning a GPT-J, beside the transformers Trainer's."""
+    from scripts.benchmarks_gptj import gptj as measure
+
+    return measure()
+
+
 def checkpoints() -> list[Row]:
     """Measure how long a save holds up the training, and what memory saving and loading take."""
     from scripts.benchmarks_checkpoints import checkpoints as measure
@@ -136,6 +143,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "decoder": decoder,
     "estimate": estimate,
     "glue": glue,
+    "gptj": gptj,
     "checkpoints": checkpoints,
 }
 

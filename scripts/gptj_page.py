@@ -55,7 +55,9 @@ same techniques stand here on PyTorch's own DTensor, pipelining and FSDP2:
 
 Each of these layouts has the losses and gradient norms of one process to 1e-5 in fp32, and goes on from the
 checkpoints of the others. **None of it was run on GPUs or with the 6B weights.** SMP v2 has no pipelines, and
-its tensor parallelism no GPT-J; this recipe does not use it.
+its tensor parallelism no GPT-J: `engine=smp` shards alone, and asks for `tensor=1`. It was never run with SMP
+itself: what it calls is held to AWS's published page, and its own part trains, saves and resumes in tests as
+the native engine does.
 """
 
 # The article's technique and SMP's name for it, ours, and what was run of it.

@@ -121,11 +121,13 @@ ENGINES: Mapping[str, str] = {
     "deepspeed": "slipway.containers.training.engines.deepspeed",
     "native": "slipway.containers.training.engines.native.engine",
     "neuron": "slipway.containers.training.engines.neuron",
+    "smp": "slipway.containers.training.engines.smp",
 }
 
 _WITHOUT: Mapping[str, str] = {
     "deepspeed": "install the extra 'deepspeed', or set zero=0 and engine=plain",
     "neuron": "train on nodes of the image neuron-slurm, or set engine=native",
+    "smp": "train in an image that has SageMaker's model-parallel library v2, or set engine=native",
 }
 
 

@@ -106,7 +106,7 @@ SETTINGS: Mapping[str, ValueKind] = {
     "micro_batch": Whole(1, 65_536),
     **TRAINING_SETTINGS,
     **ENGINE_SETTINGS,
-    "engine": Choice(("auto", "native")),
+    "engine": Choice(("auto", "native", "smp")),
     "zero": Whole(0, 0),
     "optimizer": Choice(("adamw",)),
     "rate": LEARNING_RATE,
@@ -160,8 +160,25 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
         yield "held_out and task=sst2: its validation set is measured on; leave held_out out"
     if values["evaluate_every"] is not None:
         yield "evaluate_every: this recipe measures by epochs; set evaluate=epoch instead"
+    if values["engine"] == "smp":
+        yield from _smp_mistakes(values)
     if values["model"] is None and values["size"] == DRAWN:
         yield from _cut_mistakes(values, DRAWN)
+
+
+def _smp_mistakes(values: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each setting that SageMaker's model-parallel library v2 cannot do."""
+    if values["tensor"] not in (None, 1):
+        yield f"tensor={values['tensor']} with engine=smp: SMP v2 cuts no layers of a GPT-J; set tensor=1"
+    if values["pipeline"] not in (None, 1):
+        yield f"pipeline={values['pipeline']} with engine=smp: SMP v2 has no pipelines; set engine=native"
+    if values["sharded"] == 1:
+        yield "sharded=1 with engine=smp: it only shards; set sharded to the ranks of a group"
+    if values["precision"] == "fp16":
+        yield "precision=fp16 with engine=smp: losses are not scaled there; set precision=bf16"
+    keeps = values["checkpoint_activations"]
+    if keeps not in (None, "none", "layer"):
+        yield f"checkpoint_activations={keeps} with engine=smp: it measures no memory; set layer"
 
 
 def _cut_mistakes(values: Mapping[str, object], size: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from slipway.containers.data.glue.texts import TRAIN
 from slipway.containers.data.sources.locations import is_remote
 from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, Rows, dealt
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig
-from slipway.containers.recipes.gptj_finetune.rows import PIPELINE_MULTIPLE, RowLayout, TokenRows
+from slipway.containers.recipes.gptj_finetune.rows import CUT_MULTIPLE, RowLayout, TokenRows
 from slipway.containers.recipes.gptj_finetune.texts import (
     SST2,
     Tokeniser,
@@ -91,9 +91,8 @@ class TuningBatches:
         mine = dealt(len(micro_batches), self.reader, plan.readers)
         lengths, scored = self.rows.lengths, self.rows.scored
         share = plan.readers / sum(int(scored[each].sum()) for each in micro_batches)
-        # Stages of a pipeline need one size in a step.
         size = max(self.layout.size_of(lengths[micro_batches[number]]) for number in mine)
-        together = size if self.layout.multiple > 1 else 0
+        together = size if self.layout.has_one_size else 0
         return StepBatch(
             micro_batches=[
                 MicroBatch(
@@ -110,7 +109,9 @@ class TuningBatches:
 
 def row_layout(config: GptjConfig) -> RowLayout:
     return RowLayout(
-        is_packed=config.rows == "packed", multiple=PIPELINE_MULTIPLE if config.pipeline > 1 else 1
+        is_packed=config.rows == "packed",
+        multiple=CUT_MULTIPLE if config.pipeline * config.tensor > 1 else 1,
+        has_one_size=config.pipeline > 1,
     )
 
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from slipway.containers.recipes.gptj_finetune.batch import Rows
 from slipway.containers.training.devices import Device
 
-# Stages of a pipeline keep buffers for each size of inputs that they have met: so few sizes there are.
-PIPELINE_MULTIPLE = 64
+# Stages of a pipeline keep buffers for each size of inputs that they have met, and tensor ranks work out anew
+# what each operation sends, which takes longer than a tiny step: so few sizes there are.
+CUT_MULTIPLE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +43,11 @@ class TokenRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """Say how rows lie in a micro-batch: end to end, or padded; and the least size, for a pipeline."""
+    """Say how rows lie in a micro-batch: end to end or padded, and of which sizes micro-batches are."""
 
     is_packed: bool
     multiple: int = 1
+    has_one_size: bool = False  # in each step
 
     def size_of(self, lengths: Sequence[int] | Rows) -> int:
         """Return what rows of these lengths are as wide as: all tokens, or the longest."""

@@ -39,7 +39,7 @@ def test_where_and_how_it_runs_changes_no_training() -> None:
         ({"evaluate_every": "5"}, "evaluate_every: this recipe measures by epochs"),
         ({"sharded_state": "optimizer"}, "sharded_state=optimizer and sharded=1: nobody shares it"),
         ({"pipeline_schedule": "interleaved"}, "several stages on a rank are what interleaved means"),
-        ({"engine": "plain"}, "engine is 'plain', and must be auto or native"),
+        ({"engine": "plain"}, "engine is 'plain', and must be auto or native or smp"),
         ({"precision": "fp8"}, "precision is 'fp8', and must be auto or bf16 or fp16 or fp32"),
         ({"zero": "1"}, "'zero' is not a setting"),
         ({"model": "https://host/x"}, "must be a path below the data folder, or s3://bucket/prefix"),

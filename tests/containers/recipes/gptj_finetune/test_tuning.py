@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[4]
 MOST_SECONDS = 600
 STEPS, SAVED_AFTER, LENGTH = 4, 2, 48
 LAYOUTS = ("tp2", "fsdp2", "optimizer2", "pp2", "pp2-gpipe", "pp2-interleaved", "tp2-pp2", "hybrid")
-RESUMED = ("alone-in-tp2-pp2", "tp2-pp2-in-hybrid", "optimizer2-in-alone")
+RESUMED = ("alone-in-pp2", "tp2-pp2-in-hybrid", "optimizer2-in-alone")
 ABOVE_CHANCE = 0.25
 
 pytestmark = pytest.mark.slow

@@ -141,7 +141,7 @@ def main(folder: Path) -> None:
     tunings.run("padded", 1, {"rows": "padded"})
     for name, (world, changes) in LAYOUTS.items():
         tunings.run(name, world, changes)
-    for source, name in (("alone", "tp2-pp2"), ("tp2-pp2", "hybrid"), ("optimizer2", "alone")):
+    for source, name in (("alone", "pp2"), ("tp2-pp2", "hybrid"), ("optimizer2", "alone")):
         tunings.continue_from(source, f"{source}-in-{name}")
         tunings.run(f"{source}-in-{name}", *LAYOUTS.get(name, (1, {})))
     shutil.copytree(folder / "checkpoints" / "learned" / "model", folder / "data" / "published")
