@@ -45,6 +45,7 @@ class RunningCluster:
     controller: Controller
     nodes: dict[str, ClusterNode] = field(default_factory=dict)
     errors: dict[str, list[dict[str, str]]] = field(default_factory=dict)  # of a node group, by its id
+    lost: dict[str, str] = field(default_factory=dict)  # nodes of which Slurm has not heard yet, and why
     is_up: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -70,6 +71,7 @@ class RunningCluster:
                     self._want(name)
             for node in [node for node in self.nodes.values() if node.instance]:
                 self._look_after(node)
+            self._tell_losses()
 
     def end(self) -> None:
         with self.lock:
@@ -120,6 +122,7 @@ class RunningCluster:
             self._refused(group, name, refused)
             return
         node.instance, node.dead_at, node.has_registered = instance.id, 0.0, False
+        self.lost.pop(name, None)
         log.info("node %s of %s is instance %s", name, self.record.name, instance.id)
         self.controller.update_node(name, nodeaddr=instance.private_ip, nodehostname=name)
 
@@ -161,8 +164,15 @@ class RunningCluster:
         self._take_down(node.name, f"instance {lost} is gone")
 
     def _take_down(self, name: str, why: str) -> None:
-        self.controller.update_node(name, state="down", reason=why)
-        self.controller.update_node(name, state="power_down_force")
+        self.lost[name] = why
+        self._tell_losses()
+
+    def _tell_losses(self) -> None:
+        """Tell Slurm which nodes are gone, and again if its controller was dead: it would wait for them."""
+        for name, why in list(self.lost.items()):
+            heard = self.controller.update_node(name, state="down", reason=why)
+            if heard and self.controller.update_node(name, state="power_down_force"):
+                del self.lost[name]
 
     def _give_back(self, name: str) -> None:
         node = self.nodes.get(name)

@@ -39,6 +39,8 @@ SLURM_CONF={conf} scontrol show hostnames "$1" | while read -r node; do
 done >{asked}
 """
 _WORDS = ("resume", "suspend", "failed")
+# As scontrol says that no slurmctld runs, or that its settings are not written yet.
+_UNHEARD = ("Unable to contact slurm controller", "Unable to establish configuration source")
 _AS_MUNGE = ("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups")
 _STEPS = (
     *(
@@ -110,10 +112,15 @@ class Controller:
     def is_up(self) -> bool:
         return "is UP" in self.ask("scontrol", "ping")
 
-    def update_node(self, node: str, **changes: str) -> None:
+    def update_node(self, node: str, **changes: str) -> bool:
+        """Tell Slurm of a node; return False if nobody heard it."""
+        if not self.is_there():
+            return False
         words = (f"{name}={value}" for name, value in changes.items())
-        if said := self.ask("scontrol", "update", f"nodename={node}", *words).strip():
+        said = self.ask("scontrol", "update", f"nodename={node}", *words).strip()
+        if said:
             log.info("slurm of %s says of node %s: %s", self.name, node, said)
+        return not any(words in said for words in _UNHEARD)
 
     def ask(self, *argv: str) -> str:
         """Run a command beside slurmctld, and return what it prints; "" where there is no host yet."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.core.slurm import places
+from slipway.jobs.core.slurm.slurm_answer import decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
@@ -31,6 +32,12 @@ JOB = '#!/bin/bash\nsrun hostname\n[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || slee
 JOB_FILE = "/srv/job.sh"
 INTERRUPTED = "interrupted"
 SAVED = "00:00:15"  # by then the controller has written down that the job runs
+# The loop that starts slurmctld is held, until somebody lets it go on.
+KILL_FOR_A_WHILE = """\
+pid=$(cat /run/slurmctld.pid); starter=$(awk '/^PPid:/ {print $2}' /proc/$pid/status)
+kill -STOP $starter; kill -KILL $pid; echo $starter
+"""
+KEY = "/etc/munge/munge.key"
 IDLE: dict[str, Any] = {"slurmConfiguration": {"scaleDownIdleTimeInSeconds": 5}}
 
 pytestmark = pytest.mark.slow
@@ -71,6 +78,17 @@ class SlurmSite:
 
     def submit(self, *words: str) -> str:
         return self.says("sbatch", "--parsable", "--chdir=/srv", "--partition=train", *words)
+
+    def runs_for_a_while(self) -> str:
+        """Submit a job that waits to be interrupted; return once the controller has saved that it runs."""
+        job = self.submit("--nodes=1", JOB_FILE)
+        self.until(lambda: self.state(job) == "RUNNING" and self.job(job)["RunTime"] >= SAVED)
+        return job
+
+    def host_of(self, job: str) -> dict[str, Any]:
+        """Return the host of the first node that a job runs on."""
+        address = self.node(self.job(job)["BatchHost"])["NodeAddr"]
+        return next(host for host in self.hosts.hosts() if host["address"] == address)
 
     def interrupted(self) -> str:
         return self.says("squeue", "--noheader", "--states=all", "--format=%i", f"--name={INTERRUPTED}")
@@ -184,8 +202,7 @@ def test_a_job_starts_the_instances_that_it_needs(slurm: SlurmSite) -> None:
 
 def test_a_job_that_loses_a_node_runs_again_with_another(slurm: SlurmSite) -> None:
     job = slurm.interrupted()
-    lost = slurm.node("workers-1")["NodeAddr"]
-    killed = next(host for host in slurm.hosts.hosts() if host["address"] == lost)
+    killed = slurm.host_of(job)
     control(slurm.pcs.yard, "POST", "/kill-host", {"host": killed["name"]})
     slurm.completes(job, restarts="1")
     assert killed["instance"] not in instances(slurm, workers(slurm))
@@ -205,13 +222,41 @@ def test_nodes_that_are_idle_are_given_back_and_one_that_is_drained_too(slurm: S
     slurm.until(lambda: "DRAIN" not in slurm.node("workers-2")["State"])
 
 
-def test_a_controller_that_dies_disturbs_no_job_that_has_run_for_a_while(slurm: SlurmSite) -> None:
-    job = slurm.submit("--nodes=1", JOB_FILE)
-    slurm.until(lambda: slurm.state(job) == "RUNNING")
-    slurm.until(lambda: slurm.job(job)["RunTime"] >= SAVED)
+def test_a_controller_that_dies_disturbs_no_job_which_runs_again_when_it_loses_its_node_later(
+    slurm: SlurmSite,
+) -> None:
+    job = slurm.runs_for_a_while()
     slurm.hosts.on("slurmctld-trn", "sh", "-c", "kill -KILL $(cat /run/slurmctld.pid)")
     slurm.until(lambda: slurm.hosts.on(slurm.login, "scontrol", "show", "job", job).code == 0)
     assert (slurm.state(job), slurm.job(job)["Restarts"]) == ("RUNNING", "0")
+    control(slurm.pcs.yard, "POST", "/kill-host", {"host": slurm.host_of(job)["name"]})
+    slurm.completes(job, restarts="1")
+
+
+def test_a_node_that_is_lost_while_the_controller_is_dead_is_told_to_the_next_one(slurm: SlurmSite) -> None:
+    job = slurm.runs_for_a_while()
+    killed = slurm.host_of(job)
+    starter = slurm.hosts.on("slurmctld-trn", "sh", "-c", KILL_FOR_A_WHILE).out.strip()
+    try:
+        control(slurm.pcs.yard, "POST", "/kill-host", {"host": killed["name"]})
+        slurm.until(lambda: killed["instance"] not in instances(slurm, workers(slurm)))
+    finally:
+        slurm.hosts.on("slurmctld-trn", "kill", "-CONT", starter)
+    slurm.until(lambda: slurm.hosts.on(slurm.login, "scontrol", "show", "job", job).code == 0)
+    slurm.completes(job, restarts="1")
+
+
+def test_a_node_with_another_key_than_the_controllers_is_named(slurm: SlurmSite) -> None:
+    asked = (places.PYTHON, "-m", places.NODE_MODULE, "status")
+    slurm.says("sh", "-c", f"cp -p {KEY} {KEY}.kept && head -c 128 /dev/urandom >{KEY}")
+    try:
+        slurm.says("systemctl", "restart", "munge")
+        notes = decode_answer(slurm.says(*asked)).notes
+    finally:
+        slurm.says("sh", "-c", f"mv {KEY}.kept {KEY} && systemctl restart munge")
+    said = f"Slurm's controller hangs up on node {slurm.says('hostname', '-s')}: its key or its clock"
+    assert any(said in note for note in notes), notes
+    assert not any("hangs up" in note for note in decode_answer(slurm.says(*asked)).notes)
 
 
 def test_a_deleted_cluster_leaves_no_host_and_no_interface(slurm: SlurmSite) -> None:
