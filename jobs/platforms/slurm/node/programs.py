@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +18,14 @@ _NO_CONTROLLER = (
     "Unable to contact slurm controller",
     "Connection refused",
     "Socket timed out",
-    "Zero Bytes were transmitted",
     "controller not responding",
     "Failed while looking for jobs",  # of squeue --json, release 22.05
+)
+# As they say that it took a question and hung up: it does where the node has another key or time.
+_HUNG_UP = (
+    "Zero Bytes were transmitted",
+    "Protocol authentication error",
+    "Invalid authentication credential",
 )
 _SHOWN = 300
 
@@ -34,6 +40,10 @@ class SlurmRefused(SlipwayError):
 
 class DeadController(SlurmRefused):
     """Slurm's controller does not answer; its jobs go on without it."""
+
+
+class HungUp(DeadController):
+    """Slurm's controller answers, and not this node."""
 
 
 def find_program(name: str, slurm_version: str | None = None) -> str:
@@ -73,6 +83,14 @@ def ask(words: Sequence[str], *, slurm_version: str | None = None, seconds: floa
 def refusal(program: str, said: str) -> SlurmRefused:
     """Return what one of Slurm's programs refused, as one line."""
     line = " ".join(said.split())[:_SHOWN]
+    if any(mark in line for mark in _HUNG_UP):
+        node = os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+        return HungUp(
+            f"{program}: Slurm's controller hangs up on node {node}: its key or its clock is not the "
+            f"controller's, or that ended just now ({line})",
+            hint="run it again; if it says the same, compare the node's clock, or end its instance: PCS "
+            "gives a node its key at boot",
+        )
     if any(mark in line for mark in _NO_CONTROLLER):
         return DeadController(f"{program}: Slurm's controller does not answer ({line})", hint=_LATER)
     return SlurmRefused(f"{program} says: {line}")

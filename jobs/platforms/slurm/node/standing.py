@@ -47,9 +47,12 @@ def read_standing(folder: Path, name: str | None = None, slurm_version: str | No
 
 def read_queue(slurm_version: str | None = None) -> list[SlurmRecord]:
     """Read what the controller holds; it has to answer."""
-    return slurm_json.read_queue(
-        programs.ask(["squeue", "--json", "--states=all"], slurm_version=slurm_version)
-    )
+    try:
+        text = programs.ask(["squeue", "--json", "--states=all"], slurm_version=slurm_version)
+        return slurm_json.read_queue(text)
+    except programs.DeadController:
+        programs.ask(["squeue", "--noheader"], slurm_version=slurm_version)  # it says why, and JSON does not
+        raise
 
 
 def read_accounts(slurm_version: str | None = None) -> list[SlurmRecord]:
