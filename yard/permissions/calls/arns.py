@@ -1,5 +1,6 @@
 """Which resources a call names: for each service and type of resource, the parameters that name one.
 
+A type without a row is named by the parameter that is called after it, if its ARN ends with that value.
 To add one: a row of NAMED. `{}` is the parameter's value; a value that is an ARN already stays as it is.
 Sources: Service Authorization Reference, "Resource types defined by …"; AWS's refusals for the logs.
 """
@@ -10,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from slipway.yard.permissions.calls.asked import AskedCall, arn, found
+from slipway.yard.permissions.calls.facts import arn_start
 from slipway.yard.permissions.calls.names import key_arn, secret_arn
 
 _SOME_ID = "00000000-0000-0000-0000-000000000000"  # AWS's own, in ARNs of which callers know the name
+_ENDINGS = ("id", "name", "identifier")
 _PUBLIC_DOCUMENTS = ("AWS-", "AmazonCloudWatch-")
 
 
@@ -29,7 +32,7 @@ def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
         return list(custom(call))
     naming = NAMED.get((prefix, kind))
     if naming is None:
-        return _arns_of(call, prefix)
+        return _arns_of(call, prefix) or _named_after(call, prefix, kind)
     region = call.region if naming.in_region else ""
     return [
         value
@@ -46,6 +49,17 @@ def _arns_of(call: AskedCall, prefix: str) -> list[str]:
         value
         for value in call.parameters.values()
         if isinstance(value, str) and value.startswith(f"arn:aws:{prefix}:")
+    ]
+
+
+def _named_after(call: AskedCall, prefix: str, kind: str) -> list[str]:
+    """Return what a parameter names that is called after the type, as DirectoryId names a directory."""
+    start = arn_start(prefix, kind)
+    word = kind.replace("-", "")
+    return [
+        arn(prefix, call.region, start + value)
+        for name, value in call.parameters.items()
+        if start and isinstance(value, str) and name.lower() in (word, *(word + end for end in _ENDINGS))
     ]
 
 

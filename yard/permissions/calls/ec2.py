@@ -15,6 +15,18 @@ from slipway.yard.request_texts import texts
 # The beginning of an id -> its type in ARNs.
 TYPE_OF_ID: Mapping[str, str] = {
     "acl": "network-acl",
+    "cgw": "customer-gateway",
+    "dopt": "dhcp-options",
+    "eigw": "egress-only-internet-gateway",
+    "fl": "vpc-flow-log",
+    "pcx": "vpc-peering-connection",
+    "pl": "prefix-list",
+    "sgr": "security-group-rule",
+    "tgw": "transit-gateway",
+    "tgw-attach": "transit-gateway-attachment",
+    "tgw-rtb": "transit-gateway-route-table",
+    "vgw": "vpn-gateway",
+    "vpn": "vpn-connection",
     "ami": "image",
     "cr": "capacity-reservation",
     "eipalloc": "elastic-ip",

@@ -29,6 +29,7 @@ PREFIXES: Mapping[str, str] = {
     "sso-admin": "sso",
     "stepfunctions": "states",
 }
+_OF_ACCOUNT = "arn:${{Partition}}:{}:${{Region}}:${{Account}}:"
 # Types that the reference lists and that no call of today's SDKs names.
 _IGNORED_TYPES = frozenset({"dataset"})
 # Refusals name a resource here, though the reference lists none.
@@ -47,6 +48,16 @@ def resource_types(action: str) -> tuple[str, ...] | None:
         return None
     types = known.get("Resources") or _LEFT_OUT.get(action.lower(), ())
     return tuple(kind.lower() for kind in types if kind.lower() not in _IGNORED_TYPES)
+
+
+def arn_start(service: str, kind: str) -> str:
+    """Return what stands between the account and the name in a type's ARN; "" where that is not all."""
+    known = {name.lower(): fact for name, fact in _reference().get(service, {}).get("Resources", {}).items()}
+    formats = known.get(kind, {}).get("ARNFormats", ())
+    if len(formats) != 1 or not formats[0].startswith(_OF_ACCOUNT.format(service)):
+        return ""
+    start, name, rest = formats[0].removeprefix(_OF_ACCOUNT.format(service)).partition(".*")
+    return "" if rest or not name else start
 
 
 @lru_cache(maxsize=1)

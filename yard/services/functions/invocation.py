@@ -11,6 +11,7 @@ import socket
 import tempfile
 import threading
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +33,7 @@ SERVICE = "lambda.amazonaws.com"
 AT_ONCE = 10  # "Concurrent executions" of a new account; here more wait for their turn
 LONGEST_START_S = 60.0  # real seconds for the process and the module's own code, beside the timeout
 TAIL_BYTES = 4096
-_WRITES = ("CreateLogGroup", "CreateLogStream", "PutLogEvents")
+_WRITES = ("CreateLogStream", "PutLogEvents")
 
 _turns = threading.BoundedSemaphore(AT_ONCE)
 _running: set[AttemptProcesses] = set()
@@ -138,12 +139,19 @@ class _FunctionLog:
     def __init__(self, invocation: FunctionCall) -> None:
         self.group, self.stream = invocation.function.log_group, invocation.stream
         self.region, self.tail = invocation.function.region, b""
-        stream = f"log-group:{self.group}:log-stream:{self.stream}"
-        resource = arn("logs", self.region, stream)
-        needs = [ActionNeed(action=f"logs:{act}", resource=resource) for act in _WRITES]
-        self.is_open = not roles.refused(invocation.session, self.region, needs)
+        self.is_open = not roles.refused(invocation.session, self.region, self._needs())
         if self.is_open:
             self._open()
+
+    def _needs(self) -> Iterator[ActionNeed]:
+        """Yield what the role must be allowed: a group that is there already is not made again."""
+        from moto.logs.models import logs_backends
+
+        group = f"log-group:{self.group}:log-stream:"
+        if self.group not in logs_backends[ACCOUNT][self.region].groups:
+            yield ActionNeed(action="logs:CreateLogGroup", resource=arn("logs", self.region, group))
+        for act in _WRITES:
+            yield ActionNeed(action=f"logs:{act}", resource=arn("logs", self.region, group + self.stream))
 
     def say(self, line: str) -> None:
         self._put([line.encode()])

@@ -41,6 +41,20 @@ def needed(service: str, operation: str, **parameters: Any) -> list[tuple[str, s
             f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:f",
         ),
         (
+            "ds",
+            "ResetUserPassword",
+            {"DirectoryId": "d-1", "UserName": "u", "NewPassword": "p"},
+            "ds:ResetUserPassword",
+            f"arn:aws:ds:{REGION}:{ACCOUNT}:directory/d-1",
+        ),
+        (
+            "cognito-idp",
+            "DescribeUserPool",
+            {"UserPoolId": "us-east-1_x"},
+            "cognito-idp:DescribeUserPool",
+            f"arn:aws:cognito-idp:{REGION}:{ACCOUNT}:userpool/us-east-1_x",
+        ),
+        (
             "dynamodb",
             "CreateTable",
             {"TableName": "t"},
@@ -151,6 +165,19 @@ def test_a_copy_reads_its_source_and_writes_its_target() -> None:
         ("s3:PutObject", "arn:aws:s3:::to/k"),
         ("s3:GetObject", "arn:aws:s3:::from/a b"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "kind"),
+    [
+        ("pcx-1", "vpc-peering-connection"),
+        ("tgw-attach-1", "transit-gateway-attachment"),
+        ("i-1", "instance"),
+    ],
+)
+def test_a_tag_needs_leave_for_what_it_is_put_on(identifier: str, kind: str) -> None:
+    asked = needed("ec2", "CreateTags", Resources=[identifier], Tags=[{"Key": "Name", "Value": "x"}])
+    assert asked == [("ec2:CreateTags", f"{EC2}{kind}/{identifier}")]
 
 
 def test_an_unknown_action_is_not_guessed() -> None:

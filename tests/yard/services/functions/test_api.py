@@ -88,6 +88,16 @@ def functions(yard: RunningYard) -> Functions:
     return made
 
 
+def test_a_function_needs_no_leave_to_make_a_log_group_that_its_template_made(functions: Functions) -> None:
+    writes = {"Effect": "Allow", "Action": ["logs:CreateLogStream", "logs:PutLogEvents"], "Resource": "*"}
+    logs = functions.yard.client("logs")
+    logs.create_log_group(logGroupName="/aws/lambda/quiet")
+    functions.make("quiet", Role=make_role(functions.yard, "quiet", BY_LAMBDA, writes))
+    event = json.dumps({"do": "add", "numbers": [1]})
+    functions.client.invoke(FunctionName="quiet", Payload=event)
+    assert logs.filter_log_events(logGroupName="/aws/lambda/quiet")["events"]
+
+
 def test_a_function_answers_with_what_its_handler_returns_and_logs_what_it_prints(
     functions: Functions,
 ) -> None:
