@@ -14,7 +14,8 @@ from typing import Any
 
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.services.ec2 import launches
+from slipway.yard.services.ec2 import launches, offerings
+from slipway.yard.services.pcs import sample_amis
 from slipway.yard.services.ssm import public_parameters
 
 BATCH_ROLE = "AWSServiceRoleForBatch"
@@ -60,6 +61,7 @@ _made: set[tuple[str, str]] = set()
 def _know_instance_types() -> None:
     _add_instance_types()
     launches.guard()
+    offerings.show()
 
 
 @lru_cache(maxsize=1)
@@ -150,6 +152,11 @@ STAND_INS = (
         services=frozenset({"autoscaling", "ssm"}),
         make=lambda _region: public_parameters.show(),
         is_regional=False,
+    ),
+    StandIn(
+        what=f"the sample AMIs of AWS PCS: {sample_amis.NAME}",
+        services=frozenset({"ec2"}),
+        make=sample_amis.register,
     ),
     StandIn(
         what="instance types of the catalogue that moto lacks, and where they are offered",

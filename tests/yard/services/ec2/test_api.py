@@ -109,6 +109,16 @@ def test_a_type_is_offered_where_the_catalogue_says_and_nowhere_else(yard: Runni
     assert offered("eu-north-1") == []
 
 
+def test_types_are_found_where_they_are_offered_by_a_wildcard(ec2: Any) -> None:
+    def offered(*types: str) -> set[str]:
+        filters = [{"Name": "instance-type", "Values": list(types)}]
+        pages = ec2.get_paginator("describe_instance_type_offerings").paginate(Filters=filters)
+        return {offer["InstanceType"] for page in pages for offer in page["InstanceTypeOfferings"]}
+
+    assert offered("dl1.*", "hpc7g.?xlarge") == {DL1, "hpc7g.4xlarge", "hpc7g.8xlarge"}
+    assert offered("dl1") == set()
+
+
 def test_no_ami_is_there_before_somebody_made_it(fresh_yard: RunningYard) -> None:
     for image in IMAGES:
         name = f"/slipway/amis/{image}/id"

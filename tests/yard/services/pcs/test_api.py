@@ -210,3 +210,10 @@ def test_an_instance_that_pcs_did_not_launch_cannot_register(site: PcsSite, pcs:
         lambda: pcs.register_compute_node_group_instance(clusterIdentifier="trn", bootstrapId="i-0123")
     )
     assert (refused["Code"], "i-0123 is no instance" in refused["Message"]) == ("AccessDeniedException", True)
+
+
+def test_templates_find_the_newest_sample_ami_of_a_version_by_its_name(yard: RunningYard) -> None:
+    named = {"Name": "name", "Values": ["aws-pcs-sample_ami-al2023-x86_64-slurm-25.11*"]}
+    amazons = {"Name": "owner-alias", "Values": ["amazon"]}
+    (image,) = yard.client("ec2").describe_images(Filters=[named, amazons])["Images"]
+    assert (image["Architecture"], image["State"], image["Public"]) == ("x86_64", "available", True)
