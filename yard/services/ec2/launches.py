@@ -1,4 +1,4 @@
-"""Holds every launch of an instance against the account's quotas; its interface goes with it, as on EC2."""
+"""Holds every launch of an instance against the account's quotas; interface and root volume go with it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.services.service_quotas import quotas
+
+ROOTS = ("/dev/sda1", "/dev/xvda")
 
 
 @lru_cache(maxsize=1)
@@ -26,6 +28,8 @@ def guard() -> None:
         if not _brings_interface(more):
             for instance in made.instances:
                 instance.nics[0].delete_on_termination = True
+        for instance in made.instances:
+            _end_root_with(instance, _disks(backend, more))
         return made
 
     InstanceBackend.run_instances = run_instances
@@ -43,6 +47,22 @@ def _brings_interface(asked: dict[str, Any]) -> bool:
     """Return True for a launch that says itself which interfaces it has, or what becomes of them."""
     told = ("NetworkInterfaceId", "DeleteOnTermination")
     return any(name in nic for nic in asked.get("nics") or () for name in told)
+
+
+def _disks(backend: Any, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the disks of the launch template; those of a launch say themselves what becomes of them."""
+    if not asked.get("launch_template") or asked.get("block_device_mappings"):
+        return []
+    found = backend._get_template_from_args(asked["launch_template"])
+    return list(found.data.get("BlockDeviceMappings") or ())
+
+
+def _end_root_with(instance: Any, disks: list[dict[str, Any]]) -> None:
+    """Let the root volume go with its instance unless told otherwise; moto keeps it where it is resized."""
+    for disk in disks:
+        name, told = disk["DeviceName"], disk.get("Ebs") or {}
+        if name in ROOTS and "DeleteOnTermination" not in told and name in instance.block_device_mapping:
+            instance.block_device_mapping[name].delete_on_termination = True
 
 
 def _market(asked: dict[str, Any]) -> str:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
-from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.provider import (
+    Context,
+    Fidelity,
+    Properties,
+    Provider,
+    Resource,
+)
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, text
 from slipway.yard.cloudformation.resources.tags import tags
 
@@ -92,6 +99,54 @@ CLUSTER = ApiResource(
     accepts=frozenset({"Tags", "DeleteAutomatedBackups"}),
 )
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database that is new, or begins as a copy: `sources` says which property makes it begin so."""
+
+    new: ApiResource
+    sources: Mapping[str, ApiResource]
+    fidelity: Fidelity = Fidelity.MOTO
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        rows = (row for name, row in self.sources.items() if properties.get(name))
+        return next(rows, self.new).create(context, properties)
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        return self.new.update(context, resource, old, new)
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        self.new.delete(context, resource, properties)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        return self.new.read(context, resource, properties)
+
+
+# What a copy has from its source; a template may say it as well, and CloudFormation leaves it out.
+INHERITED = frozenset({"Engine", "MasterUsername", "MasterUserPassword", "DBName", "StorageEncrypted"})
+
+
+def copied(row: ApiResource, operation: str, **renames: str) -> ApiResource:
+    """Return the row of a database that this call makes from another, or from what was saved of one."""
+    return replace(
+        row,
+        create_call=shaped(operation, renames={**RENAMES, **renames}),
+        accepts=row.accepts | INHERITED | {"AllocatedStorage", "BackupRetentionPeriod", "EngineVersion"},
+    )
+
+
+DATABASE_INSTANCE = Database(
+    new=INSTANCE,
+    sources={
+        "SourceDBInstanceIdentifier": copied(INSTANCE, "create_db_instance_read_replica"),
+        "DBSnapshotIdentifier": copied(INSTANCE, "restore_db_instance_from_db_snapshot"),
+    },
+)
+DATABASE_CLUSTER = Database(
+    new=CLUSTER,
+    sources={"SnapshotIdentifier": copied(CLUSTER, "restore_db_cluster_from_snapshot")},
+)
+
 SUBNET_GROUP = ApiResource(
     service="rds",
     name=Name(property="DBSubnetGroupName", limit=255, lower=True),
@@ -148,8 +203,8 @@ PARAMETER_GROUP = ApiResource(
 )
 
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::RDS::DBInstance": INSTANCE,
-    "AWS::RDS::DBCluster": CLUSTER,
+    "AWS::RDS::DBInstance": DATABASE_INSTANCE,
+    "AWS::RDS::DBCluster": DATABASE_CLUSTER,
     "AWS::RDS::DBParameterGroup": PARAMETER_GROUP,
     "AWS::RDS::DBSubnetGroup": SUBNET_GROUP,
 }

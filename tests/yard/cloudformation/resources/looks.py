@@ -14,6 +14,7 @@ from slipway.yard.cloudformation.resources.api import ApiResource
 from slipway.yard.cloudformation.resources.recorded import records
 from slipway.yard.cloudformation.resources.scope import ResourceScope, is_gone
 from slipway.yard.errors import ApiError
+from slipway.yard.services.rds.resources import Database
 from tests.yard.cloudformation.resources.world import Made
 
 Look = Callable[[ResourceScope], Any]
@@ -31,13 +32,19 @@ def look(kind: str, made: Made) -> Any:
         raise
 
 
+def _row(made: Made) -> Any:
+    return made.provider.new if isinstance(made.provider, Database) else made.provider
+
+
 def _service(made: Made) -> str:
-    return made.provider.service if isinstance(made.provider, ApiResource) else "batch"
+    row = _row(made)
+    return row.service if isinstance(row, ApiResource) else "batch"
 
 
 def _described(kind: str, made: Made, scope: ResourceScope) -> Any:
-    if isinstance(made.provider, ApiResource) and made.provider.describe is not None:
-        return made.provider.describe(scope)
+    row = _row(made)
+    if isinstance(row, ApiResource) and row.describe is not None:
+        return row.describe(scope)
     return [record.properties for record in records(kind) if record.physical_id == made.id]
 
 

@@ -140,6 +140,41 @@ def test_a_root_volume_goes_with_its_instance(world: World) -> None:
     assert not set(held) & {one["VolumeId"] for one in left}
 
 
+def test_a_root_volume_of_a_launch_template_goes_with_its_instance(world: World) -> None:
+    disks = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}}]
+    data = {"ImageId": "ami-12c6146b", "InstanceType": "c6i.large", "BlockDeviceMappings": disks}
+    template = world.make("AWS::EC2::LaunchTemplate", LaunchTemplateData=data)
+    made = world.make(
+        "AWS::EC2::Instance",
+        LaunchTemplate={"LaunchTemplateId": template.id, "Version": "1"},
+        SubnetId=world.subnet(),
+    )
+    mine = [{"Name": "attachment.instance-id", "Values": [made.id]}]
+    ec2 = world.client("ec2")
+    held = {volume["VolumeId"] for volume in ec2.describe_volumes(Filters=mine)["Volumes"]}
+    assert held
+    made.delete()
+    assert not held & {volume["VolumeId"] for volume in ec2.describe_volumes()["Volumes"]}
+
+
+def database(world: World, **changes: Any) -> dict[str, Any]:
+    return {"DBInstanceClass": "db.t3.micro", "Engine": "mysql", **changes}
+
+
+def test_a_database_may_be_a_replica_of_another_or_begin_with_a_snapshot(world: World) -> None:
+    master = {"MasterUsername": "admin", "MasterUserPassword": "Passw0rd-1", "AllocatedStorage": "20"}
+    source = world.make("AWS::RDS::DBInstance", **database(world, **master))
+    replica = world.make("AWS::RDS::DBInstance", **database(world, SourceDBInstanceIdentifier=source.id))
+    rds = world.client("rds")
+    (found,) = rds.describe_db_instances(DBInstanceIdentifier=replica.id)["DBInstances"]
+    assert found["ReadReplicaSourceDBInstanceIdentifier"] == source.id
+    rds.create_db_snapshot(DBInstanceIdentifier=source.id, DBSnapshotIdentifier="saved")
+    restored = world.make("AWS::RDS::DBInstance", **database(world, DBSnapshotIdentifier="saved"))
+    (found,) = rds.describe_db_instances(DBInstanceIdentifier=restored.id)["DBInstances"]
+    assert found["MasterUsername"] == "admin"
+    rds.delete_db_snapshot(DBSnapshotIdentifier="saved")
+
+
 def test_a_bucket_takes_cors_a_website_locks_and_every_kind_of_notification(world: World) -> None:
     queue = world.make("AWS::SQS::Queue").attribute("Arn")
     rules = [{"Name": "suffix", "Value": ".pt"}]
