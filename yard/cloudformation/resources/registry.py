@@ -130,6 +130,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::CloudFormation::Stack": ("cloudformation.resources.nested", BEHAVIOURAL),
     "AWS::CloudFormation::CustomResource": ("cloudformation.resources.custom.function_backed", BEHAVIOURAL),
     "Custom::AWSCDKOpenIdConnectProvider": ("cloudformation.resources.custom.open_id", BEHAVIOURAL),
+    "Custom::PclusterCluster": ("cloudformation.resources.custom.parallel_cluster", RECORDED),
     **dict.fromkeys(
         (
             "Custom::CDKBucketDeployment",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlparse
 
-from slipway.yard.cloudformation.template import template
+from slipway.yard.cloudformation.template import published, template
 from slipway.yard.cloudformation.template.document import MAX_BODY_BYTES, MAX_OBJECT_BYTES
 from slipway.yard.cloudformation.template.lookups import Lookups
 from slipway.yard.cloudformation.template.template import Template
@@ -47,6 +47,8 @@ def fetch(url: str, lookups: Lookups) -> str:
     try:
         content = lookups.stored_object(bucket, key, version)
     except KeyError as error:
+        if stand_in := published.text(bucket, key):
+            return stand_in
         raise ApiError(
             "ValidationError",
             f"S3 error: The specified key does not exist: {url}; the yard reaches its own S3 alone:"

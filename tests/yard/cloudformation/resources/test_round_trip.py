@@ -26,6 +26,7 @@ NOT_SHOWN = {
         "StorageOperationStatus",
     },
     "AWS::RDS::DBCluster": {"Endpoint", "ReadEndpoint", "StorageEncryptionType", "StorageThroughput"},
+    "Custom::PclusterCluster": {"Id"},  # nobody says which attributes a custom resource has
     "AWS::ImageBuilder::Component": {"LatestVersion"},  # its parts are shown, by dotted names
     "AWS::ImageBuilder::ImageRecipe": {"LatestVersion"},
     "AWS::ImageBuilder::ImagePipeline": {"DeploymentId"},

@@ -87,7 +87,21 @@ def open_id(_world: World) -> Case:
     )
 
 
+def parallel_cluster(world: World) -> Case:
+    queue = {"Name": "hpc", "Networking": {"SubnetIds": [world.subnet()]}}
+    head = {"InstanceType": "c6i.large", "Networking": {"SubnetId": world.subnet()}}
+    cluster = {"Image": {"Os": "alinux2023"}, "HeadNode": head}
+    scheduling = {"Scheduler": "slurm", "SlurmQueues": [queue]}
+    larger = {**cluster, "HeadNode": {**head, "InstanceType": "c6i.xlarge"}, "Scheduling": scheduling}
+    given = {"ClusterName": "trial", "ClusterConfiguration": {**cluster, "Scheduling": scheduling}}
+    return Case(
+        properties={"ServiceToken": TOKEN, **given},
+        change={"ClusterConfiguration": larger},
+    )
+
+
 CASES: Cases = {
+    "Custom::PclusterCluster": parallel_cluster,
     "Custom::AWSCDKOpenIdConnectProvider": open_id,
     "Custom::VpcRestrictDefaultSG": restricted_group,
     "Custom::S3AutoDeleteObjects": emptied_bucket,

@@ -1,0 +1,117 @@
+"""Clusters of ParallelCluster's custom resource: checked and kept. No head node starts and no job runs.
+
+Sources: ParallelCluster user guide, "Amazon CloudFormation custom resource", "Cluster configuration file".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.cloudformation.resources.custom.function_backed import LAMBDA, no_function
+from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.scope import ResourceScope, pick, prop, text
+from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
+
+CLUSTER = "Custom::PclusterCluster"
+NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,59}")
+REQUIRED = (
+    *("Image.Os", "HeadNode.InstanceType", "HeadNode.Networking.SubnetId"),
+    *("Scheduling.Scheduler", "Scheduling.SlurmQueues.0.Name"),
+)
+HEAD_NODE_TYPE = "ClusterConfiguration.HeadNode.InstanceType"
+# No address is the head node's, since there is none: these are of the ranges for documentation (RFC 5737).
+KEPT = Recorded(
+    type=CLUSTER,
+    identity=prop("ClusterName"),
+    attributes={
+        "clusterName": prop("ClusterName"),
+        "clusterStatus": "CREATE_COMPLETE",
+        "cloudFormationStackStatus": "CREATE_COMPLETE",
+        "cloudformationStackArn": text("arn:aws:cloudformation:{region}:{account}:stack/{id}/kept"),
+        "region": text("{region}"),
+        "headNode.instanceId": "i-00000000000000000",
+        "headNode.instanceType": lambda scope: pick(scope.properties, HEAD_NODE_TYPE),
+        "headNode.privateIpAddress": "192.0.2.1",
+        "headNode.publicIpAddress": "198.51.100.1",
+        "headNode.state": "pending",
+        "loginNodes.address": "login.example.com",
+        "validationMessages": "[]",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelCluster:
+    """One cluster, known by its name, as its template describes it."""
+
+    fidelity: Fidelity = Fidelity.RECORDED
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        token = str(properties.get("ServiceToken", ""))
+        if LAMBDA not in token:
+            raise ApiError("ValidationError", no_function(context.logical_id, token))
+        _check(context, properties)
+        return KEPT.create(context, properties)
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        if new.get("ClusterName") != resource.physical_id:
+            raise _failed("Cannot update the ClusterName in the properties.")
+        _check(context, new)
+        return KEPT.update(context, resource, old, new)
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        KEPT.delete(context, resource, properties)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        return KEPT.read(context, resource, properties)
+
+
+def _check(context: Context, properties: Properties) -> None:
+    """Raise ApiError for what ParallelCluster refuses in nearly every broken template."""
+    name, given = str(properties.get("ClusterName", "")), properties.get("ClusterConfiguration")
+    if not NAME.fullmatch(name):
+        raise _failed(
+            f"Bad Request: '{name}' does not match '^[a-zA-Z][a-zA-Z0-9-]{{0,59}}$' - 'clusterName'"
+        )
+    required = REQUIRED if _scheduler(given) in (None, "slurm") else REQUIRED[:-1]
+    missing = [path for path in required if pick(given, path) is None]
+    if missing:
+        raise _failed(f"Invalid cluster configuration: missing {', '.join(missing)}")
+    scope = ResourceScope(context=context, service="ec2", properties=properties)
+    for subnet in dict.fromkeys(_named(given, "SubnetId", "SubnetIds")):
+        scope.send("describe_subnets", SubnetIds=[subnet])
+    for key in dict.fromkeys(_named(given, "KeyName")):
+        scope.send("describe_key_pairs", KeyNames=[key])
+
+
+def _scheduler(given: Any) -> Any:
+    return pick(given, "Scheduling.Scheduler")
+
+
+def _named(value: Any, *names: str) -> list[str]:
+    """Return every value that stands under one of the names, however deep."""
+    if isinstance(value, list):
+        return [found for item in value for found in _named(item, *names)]
+    if not isinstance(value, Mapping):
+        return []
+    own = [item for name in names for item in _listed(value.get(name))]
+    return own + [found for item in value.values() for found in _named(item, *names)]
+
+
+def _listed(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, str)]
+    return [value] if isinstance(value, str) else []
+
+
+def _failed(message: str) -> ApiError:
+    return ApiError(
+        CUSTOM_RESOURCE_FAILED, f"Received response status [FAILED] from custom resource: {message}"
+    )
+
+
+PROVIDERS: Mapping[str, Provider] = {CLUSTER: ParallelCluster()}
