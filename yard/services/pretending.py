@@ -70,6 +70,10 @@ LESS_THAN_AWS = (
     "EC2 RunInstances takes any AMI id; an instance outside an Auto Scaling group runs nothing",
     "FSx and EFS file systems are available at once; an EFS of a job or a host is a folder of this machine",
     "RDS databases, load balancers, NAT gateways and VPC endpoints are kept and carry no traffic",
+    "SsmAssociations of an EC2 instance start no document, and other associations are recorded only",
+    "a public parameter of AWS has one version, which stands for every other",
     "a wait condition is met at once; nobody signals it",
+    "a cluster of ParallelCluster's custom resource is checked and kept: no head node starts, no job runs",
+    "AWS PCS's sample AMIs are there by name, with ids of the yard's own",
     "CloudFormation's own tags, aws:cloudformation:*, are on no resource",
 )

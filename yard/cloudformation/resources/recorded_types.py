@@ -26,7 +26,7 @@ RECORDED: Mapping[str, str] = {
     "Chatbot": "SlackChannelConfiguration",
     "CloudFront": "CachePolicy CloudFrontOriginAccessIdentity Distribution Function OriginAccessControl"
     " OriginRequestPolicy ResponseHeadersPolicy KeyGroup PublicKey",
-    "CloudFormation": "WaitCondition",
+    "CloudFormation": "StackSet WaitCondition",
     "CloudTrail": "Trail EventDataStore",
     "CloudWatch": "AnomalyDetector InsightRule MetricStream",
     "CodeBuild": "ReportGroup SourceCredential",

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from slipway.yard.errors import ApiError
 
+# Of AWS's own parameters the yard has one version, which stands for each that a template may ask for.
+PUBLIC = "/aws/service/"
 DYNAMIC = re.compile(r"\{\{resolve:(ssm|ssm-secure|secretsmanager):([^}]*)\}\}")
 
 
@@ -46,6 +48,8 @@ class YardLookups:
 
     def parameter(self, name: str) -> str:
         client = self._client("ssm")
+        if name.startswith(PUBLIC):
+            name = name.partition(":")[0]
         try:
             return str(client.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
         except client.exceptions.ClientError as error:

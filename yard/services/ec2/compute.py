@@ -164,6 +164,7 @@ INSTANCE = ApiResource(
             "PlacementGroupName",
             "Tenancy",
             "PropagateTagsToVolumeOnCreation",
+            "SsmAssociations",
         }
     ),
 )

@@ -41,6 +41,16 @@ def test_a_public_parameter_is_listed_below_its_path_and_not_as_the_accounts_own
     assert found["Name"] == UBUNTU
 
 
+def test_a_template_may_ask_for_a_version_of_it(yard: RunningYard) -> None:
+    newest = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-x86_64"
+    image = {"ImageId": f"{{{{resolve:ssm:{newest}:75}}}}", "InstanceType": "c6i.large"}
+    template = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": image}}
+    made = Stacks(yard).create("pinned", {"Resources": {"Template": template}})
+    found = yard.client("ec2").describe_launch_template_versions(LaunchTemplateId=made["Template"])
+    (data,) = [version["LaunchTemplateData"] for version in found["LaunchTemplateVersions"]]
+    assert data["ImageId"] == yard.client("ssm").get_parameter(Name=newest)["Parameter"]["Value"]
+
+
 @pytest.mark.parametrize("name", [UBUNTU, DLAMI])
 def test_a_template_may_ask_for_it_by_its_type(yard: RunningYard, name: str) -> None:
     kind = "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
