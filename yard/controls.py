@@ -214,7 +214,7 @@ def _grant_quota(asked: object) -> str:
     code = str(asked.get("code"))
     quotas.grant(code, asked["vcpus"], asked.get("region"))
     reconciler.wake()
-    return quotas.QUOTAS[code].name
+    return quotas.name_of(code)
 
 
 def _await_hosts(asked: object) -> bool:

@@ -34,15 +34,18 @@ def grant_quota(code: str, vcpus: int, region: str | None) -> None:
     """Set a quota of EC2 to VCPUS at once, as AWS does days after a request.
 
     CODE is Service Quotas' code. A new yard has the quotas of a fresh account: 5 vCPUs of standard
-    instances, and none of accelerated ones.
+    instances, and none of accelerated ones. SageMaker's quotas count instances and hold once they are set
+    here, by their names.
 
     \b
     slipway yard grant-quota L-1216C47A 256     # standard instances, such as c6i
     slipway yard grant-quota L-6E869C2A 1536    # DL instances
+    slipway yard grant-quota "ml.p4d.24xlarge for training job usage" 2
     """
     from slipway.yard import process
     from slipway.yard.endpoint import control
 
     asked = {"code": code, "vcpus": vcpus, "region": region}
     said = control(process.required(), "POST", "/grant-quota", asked)
-    say(f"the quota '{said}' is {vcpus} vCPUs in {region or 'every Region'}")
+    unit = "instances" if said.startswith("ml.") else "vCPUs"
+    say(f"the quota '{said}' is {vcpus} {unit} in {region or 'every Region'}")

@@ -2,7 +2,7 @@
 
 They start at a fresh account's values, in every Region for itself. Another quota is one line of QUOTAS; all
 count vCPUs. Codes and names are of Service Quotas' console, values of EC2's user guide, "Amazon EC2 instance
-quotas".
+quotas". SageMaker's quotas count instances of one type; they go by their names, and hold once they are set.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ QUOTAS: Mapping[str, ServiceQuota] = {
 }
 
 
+_OF_TRAINING = re.compile(r"ml\.[\w.-]+ for (spot )?training job usage")
+
+
 @dataclass(slots=True, kw_only=True)
 class QuotaRequest:
     """Holds one RequestServiceQuotaIncrease, and when it is approved."""
@@ -85,7 +88,7 @@ def reset() -> None:
 
 def grant(code: str, vcpus: float, region: str | None = None) -> None:
     """Set a quota at once, in one Region or in all of them."""
-    if code not in QUOTAS:
+    if code not in QUOTAS and not _OF_TRAINING.fullmatch(code):
         raise ApiError(
             "NoSuchResourceException", f"the yard has no quota '{code}'; it has {', '.join(QUOTAS)}"
         )
@@ -94,6 +97,17 @@ def grant(code: str, vcpus: float, region: str | None = None) -> None:
             _everywhere[code] = vcpus
         else:
             _granted[code, region] = vcpus
+
+
+def name_of(code: str) -> str:
+    return QUOTAS[code].name if code in QUOTAS else code
+
+
+def of_training(instance_type: str, region: str, *, is_spot: bool) -> tuple[str, float | None]:
+    """Return the name of SageMaker's quota for a type, and how many instances it allows if that was set."""
+    name = f"{instance_type} for {'spot ' if is_spot else ''}training job usage"
+    with _lock:
+        return name, _granted.get((name, region), _everywhere.get(name))
 
 
 def request(code: str, vcpus: float, region: str) -> QuotaRequest:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from slipway.yard.endpoint import control
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.isolation.tiers import TIERS
 from slipway.yard.services.sagemaker.training import checks
@@ -72,6 +73,15 @@ def test_a_role_of_another_service_cannot_train(site: TrainingSite) -> None:
     role = make_role(site.yard.client("iam"), "machine", EC2_ALONE)
     with pytest.raises(ClientError, match=r"allows principal 'sagemaker.amazonaws.com' to assume the role"):
         site.sagemaker.create_training_job(**site.request("refused", RoleArn=role))
+
+
+def test_more_instances_than_the_quota_has_are_refused(site: TrainingSite) -> None:
+    quota = "ml.c5.large for training job usage"
+    control(site.yard, "POST", "/grant-quota", {"code": quota, "vcpus": 1})
+    two = site.request("refused", resources={"InstanceType": "ml.c5.large", "InstanceCount": 2})
+    words = f"ResourceLimitExceeded.*'{quota}' is 1 Instances, .* request delta of 2 Instances"
+    with pytest.raises(ClientError, match=words):
+        site.sagemaker.create_training_job(**two)
 
 
 def test_a_role_without_rights_fails_the_job_by_name(site: TrainingSite) -> None:

@@ -26,6 +26,7 @@ print("loss=0.125")
 host = os.environ["SM_CURRENT_HOST"]
 pathlib.Path("/opt/ml/model", host).write_text(host)
 pathlib.Path("/opt/ml/output/data", "notes").write_text(host)
+pathlib.Path("/opt/ml/output/tensorboard", "events").write_text(host)
 """
 FAILS = "raise ValueError('the loss is not a number')"
 WAITS = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(0.1)"
@@ -64,6 +65,7 @@ def contract(site: TrainingSite) -> dict[str, Any]:
         algorithm={"MetricDefinitions": [{"Name": "loss", "Regex": r"loss=([0-9.]+)"}]},
         Environment={"GREETING": "hello"},
         Tags=[{"Key": "run", "Value": "contract"}],
+        TensorBoardOutputConfig={"S3OutputPath": f"s3://{BUCKET}/charts"},
         InputDataConfig=[{"ChannelName": "words", "DataSource": {"S3DataSource": place}}],
     )
     return site.ended("contract")
@@ -100,6 +102,10 @@ def test_a_completed_job_leaves_an_archive_of_all_instances(
     assert site.names_in(model.replace("model.tar", "output.tar")) == ["notes"]
 
 
+def test_charts_are_where_the_sdk_looks_for_them(site: TrainingSite, contract: dict[str, Any]) -> None:
+    assert site.keys("charts") == ["charts/contract/tensorboard-output/events"]
+
+
 def test_a_job_says_what_it_went_through_and_measured(contract: dict[str, Any]) -> None:
     went_through = [entry["Status"] for entry in contract["SecondaryStatusTransitions"]]
     assert went_through == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
@@ -127,7 +133,7 @@ def test_a_failed_job_passes_on_what_the_script_said(site: TrainingSite) -> None
     job = site.ended("fails")
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Failed", "Failed")
     assert job["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:")
-    assert "ValueError: the loss is not a number" in job["FailureReason"]
+    assert "the loss is not a number" in job["FailureReason"]
     assert job["FailureReason"].endswith("exit code: 1")
     assert "ModelArtifacts" not in job
 

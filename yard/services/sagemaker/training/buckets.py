@@ -1,6 +1,7 @@
 """What a training job moves between S3 and its instances, with the rights of its role.
 
-Channels and checkpoints come down before the start; checkpoints go up while it runs; archives at its end.
+Channels and checkpoints come down before the start; checkpoints and charts go up while it runs; archives at
+its end.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ def upload_archive(
 
 
 @dataclass(slots=True, kw_only=True)
-class CheckpointSync:
-    """Copies to S3 what appears or changes in the folders of checkpoints; what goes there stays in S3."""
+class FolderSync:
+    """Copies to S3 what appears or changes in folders of the instances; what goes there stays in S3."""
 
     client: Any
     uri: str
@@ -92,7 +93,7 @@ class CheckpointSync:
     def start(self) -> None:
         """Take what is there for known: it came from S3."""
         self._known = {path: stamp for _, path, stamp in self._files()}
-        self._thread = threading.Thread(target=self._run, name=f"checkpoints {self.uri}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"copies to {self.uri}", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:

@@ -15,7 +15,8 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.permissions import roles
 from slipway.yard.services.registry import not_emulated
-from slipway.yard.services.sagemaker.training import images
+from slipway.yard.services.sagemaker.training import images, records
+from slipway.yard.services.service_quotas import quotas
 
 SERVICE = "sagemaker.amazonaws.com"
 
@@ -152,6 +153,23 @@ def _region_of(bucket: str) -> str:
     return str(found.region_name) if found else ""
 
 
+def _above_the_quota(parameters: Parameters, region: str) -> None:
+    resources, is_spot = parameters["ResourceConfig"], bool(parameters.get("EnableManagedSpotTraining"))
+    kind, asked = resources["InstanceType"], resources["InstanceCount"]
+    name, allowed = quotas.of_training(kind, region, is_spot=is_spot)
+    if allowed is None:
+        return
+    used = records.instances_in_use(kind, region, is_spot=is_spot)
+    if used + asked > allowed:
+        raise ApiError(
+            "ResourceLimitExceeded",
+            f"The account-level service limit '{name}' is {allowed:.0f} Instances, with current utilization "
+            f"of {used} Instances and a request delta of {asked} Instances. Please use AWS Service Quotas to "
+            "request an increase for this quota. If AWS Service Quotas is not available, contact AWS "
+            "support to request an increase for this quota.",
+        )
+
+
 def _doubled_channels(parameters: Parameters, _region: str) -> None:
     names = [channel["ChannelName"] for channel in parameters.get("InputDataConfig") or ()]
     for name in names:
@@ -168,4 +186,5 @@ _CHECKS: tuple[Callable[[Parameters, str], None], ...] = (
     _unknown_networks,
     _doubled_channels,
     _unreachable_buckets,
+    _above_the_quota,
 )

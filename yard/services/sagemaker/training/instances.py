@@ -29,6 +29,9 @@ class LaunchEnding:
     cause: str = ""  # STOPPED, TIMED_OUT or INTERRUPTED
     codes: dict[int, int] = field(default_factory=dict)  # instance -> exit code
 
+    def is_success(self, instances: int) -> bool:
+        return len(self.codes) == instances and not any(self.codes.values())
+
     @property
     def first_failure(self) -> int | None:
         """Return the instance that failed first, in the order in which they ended."""

@@ -24,7 +24,7 @@ from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.sessions import RoleSession
 from slipway.yard.services.sagemaker.training import buckets, checks, images, plan, records, volume
-from slipway.yard.services.sagemaker.training.buckets import CheckpointSync, Location, TransferFailed
+from slipway.yard.services.sagemaker.training.buckets import FolderSync, Location, TransferFailed
 from slipway.yard.services.sagemaker.training.instances import (
     INTERRUPTED,
     STOPPED,
@@ -98,14 +98,16 @@ def _carry_out(launch: TrainingLaunch) -> str:
     enter(job, "Training", "Downloading the training image")
     _refuse_unpullable(launch)
     logs = {index: InstanceLog(job, host, launch.session) for index, host in enumerate(job.hosts)}
-    sync = _checkpoints(launch, client)
+    syncs = _syncs(launch, client)
+    for sync in syncs:
+        sync.start()
     enter(job, "Training", "Training image download completed. Training in progress.")
     try:
         ending = Instances(launch, logs).run(max(0.0, _longest_s(job) - job.billable_seconds))
     finally:
-        if sync:
+        for sync in syncs:
             sync.finish()
-    if ending.cause == INTERRUPTED and not job.is_stopping:
+    if ending.cause == INTERRUPTED and not ending.is_success(job.instances) and not job.is_stopping:
         return INTERRUPTED
     _finish(launch, client, ending)
     return ""
@@ -195,26 +197,31 @@ def _refuse_unpullable(launch: TrainingLaunch) -> None:
         raise JobFailed(f"ClientError: Cannot pull the training image {image}: {words}")
 
 
-def _checkpoints(launch: TrainingLaunch, client: Any) -> CheckpointSync | None:
-    if not volume.checkpoint_path(launch.job):
-        return None
-    folders = [launch.checkpoints(index) for index in range(launch.job.instances)]
-    sync = CheckpointSync(client=client, uri=launch.job.given["CheckpointConfig"]["S3Uri"], folders=folders)
-    sync.start()
-    return sync
+def _syncs(launch: TrainingLaunch, client: Any) -> list[FolderSync]:
+    """Return what is copied while the job runs: its checkpoints, and its charts as the SDK looks for them."""
+    job, every = launch.job, range(launch.job.instances)
+    wanted = []
+    if volume.checkpoint_path(job):
+        wanted.append(
+            (job.given["CheckpointConfig"]["S3Uri"], [launch.checkpoints(index) for index in every])
+        )
+    if charts := job.given.get("TensorBoardOutputConfig"):
+        uri = f"{charts['S3OutputPath'].rstrip('/')}/{job.name}/tensorboard-output"
+        wanted.append((uri, [launch.charts(index) for index in every]))
+    return [FolderSync(client=client, uri=uri, folders=folders) for uri, folders in wanted]
 
 
 def _finish(launch: TrainingLaunch, client: Any, ending: LaunchEnding) -> None:
     """Keep what the job made, and say how it ended."""
     job, failed = launch.job, ending.first_failure
-    is_failed = not ending.cause and (failed is not None or len(ending.codes) < job.instances)
+    is_failed = not ending.cause and not ending.is_success(job.instances)
     if not is_failed:
         enter(job, "Uploading", "Uploading generated training model")
     _or_fail(_upload, launch, client, with_model=not is_failed)
     if ending.cause == TIMED_OUT:
         message = "Training job runtime exceeded MaxRuntimeInSeconds provided"
         records.end(job, "Stopped", "MaxRuntimeExceeded", message)
-    elif ending.cause == STOPPED or ending.cause == INTERRUPTED:
+    elif ending.cause == STOPPED or job.is_stopping:
         records.end(job, "Stopped", "Stopped", "Training job stopped")
     elif is_failed:
         raise JobFailed(_reason(launch, failed or 0, ending.codes.get(failed or 0, 137)))

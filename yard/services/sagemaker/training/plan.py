@@ -45,6 +45,10 @@ class TrainingLaunch:
             return self.volume(index) / path.relative_to(volume.OPT_ML)
         return self.folder / f"node-{index}" / "checkpoints"
 
+    def charts(self, index: int) -> Path:
+        """Return where the instance leaves what TensorBoard shows."""
+        return self.volume(index) / Path(volume.charts_path(self.job)).relative_to(volume.OPT_ML)
+
     def volumes(self) -> list[Path]:
         return [self.volume(index) for index in range(self.job.instances)]
 
@@ -58,6 +62,7 @@ def prepare(launch: TrainingLaunch) -> None:
         temporary.chmod(0o1777)
         if volume.checkpoint_path(launch.job):
             launch.checkpoints(index).mkdir(parents=True, exist_ok=True)
+        launch.charts(index).mkdir(parents=True, exist_ok=True)
 
 
 def write(launch: TrainingLaunch) -> Path:

@@ -79,6 +79,14 @@ def find(name: str, region: str) -> TrainingJob | None:
     return jobs.get((region, name))
 
 
+def instances_in_use(instance_type: str, region: str, *, is_spot: bool) -> int:
+    """Return how many instances of a type jobs of this sort have, as SageMaker's quotas count them."""
+    asked = (instance_type, region, is_spot)
+    with changed:
+        running = [job for job in jobs.values() if not job.is_final]
+        return sum(job.instances for job in running if (job.instance_type, job.region, job.is_spot) == asked)
+
+
 def enter(job: TrainingJob, secondary: str, message: str) -> None:
     """Begin a secondary status; another message in the same one goes on with it, as on AWS."""
     now = datetime.now(UTC)

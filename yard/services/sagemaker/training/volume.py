@@ -16,6 +16,7 @@ OPT_ML = "/opt/ml"
 GROUP = "homogeneousCluster"
 INTERFACE = "eth0"
 CHECKPOINTS = f"{OPT_ML}/checkpoints"
+CHARTS = f"{OPT_ML}/output/tensorboard"
 _FOLDERS = ("code", "input/config", "input/data", "model", "output/data", "checkpoints")
 
 
@@ -43,6 +44,11 @@ def checkpoint_path(job: TrainingJob) -> str:
     """Return the path in the container that SageMaker keeps in S3; "" where the job has none."""
     given = job.given.get("CheckpointConfig")
     return str(given.get("LocalPath") or CHECKPOINTS) if given else ""
+
+
+def charts_path(job: TrainingJob) -> str:
+    """Return the path in the container from which SageMaker copies what TensorBoard shows."""
+    return str((job.given.get("TensorBoardOutputConfig") or {}).get("LocalPath") or CHARTS)
 
 
 def _channel(channel: Mapping[str, Any], job: TrainingJob) -> dict[str, Any]:
