@@ -76,9 +76,9 @@ def test_a_role_of_another_service_cannot_train(site: TrainingSite) -> None:
 
 
 def test_more_instances_than_the_quota_has_are_refused(site: TrainingSite) -> None:
-    quota = "ml.c5.large for training job usage"
+    quota = "ml.c5.xlarge for training job usage"
     control(site.yard, "POST", "/grant-quota", {"code": quota, "vcpus": 1})
-    two = site.request("refused", resources={"InstanceType": "ml.c5.large", "InstanceCount": 2})
+    two = site.request("refused", resources={"InstanceType": "ml.c5.xlarge", "InstanceCount": 2})
     words = f"ResourceLimitExceeded.*'{quota}' is 1 Instances, .* request delta of 2 Instances"
     with pytest.raises(ClientError, match=words):
         site.sagemaker.create_training_job(**two)

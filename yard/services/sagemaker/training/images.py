@@ -26,8 +26,11 @@ VARIABLES = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _PYTHONS = ("python", "python3")
-_TRAIN = ["bash", "-m", "-c", "train\nexit $?"]
-_ARGUMENTS = ["bash", "-m", "-c", 'eval "$@"\nexit $?', "bash"]
+# The images' own script also preloads a gethostname(); here each instance has its name from the start.
+PROGRAMS = "/opt/slipway-image"  # a folder of the container, first on its PATH
+START = "start_with_right_hostname.sh"
+START_SCRIPT = '#!/usr/bin/env bash\nif [ "$1" = train ]; then train; else eval "$@"; fi\n'
+_ENTRY = ["bash", "-m", START]
 _OF_ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)[:@](.+)")
 _OF_PYTORCH = re.compile(r"pytorch|smdistributed-modelparallel")
 _PULL = ("BatchCheckLayerAvailability", "GetDownloadUrlForLayer", "BatchGetImage")
@@ -61,7 +64,7 @@ def command(algorithm: Mapping[str, Any]) -> list[str]:
     arguments: Sequence[str] = algorithm.get("ContainerArguments") or ()
     entry: Sequence[str] = algorithm.get("ContainerEntrypoint") or ()
     if not entry:
-        return [*_ARGUMENTS, *arguments] if arguments else _TRAIN
+        return [*_ENTRY, *(arguments or ["train"])]
     first = interpreter() if entry[0] in _PYTHONS else entry[0]
     return [first, *entry[1:], *arguments]
 

@@ -57,6 +57,10 @@ def prepare(launch: TrainingLaunch) -> None:
     """Make the folders of every instance, as SageMaker's agent does before the container."""
     for index, host in enumerate(launch.job.hosts):
         volume.write(launch.job, host, launch.volume(index))
+        programs = launch.folder / f"node-{index}" / "programs"
+        programs.mkdir()
+        (programs / images.START).write_text(images.START_SCRIPT, encoding="utf-8")
+        (programs / images.START).chmod(0o755)
         temporary = launch.folder / f"node-{index}" / "tmp"
         temporary.mkdir()
         temporary.chmod(0o1777)
@@ -111,8 +115,8 @@ def _address(index: int) -> str:
 
 
 def _further_mounts(launch: TrainingLaunch, index: int) -> list[tuple[str, str]]:
-    """File systems of channels, and checkpoints that are elsewhere than in /opt/ml."""
-    found = []
+    """Return the image's programs, file systems of channels, and checkpoints that are not in /opt/ml."""
+    found = [(str(launch.folder / f"node-{index}" / "programs"), images.PROGRAMS)]
     path = volume.checkpoint_path(launch.job)
     if path and not Path(path).is_relative_to(volume.OPT_ML):
         found.append((str(launch.checkpoints(index)), path))
@@ -132,7 +136,7 @@ def _file_system(source: Mapping[str, Any]) -> Path:
 
 def _environment(launch: TrainingLaunch) -> dict[str, str]:
     job, key = launch.job, keys.issue(session=launch.session)
-    programs = [str(Path(interpreter()).parent), os.environ.get("PATH", os.defpath)]
+    programs = [images.PROGRAMS, str(Path(interpreter()).parent), os.environ.get("PATH", os.defpath)]
     return {
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
         "PATH": os.pathsep.join(programs),
