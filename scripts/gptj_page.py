@@ -44,7 +44,7 @@ is the merged `model` and `adapter`, in the names and settings of peft, which wa
 a test merges the adapter by peft's rule, and finds the merged model.
 
 **What is left.** `model/` beside the checkpoints: config.json, safetensors in fp32, and the tokenizer's
-files. It is written from the last checkpoint, a tensor at a time.
+files. It is written from the last checkpoint, a tensor at a time. SageMaker packs the same as `model.tar.gz`.
 
 ## The article's techniques
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -28,8 +29,9 @@ from slipway.containers.training.state import WEIGHTS, SavedState
 ADAPTER = "adapter"
 
 
-def export(storage: Storage, config: GptjConfig, origin: StartingModel) -> Iterator[str]:
-    """Write the model of the newest checkpoint beside it, by tensors; yield a line for each folder."""
+def export(storage: Storage, config: GptjConfig, origin: StartingModel, archive: str | None) -> Iterator[str]:
+    """Write the model of the newest checkpoint beside it, by tensors, and to the folder that the platform
+    keeps; yield a line for each folder."""
     newest = read_manifest(storage, storage.steps()[0])
     saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
     model = build_model(config, origin)
@@ -45,6 +47,9 @@ def export(storage: Storage, config: GptjConfig, origin: StartingModel) -> Itera
         plan = ModelPlan(shape=origin.shape, sizes=sizes)
         folder = write_model(beside, plan, pieces, described(origin.config, origin.carried))
         yield f"the model is in {storage}/{folder.name}"
+        if archive is not None:
+            shutil.copytree(folder, archive, dirs_exist_ok=True)
+            yield f"the model is in {archive}, which the platform keeps"
         if config.lora_rank:
             write_adapter(beside / ADAPTER, tuned.adapters(), config, origin)
             yield f"what was trained of it alone is in {storage}/{ADAPTER}"

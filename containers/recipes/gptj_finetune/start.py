@@ -151,7 +151,7 @@ class TuningEnd:
         if contract.logs and scores:
             write_scores(Path(contract.logs), self.config.task, scores)
         if trained.checkpoints is not None:
-            for line in export(trained.checkpoints.storage, self.config, self.origin):
+            for line in export(trained.checkpoints.storage, self.config, self.origin, contract.archive):
                 self.place.words.say(line)
 
 

@@ -30,6 +30,7 @@ _VARIABLES: Mapping[str, str] = {
     "data": variables.DATA,
     "checkpoints": variables.CHECKPOINTS,
     "logs": variables.LOGS,
+    "archive": variables.ARCHIVE,
     "account": variables.ACCOUNT,
     "accelerator": variables.ACCELERATOR,
     "deadline": variables.DEADLINE,
@@ -57,6 +58,7 @@ class LaunchContract:
     data: str | None = None
     checkpoints: str | None = None
     logs: str | None = None
+    archive: str | None = None  # a folder on node 0 that the platform packs and keeps when the job ends
     account: str | None = None  # whose buckets may be read; None: not in AWS
     accelerator: str | None = None  # that the node was promised with; a key of ACCELERATOR_FILES
     deadline: float | None = None  # Unix seconds at which the platform ends this attempt
@@ -104,6 +106,7 @@ def _decode(environment: Mapping[str, str]) -> dict[str, object]:
         "data": values.location(environment, variables.DATA),
         "checkpoints": values.location(environment, variables.CHECKPOINTS),
         "logs": values.location(environment, variables.LOGS),
+        "archive": values.location(environment, variables.ARCHIVE),
         "account": values.account(environment, variables.ACCOUNT),
         "accelerator": promised_accelerator(environment),
         "deadline": values.seconds(environment, variables.DEADLINE),

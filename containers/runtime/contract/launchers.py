@@ -199,6 +199,7 @@ def contract_of(place: RankPosition, environment: Environment) -> LaunchContract
         data=values.location(environment, variables.DATA),
         checkpoints=values.location(environment, variables.CHECKPOINTS),
         logs=values.location(environment, variables.LOGS),
+        archive=values.location(environment, variables.ARCHIVE),
         account=values.account(environment, variables.ACCOUNT),
         accelerator=promised_accelerator(environment),
         deadline=_deadline(environment),

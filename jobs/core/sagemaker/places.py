@@ -10,6 +10,7 @@ CODE = "/opt/ml/code"
 CHANNELS = "/opt/ml/input/data"  # a folder a channel
 CHECKPOINTS = "/opt/ml/checkpoints"  # each instance's own, which SageMaker copies to the bucket and back
 TENSORBOARD = "/opt/ml/output/tensorboard"
+MODEL = "/opt/ml/model"  # which SageMaker packs as model.tar.gz when the job ends
 
 # The program at the root of a job's code: containers/runtime/launch/sagemaker_entry.py.
 ENTRY_POINT = "slipway_start.py"

@@ -22,7 +22,7 @@ from slipway.jobs.core.sagemaker.hyperparameters import (
     toolkit_hyperparameters,
 )
 from slipway.jobs.core.sagemaker.metrics import metric_definitions
-from slipway.jobs.core.sagemaker.places import TENSORBOARD, job_url, output_url
+from slipway.jobs.core.sagemaker.places import MODEL, TENSORBOARD, job_url, output_url
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import SageMakerTarget
 from slipway.jobs.platforms.sagemaker.files import JobFiles, decide_files
@@ -146,6 +146,7 @@ def _create(
 def _environment(target: SageMakerTarget, name: str, module: str, files: JobFiles) -> dict[str, str]:
     told = {
         variables.LOGS: TENSORBOARD,
+        variables.ARCHIVE: MODEL,
         **launch_environment(files.job, target, name),
         variables.RUN: name,
         variables.MODULE: module,

@@ -107,6 +107,13 @@ def test_transformers_tells_the_same_moods_of_the_exported_model(tuned: Tuned) -
     assert right / 240 == tuned.scores("learned")["accuracy"]
 
 
+def test_the_folder_that_the_platform_keeps_has_the_same_model(tuned: Tuned) -> None:
+    kept, left = tuned.folder / "archives" / "tp2-pp2", tuned.model("tp2-pp2")
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == {
+        path.name: path.read_bytes() for path in left.iterdir()
+    }
+
+
 @pytest.mark.parametrize("name", ["tp2-pp2", "lora-tp2-pp2"])
 def test_the_exported_model_scores_words_as_transformers_does(tuned: Tuned, name: str) -> None:
     theirs, found = transformers_model(tuned.model(name)), open_model(str(tuned.model(name)))

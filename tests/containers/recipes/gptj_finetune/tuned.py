@@ -108,6 +108,7 @@ class Tunings:
             "SLIPWAY_DATA": self.folder / "data",
             "SLIPWAY_CHECKPOINTS": self.folder / "checkpoints" / name,
             "SLIPWAY_LOGS": self.folder / "logs" / name,
+            "SLIPWAY_ARCHIVE": self.folder / "archives" / name,
         }
         return {key: str(value) for key, value in told.items()}
 

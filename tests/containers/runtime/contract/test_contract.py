@@ -54,6 +54,7 @@ def contracts(draw: st.DrawFn) -> LaunchContract:
         data=draw(PLACES),
         checkpoints=draw(PLACES),
         logs=draw(PLACES),
+        archive=draw(PLACES),
         account=draw(st.none() | st.from_regex(r"[0-9]{12}", fullmatch=True)),
         accelerator=draw(st.none() | st.sampled_from(["habana", "neuron", "nvidia"])),
         deadline=draw(st.none() | st.floats(0.001, 9e9)),

@@ -13,7 +13,7 @@ from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch.assignment import read_node
 from slipway.containers.runtime.machine import Machine
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.core.sagemaker.places import TENSORBOARD
+from slipway.jobs.core.sagemaker.places import MODEL, TENSORBOARD
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.platforms.sagemaker.request import STATES, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
@@ -128,6 +128,7 @@ def test_an_instance_reads_its_place_and_its_files_from_what_was_sent() -> None:
     assert contract.main_address == "algo-1"
     assert contract.checkpoints == f"s3://slipway-gptj-data/jobs/{name}/checkpoints"
     assert contract.logs == TENSORBOARD
+    assert contract.archive == MODEL
     assert contract.deadline is not None
 
 
