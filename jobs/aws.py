@@ -104,6 +104,13 @@ def reader(service: str, region: str | None = None) -> Any:
     return asking
 
 
+def session(region: str) -> Any:
+    """Make a boto3 session, which SageMaker's SDKs ask for to make clients of their own."""
+    import boto3
+
+    return boto3.Session(region_name=region)
+
+
 def forget_credentials() -> None:
     """Ask for credentials anew from here on: clients, and boto3's own session, keep those that they had."""
     import boto3

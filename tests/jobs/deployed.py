@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
-from tests.jobs.core.test_targets import TARGET
+from slipway.jobs.core.targets import BatchTarget, SageMakerTarget, encode_target, parameter_name
+from tests.jobs.core.test_targets import SAGEMAKER_TARGET, TARGET
 from tests.yard.conftest import RunningYard
 
 _TRUST = json.dumps(
@@ -42,6 +42,19 @@ def deploy_target(yard: RunningYard, name: str = "dl1") -> BatchTarget:
         repository_uri=_repository(yard, name),
     )
     yard.client("ssm").put_parameter(Name=parameter_name(name), Value=encode_target(target), Type="String")
+    return target
+
+
+def deploy_sagemaker_target(yard: RunningYard) -> SageMakerTarget:
+    """Write the record of a cluster of SageMaker, and make the bucket that it names."""
+    account = yard.client("sts").get_caller_identity()["Account"]
+    target = replace(
+        SAGEMAKER_TARGET, account=account, file_system_id=None, file_system_mount=None, file_system_path=None
+    )
+    yard.client("s3").create_bucket(Bucket=target.bucket)
+    yard.client("ssm").put_parameter(
+        Name=parameter_name(target.name), Value=encode_target(target), Type="String"
+    )
     return target
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import slipway
-from tests.jobs.deployed import deploy_target, job_names
+import slipway.estimators
+from tests.jobs.deployed import deploy_sagemaker_target, deploy_target, job_names
 from tests.yard.conftest import RunningYard
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SUBMITTING, DECIDING, LOOKING, ESTIMATING, MISTAKEN = EXAMPLE.findall(PAGE)
+SUBMITTING, DECIDING, LOOKING, ESTIMATING, ESTIMATOR, TRANSLATING, SETTING, MISTAKEN = EXAMPLE.findall(PAGE)
 
 
 def test_the_examples_of_jobs_run_and_the_first_is_three_lines(
@@ -38,7 +39,8 @@ def test_the_examples_of_jobs_run_and_the_first_is_three_lines(
 
 
 @pytest.mark.parametrize(
-    ("example", "printed"), list(zip((ESTIMATING, MISTAKEN), PRINTED.findall(PAGE), strict=True))
+    ("example", "printed"),
+    list(zip((ESTIMATING, TRANSLATING, SETTING, MISTAKEN), PRINTED.findall(PAGE), strict=True)),
 )
 def test_the_examples_without_a_cluster_print_what_the_page_shows(
     example: str,
@@ -54,6 +56,17 @@ def test_the_examples_without_a_cluster_print_what_the_page_shows(
 
 def test_the_page_names_all_that_the_package_offers() -> None:
     assert [name for name in slipway.__all__ if f"`{name}`" not in PAGE] == []
+    assert [name for name in slipway.estimators.__all__ if name not in PAGE] == []
+
+
+@pytest.mark.filterwarnings("ignore")  # the SDK's own
+def test_the_example_of_an_estimator_makes_the_sdks_own_object(
+    yard_shell: RunningYard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")
+    deploy_sagemaker_target(yard_shell)
+    run(ESTIMATOR)
+    assert re.fullmatch(r"try-[0-9a-f]{12}", capsys.readouterr().out.splitlines()[-1])
 
 
 def test_the_package_itself_loads_none_of_its_rooms() -> None:
@@ -61,8 +74,8 @@ def test_the_package_itself_loads_none_of_its_rooms() -> None:
 
 
 def test_no_name_of_the_package_loads_boto3_or_torch() -> None:
-    everything = f"from slipway import {', '.join(slipway.__all__)}"
-    assert not loaded_by(everything) & {"boto3", "torch"}
+    everything = f"from slipway import {', '.join(slipway.__all__)}; import slipway.estimators"
+    assert not loaded_by(everything) & {"boto3", "torch", "sagemaker"}
 
 
 def run(example: str) -> None:

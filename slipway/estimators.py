@@ -1,0 +1,25 @@
+"""Trainings as objects of SageMaker's own SDK: `from slipway.estimators import hugging_face`.
+
+docs/python.md shows each name. No SDK is imported before `hugging_face` is called.
+"""
+
+from __future__ import annotations
+
+from slipway.jobs.core.smp.recipe_settings import StepSize, settings_of_v1, settings_of_v2
+from slipway.jobs.core.smp.smp_v1 import SmpV1
+from slipway.jobs.core.smp.smp_v2 import SmpV2
+from slipway.jobs.core.smp.translation import to_smp_v1, to_smp_v2
+from slipway.jobs.estimators.hugging_face import hugging_face
+from slipway.jobs.estimators.script import Script
+
+__all__ = [
+    "Script",
+    "SmpV1",
+    "SmpV2",
+    "StepSize",
+    "hugging_face",
+    "settings_of_v1",
+    "settings_of_v2",
+    "to_smp_v1",
+    "to_smp_v2",
+]
