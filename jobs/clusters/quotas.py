@@ -1,4 +1,4 @@
-"""The vCPU quotas that a cluster needs: those of its nodes, and of the machine that bakes its AMI."""
+"""The quotas that a cluster needs: EC2's of its nodes and of its AMI's bake, or SageMaker's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from slipway.jobs.aws import Unanswered, ask_all, reader
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import ask_quota
+from slipway.jobs.clusters.preflight.training_limits import (
+    SERVICE,
+    TRAINING_KIND,
+    TrainingQuota,
+    ask_training,
+    instance_quota,
+)
 from slipway.jobs.core.errors import SlipwayError
 
-_SERVICE = "ec2"
+_EC2 = "ec2"
+_SECONDS_PER_HOUR = 3600
 _OPEN = ("PENDING", "CASE_OPENED")
 _POLL_SECONDS = 30.0
 
@@ -27,52 +35,89 @@ class NeededQuota:
     """Describes one quota: what is needed at most at one time, and what is allowed today."""
 
     purpose: str
+    service: str
     code: str
     name: str
     region: str
-    needed_vcpus: int
-    allowed_vcpus: float
-    requested_vcpus: float | None  # by a request that is still open
+    needed: int
+    allowed: float
+    requested: float | None  # by a request that is still open
+    unit: str
 
     @property
     def suffices(self) -> bool:
-        return self.needed_vcpus <= self.allowed_vcpus
+        return self.needed <= self.allowed
 
 
 def find_quotas(cluster: DeclaredCluster) -> list[NeededQuota]:
     """Ask for the quotas that the cluster needs; one that serves two purposes is listed for the larger."""
+    if cluster.kind == TRAINING_KIND:
+        return list(_training_quotas(cluster))
     found: dict[str, NeededQuota] = {}
+    for quota in _vcpu_quotas(cluster):
+        if quota.code not in found or found[quota.code].needed < quota.needed:
+            found[quota.code] = quota
+    return list(found.values())
+
+
+def _vcpu_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
     for purpose, type_, count, market in _purposes(cluster):
         quota = ask_quota(type_, cluster.region, market)
         if isinstance(quota, Unanswered):
-            raise NoQuota(
-                f"{quota.action} gave no answer: {quota.code}, {quota.message[:200]}",
-                hint=f"allow {quota.action} to your role" if quota.is_denied else "",
-            )
+            raise _no_answer(quota)
         if quota is None:
             raise NoQuota(f"no quota of EC2 counts {type_}", hint="look in the Service Quotas console")
-        needed = count * instance_type(type_).vcpus
-        if quota.code not in found or found[quota.code].needed_vcpus < needed:
-            found[quota.code] = NeededQuota(
-                purpose=purpose,
-                code=quota.code,
-                name=quota.name,
-                region=cluster.region,
-                needed_vcpus=needed,
-                allowed_vcpus=quota.vcpus,
-                requested_vcpus=_open_request(quota.code, cluster.region),
+        yield NeededQuota(
+            purpose=purpose,
+            service=_EC2,
+            code=quota.code,
+            name=quota.name,
+            region=cluster.region,
+            needed=count * instance_type(type_).vcpus,
+            allowed=quota.vcpus,
+            requested=_open_request(_EC2, quota.code, cluster.region),
+            unit="vCPUs",
+        )
+
+
+def _training_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
+    limits = ask_training(cluster)
+    assert limits is not None, "the cluster trains in SageMaker"
+    if isinstance(limits, Unanswered):
+        raise _no_answer(limits)
+    wanted: list[tuple[str, TrainingQuota | None, int, str]] = [
+        (f"a job of {cluster.name}", limits.instances, cluster.max_nodes, "instances"),
+        ("the longest job", limits.longest_job, cluster.job_timeout_hours * _SECONDS_PER_HOUR, "seconds"),
+    ]
+    if cluster.warm_pool_minutes:
+        wanted.append(("instances kept warm", limits.warm_pool, cluster.max_nodes, "instances"))
+    for purpose, quota, needed, unit in wanted:
+        if quota is None:
+            name = instance_quota(cluster)
+            raise NoQuota(
+                f"Service Quotas lists none for {purpose}, such as '{name}'", hint="look in its console"
             )
-    return list(found.values())
+        yield NeededQuota(
+            purpose=purpose,
+            service=SERVICE,
+            code=quota.code,
+            name=quota.name,
+            region=cluster.region,
+            needed=needed,
+            allowed=quota.value,
+            requested=_open_request(SERVICE, quota.code, cluster.region),
+            unit=unit,
+        )
 
 
 def request_increase(quota: NeededQuota) -> NeededQuota:
     """Ask AWS for what is needed, unless it is allowed already or a request is open."""
-    if quota.suffices or quota.requested_vcpus is not None:
+    if quota.suffices or quota.requested is not None:
         return quota
     answer = aws.client("service-quotas", quota.region).request_service_quota_increase(
-        ServiceCode=_SERVICE, QuotaCode=quota.code, DesiredValue=float(quota.needed_vcpus)
+        ServiceCode=quota.service, QuotaCode=quota.code, DesiredValue=float(quota.needed)
     )
-    return replace(quota, requested_vcpus=float(answer["RequestedQuota"]["DesiredValue"]))
+    return replace(quota, requested=float(answer["RequestedQuota"]["DesiredValue"]))
 
 
 def wait_for_quotas(
@@ -84,10 +129,10 @@ def wait_for_quotas(
         lacking = [quota for quota in found if not quota.suffices]
         if not lacking:
             return found
-        if refused := [quota for quota in lacking if quota.requested_vcpus is None]:
+        if refused := [quota for quota in lacking if quota.requested is None]:
             raise NoQuota(
-                f"the quota '{refused[0].name}' is {refused[0].allowed_vcpus:.0f} vCPUs of "
-                f"{refused[0].needed_vcpus}, and no request is open",
+                f"the quota '{refused[0].name}' is {refused[0].allowed:.0f} {refused[0].unit} of "
+                f"{refused[0].needed}, and no request is open",
                 hint="AWS closed it: look at the support case in the console",
             )
         pause(1.0 if aws.is_in_yard() else _POLL_SECONDS)
@@ -102,12 +147,19 @@ def _purposes(cluster: DeclaredCluster) -> Iterator[tuple[str, str, int, str]]:
         yield "baking its AMI", cluster.build_type, 1, "on-demand"
 
 
-def _open_request(code: str, region: str) -> float | None:
+def _no_answer(refusal: Unanswered) -> NoQuota:
+    return NoQuota(
+        f"{refusal.action} gave no answer: {refusal.code}, {refusal.message[:200]}",
+        hint=f"allow {refusal.action} to your role" if refusal.is_denied else "",
+    )
+
+
+def _open_request(service: str, code: str, region: str) -> float | None:
     answer = ask_all(
         reader("service-quotas", region),
         "ListRequestedServiceQuotaChangeHistoryByQuota",
         "RequestedQuotas",
-        ServiceCode=_SERVICE,
+        ServiceCode=service,
         QuotaCode=code,
     )
     if isinstance(answer, Unanswered):

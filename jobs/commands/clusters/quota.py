@@ -1,4 +1,4 @@
-"""`slipway quota`: shows the vCPU quotas that a cluster needs, and requests what the account lacks."""
+"""`slipway quota`: shows the quotas that a cluster needs, and requests what the account lacks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ COLUMNS = (
     Column(name="purpose"),
     Column(name="name", title="quota"),
     Column(name="region"),
-    Column(name="needed_vcpus", title="needed [vCPUs]", align="right"),
-    Column(name="allowed_vcpus", title="allowed [vCPUs]", align="right"),
-    Column(name="requested_vcpus", title="requested [vCPUs]", align="right", absent="-"),
+    Column(name="needed", align="right"),
+    Column(name="allowed", align="right"),
+    Column(name="requested", align="right", absent="-"),
+    Column(name="unit", title="counted in"),
 )
 
 
@@ -26,9 +27,10 @@ COLUMNS = (
 @overrides_option
 @json_option
 def command(cluster: str, asks: bool, wait: bool, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Show the vCPU quotas that CLUSTER needs: for all of its nodes, and for baking its AMI.
+    """Show the quotas that CLUSTER needs: for all of its nodes and for baking its AMI, or for its jobs.
 
-    A fresh account may run 5 vCPUs of standard instances and no accelerated ones. AWS answers a request in
+    A fresh account may run 5 vCPUs of standard instances and no accelerated ones, and SageMaker has quotas of
+    its own. AWS answers a request in
     minutes to days, and may ask what for.
 
     \b
