@@ -16,6 +16,7 @@ from slipway.infra.patterns.images.repositories import pull_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key
+from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.core.targets import SageMakerTarget
 
 _SERVICE = "sagemaker"
@@ -52,6 +53,7 @@ class TrainingAccess(Construct):
                     *_write_the_log(self),
                     _report_metrics(),
                     *_join_the_network(self, props),
+                    *_find_the_files(self, storage.files),
                 ),
             ),
         )
@@ -148,3 +150,14 @@ def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[iam
         resources=["*"],
     )
     return make, hand_on, look
+
+
+def _find_the_files(scope: Construct, files: SharedFiles) -> tuple[iam.PolicyStatement, ...]:
+    """Let SageMaker look up the Lustre that a job's channel names, where one is declared."""
+    if files.file_system_id is None:
+        return ()
+    arn = Stack.of(scope).format_arn(
+        service="fsx", resource="file-system", resource_name=files.file_system_id
+    )
+    find = iam.PolicyStatement(sid="FindTheFiles", actions=["fsx:DescribeFileSystems"], resources=[arn])
+    return (find,)

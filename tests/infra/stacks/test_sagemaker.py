@@ -73,6 +73,13 @@ def test_a_lustre_is_mounted_where_containers_look_for_shared_files() -> None:
     assert 988 in {rule.get("FromPort") for rule in rules}
 
 
+def test_the_role_finds_the_lustre_that_was_declared_and_no_other() -> None:
+    found = as_text(statements(**SMALL)["FindTheFiles"]["Resource"])
+    assert ":fsx:us-east-1:" in found
+    assert not found.endswith("*")
+    assert "FindTheFiles" not in statements()
+
+
 def test_the_role_is_for_sagemaker_in_this_account_alone() -> None:
     role = only(sagemaker_templates_of().sagemaker, "AWS::IAM::Role")
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]

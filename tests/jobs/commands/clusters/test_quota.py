@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from slipway.jobs import aws
 from slipway.jobs.clusters import quotas as needed_quotas
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, TrainingQuota
@@ -74,7 +74,7 @@ def test_sagemaker_has_quotas_of_its_own_which_are_requested_of_it(monkeypatch: 
     service = Answers()
     monkeypatch.setattr(needed_quotas, "ask_training", lambda _: limits)
     monkeypatch.setattr(needed_quotas, "_open_request", lambda *_: None)
-    monkeypatch.setattr(aws, "client", lambda *_: service)
+    monkeypatch.setattr(needed_quotas, "aws", SimpleNamespace(client=lambda *_: service))
     found = needed_quotas.find_quotas(declared_cluster("sagemaker"))
     assert [(each.service, each.needed, each.allowed, each.unit) for each in found] == [
         ("sagemaker", 2, 0, "instances"),
