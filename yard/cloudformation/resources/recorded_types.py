@@ -20,6 +20,7 @@ RECORDED: Mapping[str, str] = {
     "Athena": "WorkGroup NamedQuery DataCatalog",
     "AutoScaling": "WarmPool",
     "Backup": "BackupPlan BackupSelection BackupVault",
+    "Batch": "ConsumableResource QuotaShare ServiceEnvironment",
     "Budgets": "BudgetsAction",
     "CE": "AnomalyMonitor AnomalySubscription CostCategory",
     "CertificateManager": "Certificate",
@@ -44,13 +45,23 @@ RECORDED: Mapping[str, str] = {
     "DataSync": "Agent LocationEFS LocationFSxLustre LocationS3 Task",
     "DocDB": "DBCluster DBInstance DBSubnetGroup DBClusterParameterGroup",
     "DynamoDB": "GlobalTable",
-    "EC2": "CapacityReservation ClientVpnEndpoint CustomerGateway TransitGateway"
+    "EC2": "CapacityReservation CapacityReservationFleet CarrierGateway ClientVpnAuthorizationRule"
+    " ClientVpnEndpoint ClientVpnRoute ClientVpnTargetNetworkAssociation CustomerGateway"
+    " GatewayRouteTableAssociation Host InstanceConnectEndpoint IPAM IPAMAllocation IPAMPool IPAMPoolCidr"
+    " IPAMResourceDiscovery IPAMResourceDiscoveryAssociation IPAMScope NetworkInsightsAnalysis"
+    " NetworkInsightsPath RouteServer RouteServerAssociation RouteServerEndpoint RouteServerPeer"
+    " RouteServerPropagation SecurityGroupVpcAssociation SnapshotBlockPublicAccess SubnetCidrReservation"
+    " TrafficMirrorFilter TrafficMirrorFilterRule TrafficMirrorSession TrafficMirrorTarget TransitGateway"
+    " TransitGatewayConnect TransitGatewayMulticastDomain TransitGatewayPeeringAttachment"
+    " TransitGatewayVpcAttachment VerifiedAccessEndpoint VerifiedAccessGroup VerifiedAccessInstance"
+    " VerifiedAccessTrustProvider VPCBlockPublicAccessExclusion VPCBlockPublicAccessOptions"
     " TransitGatewayAttachment TransitGatewayRoute TransitGatewayRouteTable"
     " TransitGatewayRouteTableAssociation TransitGatewayRouteTablePropagation PrefixList"
     " NetworkInterfaceAttachment NetworkInterfacePermission SubnetCidrBlock"
     " VPCEndpointService VPCEndpointServicePermissions VPCEndpointConnectionNotification VPNConnection"
     " VPNConnectionRoute VPNGateway VPNGatewayRoutePropagation",
-    "ECR": "PublicRepository PullThroughCacheRule RegistryPolicy ReplicationConfiguration"
+    "ECR": "PublicRepository PullThroughCacheRule RegistryPolicy RegistryScanningConfiguration"
+    " ReplicationConfiguration"
     " RepositoryCreationTemplate",
     "ECS": "CapacityProvider ClusterCapacityProviderAssociations Service",
     "EKS": "AccessEntry Addon Cluster FargateProfile Nodegroup PodIdentityAssociation IdentityProviderConfig",
@@ -61,7 +72,7 @@ RECORDED: Mapping[str, str] = {
     "ElasticLoadBalancing": "LoadBalancer",
     "ElasticLoadBalancingV2": "ListenerCertificate TrustStore",
     "EventSchemas": "Registry Schema",
-    "Events": "ApiDestination Archive Connection EventBusPolicy",
+    "Events": "ApiDestination Archive Connection Endpoint EventBusPolicy",
     "FSx": "Snapshot StorageVirtualMachine Volume S3AccessPointAttachment",
     "GlobalAccelerator": "Accelerator EndpointGroup Listener",
     "Glue": "Classifier Connection Crawler Database Job Partition SecurityConfiguration Table Trigger"
@@ -77,8 +88,8 @@ RECORDED: Mapping[str, str] = {
     "KinesisFirehose": "DeliveryStream",
     "Lambda": "Alias CodeSigningConfig EventInvokeConfig EventSourceMapping LayerVersionPermission Url"
     " Version",
-    "Logs": "AccountPolicy Delivery DeliveryDestination DeliverySource Destination QueryDefinition"
-    " SubscriptionFilter",
+    "Logs": "AccountPolicy Delivery DeliveryDestination DeliverySource Destination Integration"
+    " LogAnomalyDetector QueryDefinition SubscriptionFilter Transformer",
     "MSK": "Cluster Configuration",
     "Neptune": "DBCluster DBClusterParameterGroup DBInstance DBParameterGroup DBSubnetGroup",
     "NetworkFirewall": "Firewall FirewallPolicy LoggingConfiguration RuleGroup",
@@ -91,7 +102,8 @@ RECORDED: Mapping[str, str] = {
     "Route53": "HealthCheck HostedZone RecordSet RecordSetGroup",
     "Route53Resolver": "ResolverEndpoint ResolverRule ResolverRuleAssociation FirewallRuleGroup"
     " ResolverQueryLoggingConfig ResolverQueryLoggingConfigAssociation",
-    "S3": "AccessPoint StorageLens",
+    "S3": "AccessGrant AccessGrantsInstance AccessGrantsLocation AccessPoint MultiRegionAccessPoint"
+    " MultiRegionAccessPointPolicy StorageLens StorageLensGroup",
     "SES": "ConfigurationSet EmailIdentity ReceiptRule ReceiptRuleSet Template",
     "SNS": "TopicInlinePolicy",
     "SQS": "QueueInlinePolicy",
