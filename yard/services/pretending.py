@@ -72,6 +72,7 @@ LESS_THAN_AWS = (
     "RDS databases, load balancers, NAT gateways and VPC endpoints are kept and carry no traffic",
     "SsmAssociations of an EC2 instance start no document, and other associations are recorded only",
     "a public parameter of AWS has one version, which stands for every other",
+    "Fn::ForEach goes over lists that stand in the template, and over no parameter",
     "a wait condition is met at once; nobody signals it",
     "a cluster of ParallelCluster's custom resource is checked and kept: no head node starts, no job runs",
     "AWS PCS's sample AMIs are there by name, with ids of the yard's own",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.cloudformation.template import document, references
+from slipway.yard.cloudformation.template import document, loops, references
 from slipway.yard.errors import ApiError
 
 SECTIONS = frozenset(
@@ -87,6 +87,8 @@ class Template:
 def load(text: str) -> Template:
     """The checked template; ValidationError in CloudFormation's words for the first thing wrong with it."""
     body = document.parse(text)
+    if LANGUAGE_EXTENSIONS in _names(body.get("Transform")):
+        body = loops.expand(body)
     _check_sections(body)
     resources = {name: _declaration(name, value) for name, value in body["Resources"].items()}
     template = Template(text=text, body=body, resources=resources)
