@@ -25,7 +25,12 @@ _MODE, _PROGRAM_MODE = 0o644, 0o755
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
     digest: str  # of the archive before it is compressed: releases of zlib differ in their bytes
-    packed: bytes
+    plain: bytes
+
+    @property
+    def packed(self) -> bytes:
+        """Compress the archive; a dry run needs its digest alone."""
+        return gzip.compress(self.plain, mtime=0)
 
 
 def own_containers() -> Path:
@@ -45,7 +50,7 @@ def pack(containers: Path, *, beside: Mapping[str, bytes] | None = None) -> Bund
         for path in code_files(containers):
             _add_file(tar, path, f"slipway/containers/{path.relative_to(containers).as_posix()}")
     plain = archive.getvalue()
-    return Bundle(digest=sha256(plain).hexdigest(), packed=gzip.compress(plain, mtime=0))
+    return Bundle(digest=sha256(plain).hexdigest(), plain=plain)
 
 
 def upload_if_absent(bundle: Bundle, s3: Any, owner: Mapping[str, str]) -> bool:

@@ -88,8 +88,12 @@ def refuse_unready(prepared: SageMakerPrepared) -> None:
 
 
 def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
-    """See that the buckets are there, and upload the code."""
+    """See that the request is whole and the buckets are there, and upload the code.
+
+    Loading SageMaker's model takes a tenth of a dry run, which does without; tests hold every request to it.
+    """
     target = prepared.target
+    refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
     for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
         readiness.refuse_foreign_bucket(bucket, target)
     code.upload(target, prepared.request.digest, say)
@@ -137,9 +141,7 @@ def explain(found: Found[SageMakerTarget]) -> Explanation:
 
 
 def _request(job: Job, recipe: Recipe, target: SageMakerTarget, digest: str) -> SageMakerRequest:
-    request = build_request(job, target, module=recipe.module, code=digest, inputs=recipe.input_settings)
-    refuse_malformed("sagemaker", "CreateTrainingJob", request.create)
-    return request
+    return build_request(job, target, module=recipe.module, code=digest, inputs=recipe.input_settings)
 
 
 def _warnings(request: SageMakerRequest, target: SageMakerTarget) -> Iterator[str]:
