@@ -53,10 +53,7 @@ def find_run(text: str, targets: Sequence[T]) -> Found[T]:
         if job.id == text or not job.is_twin
     ]
     exact = [pair for pair in every if text in (pair[0].id, pair[0].name)]
-    begin = [
-        pair for pair in every if text and (pair[0].id.startswith(text) or pair[0].name.startswith(text))
-    ]
-    chosen = exact or begin
+    chosen = exact or _beginning(text, every) or _beginning(text.replace("_", "-"), every)
     if not chosen and (forgotten := _forgotten(text)):
         raise forgotten
     if len(chosen) != 1:
@@ -71,6 +68,11 @@ def refresh(job_id: str, target: T) -> Found[T]:
     if found is None:
         raise UnknownJob(f"{platform.SERVICE} no longer knows job {job_id}", hint="slipway runs")
     return found
+
+
+def _beginning(text: str, every: Sequence[tuple[Listed, T]]) -> list[tuple[Listed, T]]:
+    """Return the jobs whose id or name begins so; SageMaker's names have hyphens for underscores."""
+    return [pair for pair in every if text and any(word.startswith(text) for word in _words(pair[0]))]
 
 
 def _words(listed: Listed) -> tuple[str, str]:

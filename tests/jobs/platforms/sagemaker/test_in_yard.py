@@ -65,7 +65,7 @@ def test_a_recipe_runs_on_two_instances_and_is_told_by_instance_and_rank(
 ) -> None:
     sent = submit(Job(name="smoke_here", recipe="smoke", nodes=2), "small")
     site.ended(sent.job_id)
-    found = find_run("smoke-here", [target])
+    found = find_run("smoke_here", [target])
     lines = list(follow_lines(found, Wanted(), to_end=False))
     said = "\n".join(line.text for line in lines)
     assert found.run.state is JobState.SUCCEEDED, f"{platform.explain(found)}\n{said}"

@@ -30,6 +30,7 @@ from slipway.jobs.platforms.sagemaker.readiness import NoImage, WrongBucket
 from slipway.jobs.platforms.sagemaker.runs import list_jobs, list_runs, refresh, unfinished_runs
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.recipes import find_recipe
+from slipway.jobs.runs.find import find_run
 from slipway.jobs.submit.submission import submit_prepared
 from tests.jobs.core.test_targets import SAGEMAKER_TARGET
 from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal
@@ -140,6 +141,16 @@ def test_the_jobs_of_a_cluster_are_those_of_its_bucket_and_not_of_the_account(sd
     assert [job.id for job in list_jobs(TARGET)] == ["refused-once", name]
     assert [run.name for run in list_runs(TARGET)] == [name]
     assert [run.name for run in unfinished_runs(TARGET)] == [name]
+
+
+def test_a_job_is_found_by_the_name_that_it_was_given_although_sagemaker_knows_no_underscore(
+    sdk: Sdk,
+) -> None:
+    sent = prepared(replace(JOB, name="gptj_sst2"))
+    name = platform.send(sent)
+    sdk.jobs[name] |= {"CreationTime": NOON}
+    assert name.startswith("gptj-sst2-")
+    assert find_run("gptj_sst2", [TARGET]).run.name == name
 
 
 def test_a_job_costs_at_most_its_time_once_since_sagemaker_limits_all_attempts_together() -> None:
@@ -357,6 +368,7 @@ from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.recipes import find_recipe
+from slipway.jobs.runs.find import find_run
 from slipway.jobs.submit.submission import submit_prepared
 target = decode_target({encode_target(TARGET)!r}, parameter="it")
 platform.prepare(Job(name="smoke", recipe="smoke", nodes=2), find_recipe("smoke"), target, ())
