@@ -3,78 +3,40 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import tarfile
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from slipway.jobs import aws
 from slipway.jobs.catalogue.instances import instance_type, training_types
-from slipway.jobs.core.job import Job
 from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import encode_target
 from slipway.jobs.platforms.registry import nodes_of, twins_of, waiting_of
-from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.platforms.sagemaker.code import BUCKET_PACKAGE, pack_for
 from slipway.jobs.platforms.sagemaker.explain import explain
-from slipway.jobs.platforms.sagemaker.platform import NameTaken, Refused, SageMakerPrepared
-from slipway.jobs.platforms.sagemaker.readiness import NoImage, WrongBucket
+from slipway.jobs.platforms.sagemaker.platform import NameTaken
 from slipway.jobs.platforms.sagemaker.runs import list_jobs, list_runs, refresh, unfinished_runs
 from slipway.jobs.platforms.sending import Waiting
-from slipway.jobs.recipes import find_recipe
 from slipway.jobs.runs.find import find_run
 from slipway.jobs.submit.submission import submit_prepared
-from tests.jobs.core.test_targets import SAGEMAKER_TARGET
-from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal
+from tests.jobs.platforms.sagemaker.conftest import Sdk
+from tests.jobs.platforms.sagemaker.training_jobs import (
+    JOB,
+    NOON,
+    TARGET,
+    failed,
+    pack_once,
+    prepared,
+    ran,
+    submitted,
+    why,
+)
 
-TARGET = replace(SAGEMAKER_TARGET, file_system_id=None, file_system_mount=None, file_system_path=None)
-JOB = Job(name="smoke", recipe="smoke", nodes=2)
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-packed_once = lru_cache(pack_for)
-
-
-@pytest.fixture(autouse=True)
-def _pack_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packing all code takes a tenth of a second, and no test changes any."""
-    monkeypatch.setattr(code_module, "pack_for", packed_once)
-
-
-def prepared(job: Job = JOB, **changes: Any) -> SageMakerPrepared:
-    return platform.prepare(job, find_recipe(job.recipe), replace(TARGET, **changes), ())
-
-
-def submitted(sdk: Sdk, **described: Any) -> str:
-    """Submit a job, and let SageMaker say of it what is given."""
-    sent = prepared()
-    platform.make_ready(sent, lambda _: None)
-    name = platform.send(sent)
-    sdk.jobs[name] |= {"CreationTime": NOON, **described}
-    return name
-
-
-def ran(seconds: int, **more: Any) -> dict[str, Any]:
-    ends = NOON + timedelta(seconds=seconds)
-    return {"TrainingStartTime": NOON, "TrainingEndTime": ends, "BillableTimeInSeconds": seconds, **more}
-
-
-def failed(reason: str, status: str = "Failed") -> dict[str, Any]:
-    return ran(60, TrainingJobStatus="Failed", SecondaryStatus=status, FailureReason=reason)
-
-
-def why(sdk: Sdk, name: str) -> str:
-    found = refresh(name, TARGET)
-    assert found is not None
-    told = explain(found)
-    return f"{told.sentence} | {told.fix}"
+__all__ = ["pack_once"]
 
 
 def test_a_training_job_has_no_nodes_before_it_no_twin_and_waits_for_no_other() -> None:
@@ -293,86 +255,3 @@ def test_cancelling_stops_the_training_job(sdk: Sdk) -> None:
     assert found is not None
     platform.cancel(found, "enough")
     assert sdk.stopped == [name]
-
-
-@pytest.mark.parametrize(
-    ("code", "message", "hint"),
-    [
-        (
-            "ValidationException",
-            "Could not assume role arn:aws:iam::123456789012:role/x. Please ensure that the role exists",
-            "the role must exist and trust sagemaker.amazonaws.com",
-        ),
-        ("ResourceLimitExceeded", ACCOUNT_QUOTA, "slipway preflight gptj"),
-        (
-            "ValidationException",
-            'No S3 objects found under S3 URL "s3://b/x"',
-            "slipway upload FILE --on gptj",
-        ),
-    ],
-)
-def test_what_sagemaker_refuses_is_said_with_what_to_do(sdk: Sdk, code: str, message: str, hint: str) -> None:
-    sdk.refuses = refusal(code, message)
-    with pytest.raises(Refused) as refused:
-        platform.send(prepared())
-    assert message in refused.value.message
-    assert hint in (refused.value.hint or "")
-
-
-def test_a_refusal_that_nobody_knows_is_passed_on(sdk: Sdk) -> None:
-    sdk.refuses = refusal("ValidationException", "the moon is in the wrong house")
-    with pytest.raises(type(sdk.refuses), match="the moon"):
-        platform.send(prepared())
-
-
-def test_data_in_another_region_is_refused_before_a_machine_is_asked_for(sdk: Sdk) -> None:
-    sdk.regions = {"far": "eu-west-1", "nowhere": "none"}
-    for data, said in (
-        ("s3://far/x", "bucket far lies in eu-west-1"),
-        ("s3://nowhere/x", "there is no bucket"),
-    ):
-        with pytest.raises(WrongBucket, match=said):
-            platform.make_ready(prepared(replace(JOB, data=data)), lambda _: None)
-    assert not sdk.jobs
-
-
-def test_an_image_that_the_registry_lacks_is_refused(sdk: Sdk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    platform.refuse_unready(prepared())
-    sdk.images = [TARGET.image.rpartition(":")[2]]
-    with pytest.raises(NoImage, match="has no image 763104351884"):
-        platform.refuse_unready(prepared())
-
-
-def test_instances_that_share_no_files_and_reach_no_package_are_warned_of(sdk: Sdk) -> None:
-    assert any("share no files" in warning for warning in prepared().warnings)
-    assert not any("share no files" in warning for warning in prepared(replace(JOB, nodes=1)).warnings)
-    assert not any("share no files" in warning for warning in prepared(has_internet=True).warnings)
-
-
-def test_deciding_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(*_: object) -> None:
-        pytest.fail("a dry run asked for a client")
-
-    for name in ("client", "sender", "reader"):
-        monkeypatch.setattr(aws, name, asked)
-    assert prepared().request.create["ResourceConfig"]["InstanceCount"] == 2
-
-
-def test_deciding_needs_no_sdk_of_sagemaker_and_no_torch() -> None:
-    program = f"""
-import sys
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.targets import decode_target
-from slipway.jobs.platforms.sagemaker import code as code_module
-from slipway.jobs.platforms.sagemaker import platform
-from slipway.jobs.platforms.sending import Waiting
-from slipway.jobs.recipes import find_recipe
-from slipway.jobs.runs.find import find_run
-from slipway.jobs.submit.submission import submit_prepared
-target = decode_target({encode_target(TARGET)!r}, parameter="it")
-platform.prepare(Job(name="smoke", recipe="smoke", nodes=2), find_recipe("smoke"), target, ())
-print([name for name in ("sagemaker", "torch", "boto3", "numpy") if name in sys.modules])
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "[]"

@@ -1,0 +1,62 @@
+"""Jobs for the tests of SageMaker, and what it says of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from slipway.jobs.core.job import Job
+from slipway.jobs.platforms.sagemaker import code as code_module
+from slipway.jobs.platforms.sagemaker import platform
+from slipway.jobs.platforms.sagemaker.code import pack_for
+from slipway.jobs.platforms.sagemaker.explain import explain
+from slipway.jobs.platforms.sagemaker.platform import SageMakerPrepared
+from slipway.jobs.platforms.sagemaker.runs import refresh
+from slipway.jobs.recipes import find_recipe
+from tests.jobs.core.test_targets import SAGEMAKER_TARGET
+from tests.jobs.platforms.sagemaker.conftest import Sdk
+
+TARGET = replace(SAGEMAKER_TARGET, file_system_id=None, file_system_mount=None, file_system_path=None)
+JOB = Job(name="smoke", recipe="smoke", nodes=2)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+packed_once = lru_cache(pack_for)
+
+
+@pytest.fixture(autouse=True)
+def pack_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing all code takes a tenth of a second, and no test changes any."""
+    monkeypatch.setattr(code_module, "pack_for", packed_once)
+
+
+def prepared(job: Job = JOB, **changes: Any) -> SageMakerPrepared:
+    return platform.prepare(job, find_recipe(job.recipe), replace(TARGET, **changes), ())
+
+
+def submitted(sdk: Sdk, **described: Any) -> str:
+    """Submit a job, and let SageMaker say of it what is given."""
+    sent = prepared()
+    platform.make_ready(sent, lambda _: None)
+    name = platform.send(sent)
+    sdk.jobs[name] |= {"CreationTime": NOON, **described}
+    return name
+
+
+def ran(seconds: int, **more: Any) -> dict[str, Any]:
+    ends = NOON + timedelta(seconds=seconds)
+    return {"TrainingStartTime": NOON, "TrainingEndTime": ends, "BillableTimeInSeconds": seconds, **more}
+
+
+def failed(reason: str, status: str = "Failed") -> dict[str, Any]:
+    return ran(60, TrainingJobStatus="Failed", SecondaryStatus=status, FailureReason=reason)
+
+
+def why(sdk: Sdk, name: str) -> str:
+    found = refresh(name, TARGET)
+    assert found is not None
+    told = explain(found)
+    return f"{told.sentence} | {told.fix}"
