@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,7 +77,7 @@ def test_smoke_finds_two_instances_sound(shell: Shell) -> None:
 
 
 def test_gptj_resumes_after_an_interruption_and_tells_moods(
-    shell: Shell, yards: tuple[Shell, Yard], bucket: str
+    shell: Shell, yards: tuple[Shell, Yard], bucket: str, tmp_path: Path
 ) -> None:
     words = [word for pair in TINY.items() for word in ("--set", "=".join(pair))]
     shell.must(
@@ -91,3 +94,8 @@ def test_gptj_resumes_after_an_interruption_and_tells_moods(
     kept = shell.client("s3").list_objects_v2(Bucket=bucket, Prefix=f"jobs/{name}/checkpoints/model/")
     assert any(item["Key"].endswith(".safetensors") for item in kept.get("Contents", [])), kept
     assert float(ACCURACY.findall(log)[-1]) > CHANCE + MARGIN, log
+    packed = shell.client("s3").get_object(Bucket=bucket, Key=f"jobs/{name}/output/model.tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(packed["Body"].read())) as archive:
+        archive.extractall(tmp_path, filter="data")
+    transformers = pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
+    assert type(transformers.AutoModelForCausalLM.from_pretrained(tmp_path)).__name__ == "GPTJForCausalLM"
