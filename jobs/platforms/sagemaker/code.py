@@ -15,7 +15,7 @@ _ENTRY = "runtime/launch/sagemaker_entry.py"
 _REQUIREMENTS = "requirements.txt"  # the toolkit installs it before it starts the entry point
 
 
-class ChangedCode(SlipwayError):
+class ChangedTrainingCode(SlipwayError):
     """The code changed while the job was prepared, so nothing was submitted."""
 
 
@@ -30,7 +30,7 @@ def pack_for(target: SageMakerTarget) -> Bundle:
 def upload(target: SageMakerTarget, digest: str, say: Say) -> None:
     bundle = pack_for(target)
     if bundle.digest != digest:
-        raise ChangedCode(
+        raise ChangedTrainingCode(
             "containers/ has changed while the job was prepared", hint="run the same command again"
         )
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}

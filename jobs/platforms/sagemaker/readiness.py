@@ -16,7 +16,7 @@ _REGION_HEADER = "x-amz-bucket-region"
 _GONE = 404
 
 
-class NoImage(SlipwayError):
+class MissingTrainingImage(SlipwayError):
     """The registry does not hold the training image."""
 
 
@@ -39,7 +39,7 @@ def refuse_missing_image(target: SageMakerTarget) -> None:
     if isinstance(answer, Unanswered):
         return
     if not answer.get("images") and answer.get("failures"):
-        raise NoImage(
+        raise MissingTrainingImage(
             f"the registry of {named['region']} has no image {target.image}, which '{target.name}' runs",
             hint="name another in the cluster's declaration and deploy again",
         )

@@ -12,7 +12,7 @@ from slipway.jobs import aws
 from slipway.jobs.core.targets import encode_target
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.platforms.sagemaker.platform import Refused
-from slipway.jobs.platforms.sagemaker.readiness import NoImage, WrongBucket
+from slipway.jobs.platforms.sagemaker.readiness import MissingTrainingImage, WrongBucket
 from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal
 from tests.jobs.platforms.sagemaker.training_jobs import (
     JOB,
@@ -69,7 +69,7 @@ def test_an_image_that_the_registry_lacks_is_refused(sdk: Sdk, monkeypatch: pyte
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     platform.refuse_unready(prepared())
     sdk.images = [TARGET.image.rpartition(":")[2]]
-    with pytest.raises(NoImage, match="has no image 763104351884"):
+    with pytest.raises(MissingTrainingImage, match="has no image 763104351884"):
         platform.refuse_unready(prepared())
 
 
