@@ -21,8 +21,8 @@ safetensors below the data folder (a disk, FSx) or in S3, and `data=` likewise.
 _TASKS = """
 ```sh
 slipway submit gptj_finetune --on sagemaker --nodes 2 --set tensor=2 --set pipeline=2
-slipway submit gptj_finetune --on sagemaker --set size=gptj-6b --set model=s3://bucket/gpt-j-6b
-slipway submit gptj_finetune --on sagemaker --set size=gptj-6b --set model=gpt-j-6b --set task=text
+slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b --set model=s3://bucket/gpt-j-6b
+slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b --set model=gpt-j-6b --set task=text
 ```
 
 **Sentences.** `task=sst2` reads GLUE's own files or what `datasets` saves. A row is the sentence, `{prompt}`

@@ -10,13 +10,13 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.text.documents import decoded, read_json
 
 
-class Record(Protocol):
+class PlannedRecord(Protocol):
     @property
     def plan(self) -> str:
         """Return the digest of the plan that the part was made by."""
 
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=PlannedRecord)
 
 
 def record_path(folder: Path, number: int) -> Path:
