@@ -52,7 +52,6 @@ exec mount --bind "$folder" "$2"
 _MASKED = ("run-rpc_pipefs.mount",)
 # No disk of this machine is one of the host's: user data makes file systems on what it finds here.
 _DISKS = ("/sys/block", "/sys/class/block", "/sys/dev/block")
-_OWN_AT_EACH_BOOT = tuple(map(Path, ("/tmp", "/run", "/dev")))  # noqa: S108 - nspawn mounts its own there
 
 
 def plan(instance: HostInstance, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -75,13 +74,12 @@ def of_tree(tree: Mapping[str, Any], *, is_own: bool, is_slurm: bool) -> dict[st
     """Return the part about files, from that of a host whose boot is imitated."""
     doors = str(Path(nft_door.DOOR).parent)  # of the process that holds the host
     mounts = [*tree["mounts"], (str(_file_systems()), FILE_SYSTEMS), (doors, doors)]
-    shown = [path for path in tree["read_only"] if _is_hidden_at_boot(path)]
     kept = [(source, target) for source, target in mounts if source not in tree["read_only"]]
     changed = own_units.plan(is_slurm=is_slurm) if is_own else {"removed": [], "links": {}, "written": {}}
     return {
         **tree,
         "mounts": kept,
-        "read_only": [(path, path) for path in shown],
+        "read_only": [(path, path) for path in tree["read_only"]],
         "removed": [*tree["removed"], *changed["removed"]],
         "links": {**tree["links"], **changed["links"], **_masks()},
         "written": {**tree["written"], **changed["written"]},
@@ -115,7 +113,3 @@ def _file(text: str, mode: int = 0o644) -> dict[str, Any]:
 def _file_systems() -> Path:
     storage.file_systems().mkdir(parents=True, exist_ok=True)
     return storage.file_systems()
-
-
-def _is_hidden_at_boot(path: str) -> bool:
-    return any(Path(path).is_relative_to(each) for each in _OWN_AT_EACH_BOOT)
