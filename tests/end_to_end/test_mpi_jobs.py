@@ -32,10 +32,11 @@ TRAINING = {
     "log_every": "10",
 }
 SMALL = {
-    "prepare_bert": "--set duplicates=1",
-    "bert_pretrain": "--set steps=10 --set precision=fp32 --set micro_batch=8",
+    "prepare_bert": "--set duplicates=1 --set output=chain",
+    "bert_pretrain": "--set dataset=chain --set steps=10 --set precision=fp32 --set micro_batch=8",
     "glue_finetune": "--set epochs=1",
 }
+CHAIN = ("corpus", "rows", "bert", "tuned")
 PATIENCE_SECONDS = 120.0
 ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
 
@@ -129,9 +130,11 @@ def test_a_dump_becomes_a_fine_tuned_model_by_jobs_that_wait_for_each_other_as_t
     waiting = cluster.data("slipway", "status", "tuned", "--json")
     assert (waiting["state"], waiting["cost"]["usd"]) == ("waiting", 0.0)
     assert waiting["name"] in cluster.must("slipway", "explain", "tuned")
+    cluster.run("slipway", "logs", "tuned", "--follow")
+    runs = [cluster.data("slipway", "status", job, "--json") for job in CHAIN]
+    for job, run in zip(CHAIN, runs, strict=True):
+        assert run["state"] == "succeeded", cluster.run("slipway", "logs", job).text
     road.play(follow)
-    runs = [cluster.data("slipway", "status", job, "--json") for job in ("corpus", "rows", "bert", "tuned")]
-    assert [run["state"] for run in runs] == ["succeeded"] * 4
     for before, after in itertools.pairwise(runs):
         assert after["depends_on"] == [before["id"]]
         assert before["stopped_at"][:19] <= after["started_at"][:19]
