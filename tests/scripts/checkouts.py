@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,11 +89,12 @@ class Checkout:
 
     def processes(self) -> list[str]:
         """The command lines of all that the demo started and that has not ended."""
-        return [
-            (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            for process in Path("/proc").iterdir()
-            if process.name.isdecimal() and f"{MARK}={self.folder}\0".encode() in _environ(process)
-        ]
+        lines = []
+        for process in Path("/proc").iterdir():
+            if process.name.isdecimal() and f"{MARK}={self.folder}\0".encode() in _environ(process):
+                with suppress(OSError):  # it ends just now
+                    lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return lines
 
     def assert_nothing_is_left(self) -> None:
         deadline = time.monotonic() + 30

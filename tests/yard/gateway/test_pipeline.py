@@ -66,7 +66,6 @@ def test_a_presigned_url_opens_its_object(yard: RunningYard) -> None:
 @pytest.mark.parametrize(
     ("service", "operation", "parameters", "named"),
     [
-        ("sagemaker", "stop_training_job", {"TrainingJobName": "a"}, "sagemaker:StopTrainingJob"),
         ("fsx", "describe_data_repository_associations", {}, "fsx:DescribeDataRepositoryAssociations"),
         ("braket", "search_devices", {"filters": []}, "braket:SearchDevices"),
         ("ec2", "describe_vpcs", {"Filters": [{"Name": "no-such", "Values": ["a"]}]}, "ec2:DescribeVpcs"),

@@ -209,4 +209,4 @@ def test_a_request_of_the_sagemaker_sdk_passes_validation(yard: RunningYard) -> 
         HyperParameters={"sagemaker_program": '"train.py"'},
         Environment={},
     )
-    assert (refused["Code"], refused["status"]) == ("NotImplemented", 501)
+    assert refused["status"] == 501, "this yard has no hosts to train on"
