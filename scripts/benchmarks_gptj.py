@@ -23,13 +23,14 @@ from scripts.benchmarks_training import ALONE
 from slipway.containers.models.config_writing import config_of
 from slipway.containers.models.decoder import DecoderShape, build_decoder
 from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
-from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, plan_batch
+from slipway.containers.recipes.gptj_finetune.batch import BatchOrder
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
 from slipway.containers.recipes.gptj_finetune.data import TuningBatches, row_layout
 from slipway.containers.recipes.gptj_finetune.model import CLASS
 from slipway.containers.recipes.gptj_finetune.rows import TokenRows
 from slipway.containers.recipes.gptj_finetune.task import CausalTask
 from slipway.containers.runtime.checkpoint.boxes import Box
+from slipway.containers.training.batch import share_batch
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
 from slipway.containers.training.layout import Layout
@@ -121,7 +122,8 @@ class _Ours:
 
     def __init__(self, rows: TokenRows) -> None:
         config = decode({"global_batch": str(BATCH), "micro_batch": str(BATCH), "precision": "fp32"})
-        plan, device = plan_batch(config, 1), open_device(ALONE, "cpu", "fp32")
+        plan = share_batch(config.global_batch, config.micro_batch, 1)
+        device = open_device(ALONE, "cpu", "fp32")
         self.order = BatchOrder(lengths=rows.lengths, plan=plan, seed=config.seed, is_even=False)
         self._batches = TuningBatches(
             rows=rows,

@@ -30,3 +30,19 @@ class BatchPlan:
         """Number a micro-batch since training began: reader 0 takes the first of a step, as the loader
         deals."""
         return step * self.micro_batches + reader * self.accumulation_steps + position
+
+
+def share_batch(
+    global_batch: int, micro_batch: int, readers: int, *, called: str = "copies of the model"
+) -> BatchPlan:
+    """Share a global batch among readers, which errors call by this name; refuse one that is no multiple."""
+    each = micro_batch * readers
+    if global_batch % each:
+        below = global_batch // each * each
+        nearest = f"{below} or {below + each}" if below else f"{each}"
+        raise IndivisibleBatch(
+            f"a global batch of {global_batch} is not a multiple of {each} "
+            f"(micro_batch {micro_batch} × {readers} {called})",
+            hint=f"set global_batch={nearest}, or another micro_batch",
+        )
+    return BatchPlan(micro_batch=micro_batch, accumulation_steps=global_batch // each, readers=readers)

@@ -1,4 +1,4 @@
-"""A setting that says where text lies."""
+"""Settings that say where text, data or a model lies."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ class TextLocation:
         except DataError:
             return None
         return None if has_secrets(text) else text
+
+
+@dataclass(frozen=True, slots=True)
+class S3OrFolder:
+    """Read a path below the data folder, or an S3 address."""
+
+    wanted: str = "a path below the data folder, or s3://bucket/prefix"
+
+    def read(self, text: str) -> str | None:
+        if not is_remote(text):
+            return RelativePath().read(text)
+        try:
+            check_address(text)
+        except DataError:
+            return None
+        return text if text.startswith("s3://") else None
 
 
 def shown_without_secrets(text: str) -> str:

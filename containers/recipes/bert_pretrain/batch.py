@@ -8,7 +8,7 @@ from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.runtime.checkpoint.saved_batch import saved_batch
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
+from slipway.containers.training.batch import BatchPlan, share_batch
 from slipway.containers.training.places import open_storage
 
 
@@ -33,18 +33,9 @@ def keep_saved_batch(config: BertConfig, contract: LaunchContract, readers: int)
 
 
 def plan_batch(config: BertConfig, readers: int) -> BatchPlan:
-    each = config.micro_batch * readers
-    if config.global_batch is None:
-        assert config.accumulation_steps is not None, "the config has one of both"
-        accumulation_steps = config.accumulation_steps
-    elif config.global_batch % each:
-        below = config.global_batch // each * each
-        nearest = f"{below} or {below + each}" if below else f"{each}"
-        raise IndivisibleBatch(
-            f"a global batch of {config.global_batch} is not a multiple of {each} "
-            f"(micro_batch {config.micro_batch} × {readers} ranks)",
-            hint=f"set global_batch={nearest}, or another micro_batch",
-        )
-    else:
-        accumulation_steps = config.global_batch // each
-    return BatchPlan(micro_batch=config.micro_batch, accumulation_steps=accumulation_steps, readers=readers)
+    if config.global_batch is not None:
+        return share_batch(config.global_batch, config.micro_batch, readers, called="ranks")
+    assert config.accumulation_steps is not None, "the config has one of both"
+    return BatchPlan(
+        micro_batch=config.micro_batch, accumulation_steps=config.accumulation_steps, readers=readers
+    )

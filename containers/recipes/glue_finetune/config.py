@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS, find_task
-from slipway.containers.data.sources.locations import check_address, is_remote
 from slipway.containers.training.config import (
     CHECKPOINT_MINUTES,
     FREE_TO_CHANGE,
@@ -18,6 +16,7 @@ from slipway.containers.training.config import (
     TrainingConfig,
 )
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.text_location import S3OrFolder
 from slipway.containers.training.value_kinds import (
     LEARNING_RATE,
     Choice,
@@ -66,22 +65,6 @@ class TaskName:
         return task.name if task else None
 
 
-@dataclass(frozen=True, slots=True)
-class LocationSetting:
-    """Read a path below the data folder, or an S3 address."""
-
-    wanted: str = "a path below the data folder, or s3://bucket/prefix"
-
-    def read(self, text: str) -> str | None:
-        if not is_remote(text):
-            return RelativePath().read(text)
-        try:
-            check_address(text)
-        except DataError:
-            return None
-        return text if text.startswith("s3://") else None
-
-
 # The article's: batch, rate, epochs, length. The rest is what the transformers Trainer does by itself.
 DEFAULTS: Mapping[str, str] = {
     "task": "mrpc",
@@ -111,8 +94,8 @@ _BATCH = Whole(1, 1_000_000)
 
 SETTINGS: Mapping[str, ValueKind] = {
     "task": TaskName(),
-    "data": LocationSetting(),
-    "model": LocationSetting(),
+    "data": S3OrFolder(),
+    "model": S3OrFolder(),
     "start_from": RelativePath(),
     "epochs": Whole(1, 1000),
     "steps": Whole(1, 100_000_000),

@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from slipway.containers.models.decoder import DecoderShape
 from slipway.containers.models.flops import training_flops_per_token
-from slipway.containers.recipes.gpt_neox.batch import plan_batch
 from slipway.containers.recipes.gpt_neox.compiled import (
     CompileSettings,
     check_compiled,
@@ -20,13 +19,14 @@ from slipway.containers.recipes.gpt_neox.export import export
 from slipway.containers.recipes.gpt_neox.model import build_model
 from slipway.containers.recipes.gpt_neox.task import NextTokenTask
 from slipway.containers.runtime.collective import Json
+from slipway.containers.training.batch import share_batch
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained
 
 
 def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
-    plan = plan_batch(config, place.layout.readers)
+    plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
     model = build_model(config, place.contract)
     shape = model.shape
     place.layout.check(

@@ -13,27 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.tokens.rng import permutation
-from slipway.containers.recipes.gptj_finetune.config import GptjConfig
-from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
+from slipway.containers.training.batch import BatchPlan
 
 _OF_ROWS = 9  # what random numbers are for: containers/data/rows/order.py has others
 
 Rows = NDArray[np.int64]
-
-
-def plan_batch(config: GptjConfig, readers: int) -> BatchPlan:
-    each = config.micro_batch * readers
-    if config.global_batch % each:
-        below = config.global_batch // each * each
-        nearest = f"{below} or {below + each}" if below else f"{each}"
-        raise IndivisibleBatch(
-            f"a global batch of {config.global_batch} is not a multiple of {each} "
-            f"(micro_batch {config.micro_batch} × {readers} copies of the model)",
-            hint=f"set global_batch={nearest}, or another micro_batch",
-        )
-    return BatchPlan(
-        micro_batch=config.micro_batch, accumulation_steps=config.global_batch // each, readers=readers
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.locations import check_address, is_remote
 from slipway.containers.recipes.gptj_finetune.defaults import BY_SIZE, DRAWN, EVERY_SIZE, SIZES
 from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
 from slipway.containers.training.engine_settings import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.text_location import S3OrFolder
 from slipway.containers.training.value_kinds import (
     LEARNING_RATE,
     Choice,
@@ -74,28 +73,12 @@ _OWN_FREE_TO_CHANGE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FolderSetting:
-    """Read a path below the data folder, or an S3 address."""
-
-    wanted: str = "a path below the data folder, or s3://bucket/prefix"
-
-    def read(self, text: str) -> str | None:
-        if not is_remote(text):
-            return RelativePath().read(text)
-        try:
-            check_address(text)
-        except DataError:
-            return None
-        return text if text.startswith("s3://") else None
-
-
 SETTINGS: Mapping[str, ValueKind] = {
     "size": Choice(tuple(SIZES)),
-    "model": FolderSetting(),
+    "model": S3OrFolder(),
     "task": Choice(("sst2", "text")),
-    "data": FolderSetting(),
-    "held_out": FolderSetting(),
+    "data": S3OrFolder(),
+    "held_out": S3OrFolder(),
     "field": RelativePath(),
     "length": Whole(8, 1 << 16),
     "loss_on": Choice(("label", "row")),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipway.containers.models.decoder import Decoder
 from slipway.containers.models.flops import training_flops_per_token
-from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, plan_batch
+from slipway.containers.recipes.gptj_finetune.batch import BatchOrder
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig
 from slipway.containers.recipes.gptj_finetune.data import TuningBatches, TuningData, open_data, row_layout
 from slipway.containers.recipes.gptj_finetune.evaluate import HeldOutScores, write_scores
@@ -19,7 +19,7 @@ from slipway.containers.recipes.gptj_finetune.task import CausalTask
 from slipway.containers.recipes.gptj_finetune.texts import Tokeniser, digest_of
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.batch import BatchPlan, share_batch
 from slipway.containers.training.partition import Costs, balanced
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
@@ -27,7 +27,7 @@ from slipway.containers.training.start import Trained
 
 
 def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
-    plan = plan_batch(config, place.layout.readers)
+    plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
     origin = open_origin(config, place.contract)
     model = build_model(config, origin)
     place.layout.check(

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode_arguments
 from slipway.containers.recipes.gptj_finetune.recipe import MODULE
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.batch import share_batch
 from slipway.containers.training.layout import ImpossibleLayout, Layout
 from slipway.containers.training.rank import run_rank
 
@@ -23,9 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _train(config: GptjConfig, contract: LaunchContract, stack: ExitStack) -> None:
     layout = config.layout(contract)
     refuse_spanning(layout)
-    from slipway.containers.recipes.gptj_finetune.batch import plan_batch
-
-    plan_batch(config, layout.readers)  # refused here, it needs no torch
+    share_batch(config.global_batch, config.micro_batch, layout.readers)  # refused here, it needs no torch
     from slipway.containers.recipes.gptj_finetune.start import prepare
     from slipway.containers.training.session import train
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from slipway.containers.recipes.gpt_neox.batch import plan_batch
 from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.batch import share_batch
 from slipway.containers.training.layout import Layout
 
 
@@ -32,7 +32,7 @@ def test_four_nodes_of_the_article_hold_four_copies_of_neox_and_sixteen_of_pythi
         config = decode({"size": size})
         layout = Layout.of(4 * 32, tensor=config.tensor, pipeline=config.pipeline)
         assert layout.data == copies
-        assert plan_batch(config, layout.readers).global_batch == 256
+        assert share_batch(config.global_batch, config.micro_batch, layout.readers).global_batch == 256
 
 
 def test_tokens_decide_the_length_and_the_last_step_is_whole() -> None:
@@ -66,9 +66,10 @@ def test_what_contradicts_itself_is_refused_in_one_line(given: dict[str, str], s
 
 
 def test_copies_that_do_not_divide_the_batch_are_told_the_nearest() -> None:
+    config = decode({"size": "pythia-6.9b"})
     said = (
         "a global batch of 256 is not a multiple of 24 (micro_batch 2 × 12 copies of the model); "
         "set global_batch=240 or 264"
     )
     with pytest.raises(Refusal, match=re.escape(said)):
-        plan_batch(decode({"size": "pythia-6.9b"}), 12)
+        share_batch(config.global_batch, config.micro_batch, 12)

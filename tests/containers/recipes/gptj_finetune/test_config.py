@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, dealt, plan_batch
-from slipway.containers.recipes.gptj_finetune.config import decode
+from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, dealt
+from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
 from slipway.containers.recipes.gptj_finetune.train import refuse_spanning
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.batch import BatchPlan, share_batch
 from slipway.containers.training.layout import Layout
 
 PUBLISHED = {"size": "gptj-6b", "model": "s3://bucket/gpt-j-6b"}
+
+
+def shared_out(config: GptjConfig, readers: int) -> BatchPlan:
+    return share_batch(config.global_batch, config.micro_batch, readers)
 
 
 def test_gptj_6b_is_tuned_over_the_eight_gpus_of_the_article() -> None:
     config = decode(PUBLISHED)
     assert (config.tensor, config.pipeline, config.checkpoint_activations) == (8, 1, "layer")
     assert (config.task, config.lora_rank, config.engine_name) == ("sst2", 0, "native")
-    assert plan_batch(config, Layout.of(8, tensor=8).readers).accumulation_steps == 8
+    assert shared_out(config, Layout.of(8, tensor=8).readers).accumulation_steps == 8
 
 
 def test_where_and_how_it_runs_changes_no_training() -> None:
@@ -66,13 +71,13 @@ def test_ranks_that_cut_one_layer_stay_on_a_node() -> None:
 
 def test_a_batch_that_does_not_divide_is_refused_with_the_nearest() -> None:
     with pytest.raises(Refusal, match="a global batch of 32 is not a multiple of 24"):
-        plan_batch(decode({}), 3)
+        shared_out(decode({}), 3)
 
 
 @pytest.mark.parametrize("is_even", [False, True])
 def test_every_row_of_an_epoch_is_in_one_micro_batch(is_even: bool) -> None:
     np = pytest.importorskip("numpy")
-    plan = plan_batch(decode({"global_batch": "16", "micro_batch": "2"}), 2)
+    plan = shared_out(decode({"global_batch": "16", "micro_batch": "2"}), 2)
     lengths = np.arange(5, 69) % 23 + 4
     batches = BatchOrder(lengths=lengths, plan=plan, seed=1, is_even=is_even)
     taken = [batches.micro_batches(step) for step in range(batches.per_epoch)]
@@ -88,7 +93,7 @@ def test_every_row_of_an_epoch_is_in_one_micro_batch(is_even: bool) -> None:
 
 def test_stages_of_a_pipeline_get_micro_batches_of_about_one_size() -> None:
     np = pytest.importorskip("numpy")
-    plan = plan_batch(decode({"global_batch": "16", "micro_batch": "4"}), 1)
+    plan = shared_out(decode({"global_batch": "16", "micro_batch": "4"}), 1)
     lengths = np.arange(1, 17)
     even, sorted_ones = (
         [
