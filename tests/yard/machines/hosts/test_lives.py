@@ -138,27 +138,32 @@ def pid_of(site: Site) -> int:
     return state.pid
 
 
-def machine() -> tuple[str, str, list[str]]:
-    """Return what would show a mount, an interface or a control group that was left behind."""
-    groups = sorted(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{cgroups.PREFIX}*"))
+def machine() -> tuple[str, str]:
+    """Return what would show a mount or an interface that was left behind."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    return Path("/proc/self/mounts").read_text(encoding="utf-8"), links, groups
+    return Path("/proc/self/mounts").read_text(encoding="utf-8"), links
+
+
+def groups_of(yard: int) -> list[Path]:
+    """Find a yard's control groups: other yards have theirs."""
+    return [*Path("/sys/fs/cgroup").glob(f"**/{cgroups.name(yard, '*')}")]
 
 
 @pytest.mark.parametrize("end", ["down", "kill -9"])
 def test_nothing_is_left_of_hosts_when_their_yard_is_gone(short_lived: Site, end: str) -> None:
-    before = machine()
-    (name,) = start(short_lived.vpc(), 1)
+    before, yard, vpc = machine(), pid_of(short_lived), short_lived.vpc()
+    (name,) = start(vpc, 1)
     short_lived.on(name, *SERVICE, "sleep infinity")
+    assert bool(groups_of(yard)) is (vpc.hosts("nodes")[0]["boot"] == "systemd")
     left = processes_of(short_lived, name)
     assert len(left) >= 5  # the network's, the host's, what stands between, sshd, sleep
     if end == "kill -9":
-        os.kill(pid_of(short_lived), signal.SIGKILL)
+        os.kill(yard, signal.SIGKILL)
     else:
         process.down(folder=short_lived.yard.home)
         assert not short_lived.yard.home.exists()
     assert all(has_ended(each) for each in left)
-    assert machine() == before
+    assert (machine(), groups_of(yard)) == (before, [])
 
 
 def test_the_command_line_lists_enters_and_kills_hosts(
