@@ -27,7 +27,8 @@ from slipway.jobs.platforms.mpi.request import STATES
 WAITS = "WaitsForOthers"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16
 _DELAYED = "Delayed"
-_PLAIN = ("Success", "Failed", "InProgress", "Pending", _DELAYED)  # they say no more than the state does
+_FAILED = "Failed"
+_PLAIN = ("Success", _FAILED, "InProgress", "Pending", _DELAYED)  # they say no more than the state does
 _LOST = " was lost"  # as jobs/platforms/mpi/node/run.py ends a log
 
 
@@ -190,11 +191,22 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
     if job is not None:  # what the recipe was told is in no answer of Systems Manager
         detail["RecipeArguments"] = list(job.arguments)
     unfinished = _is_unfinished({**command, **invocation})
-    loss = find_loss(command, target.region) if unfinished else None
+    loss = _loss(command, invocation, target)
     others = [refresh(each, target) for each in job.waits_for] if job and unfinished else []
     awaited = [other.run for other in others if other]
     run = read_run(command, invocation, job, target, loss=loss, awaited=awaited)
     return Found(run=run, target=target, detail=detail)
+
+
+def _loss(command: Mapping[str, Any], invocation: Mapping[str, Any], target: MpiTarget) -> Loss | None:
+    """Return how the job lost its main node: before it ended, or by failing as the node shut down."""
+    status = {**command, **invocation}.get("Status")
+    if not _is_unfinished({"Status": status}) and status != _FAILED:
+        return None
+    loss, ended = find_loss(command, target.region), _moment(invocation.get("ExecutionEndDateTime"))
+    if loss and status == _FAILED and (loss.at is None or ended is None or ended < loss.at):
+        return None  # the node went later
+    return loss
 
 
 def _is_unfinished(said: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from slipway.jobs import aws
 from slipway.jobs.clusters.running import StillRuns
 from slipway.jobs.core.job import Job
-from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
+from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Member
 from slipway.jobs.core.names import CLUSTER_TAG
 from slipway.jobs.core.run import Found
 from slipway.jobs.core.states import JobState
@@ -31,6 +31,7 @@ from slipway.jobs.runs.find import find_run, list_runs, refresh
 from slipway.jobs.runs.logs import Wanted, follow_lines
 from slipway.jobs.runs.rate import settings_of
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.platforms.mpi.conftest import commands
 from tests.jobs.submit.test_submission import Clock
@@ -141,16 +142,37 @@ def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
     site: Site, target: MpiTarget
 ) -> None:
     """Systems Manager goes on saying InProgress of it."""
-    submitted = submit(target)
-    site.until(lambda: refresh(submitted.job_id, target).run.state is JobState.RUNNING)
-    main = find_members(target.name, target.region)[0]
-    site.client("ec2").terminate_instances(InstanceIds=[main.instance_id])
+    submitted, main = lead_to_its_main_node(site, target)
+    control(site.yard, "POST", "/kill-host", {"host": main.instance_id})
     found = ended(site, target, submitted.job_id)
     assert commands(target, target.run_document)[0]["Status"] == "InProgress"
-    assert (found.run.state, found.run.status) == (JobState.FAILED, "MainNodeLost")
-    assert f"host {main.name} ({main.instance_id}) was lost" in platform_of(target).explain(found).sentence
-    assert found.run.stopped_at is not None
+    assert_lost(found, main)
     assert find_unfinished(target) == []
+
+
+@with_document(LONG)
+def test_a_job_that_fails_as_its_main_node_shuts_down_has_lost_its_node(
+    site: Site, target: MpiTarget
+) -> None:
+    submitted, main = lead_to_its_main_node(site, target)
+    site.client("ec2").terminate_instances(InstanceIds=[main.instance_id])
+    assert_lost(ended(site, target, submitted.job_id), main)
+    site.until(lambda: commands(target, target.run_document)[0]["Status"] == "Failed")
+    assert_lost(refresh(submitted.job_id, target), main)
+
+
+def lead_to_its_main_node(site: Site, target: MpiTarget) -> tuple[Submitted, Member]:
+    submitted = submit(target)
+    site.until(lambda: refresh(submitted.job_id, target).run.state is JobState.RUNNING)
+    return submitted, find_members(target.name, target.region)[0]
+
+
+def assert_lost(found: Found[Any], main: Member) -> None:
+    assert (found.run.state, found.run.status) == (JobState.FAILED, "MainNodeLost")
+    assert (
+        f"host {main.name} ({main.instance_id}) was lost" in platform_of(found.target).explain(found).sentence
+    )
+    assert found.run.stopped_at is not None
 
 
 def told_by(command: str) -> set[str]:
