@@ -25,7 +25,14 @@ PURE = {
         "slipway.containers.training.layout",
     ),
     "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate"),
-    "slipway.jobs.planner": (*WORDS, "slipway.jobs.estimate", "slipway.jobs.planner"),
+    "slipway.jobs.planner": (
+        *WORDS,
+        "slipway.jobs.estimate",
+        "slipway.jobs.planner",
+        "numpy",
+        "highspy",
+        "numba",
+    ),
 }
 CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
 CHANCE = ("os.urandom", "random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "numpy.random.")
@@ -130,7 +137,7 @@ def test_the_runtime_loads_a_framework_in_one_module_only() -> None:
     "source",
     [
         "import boto3",
-        "def late():\n    import numpy",
+        "def late():\n    import torch",
         "from slipway.jobs.aws import client",
         "import slipway.containers.data",
     ],

@@ -29,7 +29,7 @@ class NewerDataset(DataError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RowPlan:
     """Hold everything that decides what the rows are. Two runs into one folder must agree on it."""
 
     format: int
@@ -83,7 +83,7 @@ class ShardRecord:
 class DatasetManifest:
     """Describe a finished dataset: its plan, its input and its shards."""
 
-    plan: Plan
+    plan: RowPlan
     origin: InputOrigin
     chunk_rows: int
     shards: tuple[ShardRecord, ...]
@@ -103,12 +103,12 @@ class DatasetManifest:
         return digest_of([self.plan.digest, texts])
 
 
-def plan_of(settings: TokenSettings, source: Source, shards: int) -> Plan:
+def plan_of(settings: TokenSettings, source: Source, shards: int) -> RowPlan:
     from slipway.containers.data.tokens.vocabulary import MASK
 
     vocabulary = settings.vocabulary
     files = [[file.name, file.size_bytes] for file in source.files]
-    return Plan(
+    return RowPlan(
         format=FORMAT,
         phase=settings.phase,
         row_tokens=settings.row_tokens,
@@ -145,11 +145,11 @@ def as_json(manifest: DatasetManifest) -> dict[str, object]:
     return {**content, "sha256": digest_of(content)}
 
 
-def read_plan(folder: Path) -> Plan:
+def read_plan(folder: Path) -> RowPlan:
     path = folder / PLAN
     content = read_json(path)
     refuse_newer(content, path)
-    return decoded(Plan, content, folder)
+    return decoded(RowPlan, content, folder)
 
 
 def refuse_newer(plan: object, path: Path) -> None:
@@ -166,7 +166,7 @@ def read_manifest(folder: Path) -> DatasetManifest:
     content = read_json(folder / "manifest.json")
     refuse_newer(content.get("plan"), folder / "manifest.json")
     shards = content.get("shards")
-    plan = decoded(Plan, content.get("plan"), folder)
+    plan = decoded(RowPlan, content.get("plan"), folder)
     if not isinstance(shards, list) or plan.format != FORMAT:
         raise DataError(f"{folder}/manifest.json has another format", hint="prepare the dataset again")
     manifest = DatasetManifest(

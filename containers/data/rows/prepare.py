@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slipway.containers.data.claims import claim
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import PLAN, DatasetManifest, Plan, plan_of, refuse_newer
+from slipway.containers.data.rows.manifest import PLAN, DatasetManifest, RowPlan, plan_of, refuse_newer
 from slipway.containers.data.rows.merge import merge
 from slipway.containers.data.rows.progress import PreparationProgress
 from slipway.containers.data.rows.work import ShardWork
@@ -103,7 +103,7 @@ def check_output(folder: Path, source: Source) -> None:
         ) from error
 
 
-def _claim(folder: Path, plan: Plan) -> None:
+def _claim(folder: Path, plan: RowPlan) -> None:
     path = folder / PLAN
     if path.exists():
         refuse_newer(read_json(path), path)

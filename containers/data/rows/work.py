@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import Plan, ShardRecord, record_path, shard_name
+from slipway.containers.data.rows.manifest import RowPlan, ShardRecord, record_path, shard_name
 from slipway.containers.data.rows.shards import ShardWriter
 from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.sources.sources import Source
@@ -33,7 +33,7 @@ class ShardWork:
     source: Source
     settings: TokenSettings
     folder: Path
-    plan: Plan
+    plan: RowPlan
     shards: tuple[tuple[Piece, ...], ...]
     input_version: str
 

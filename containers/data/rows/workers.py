@@ -52,7 +52,7 @@ def make_shards(work: ShardWork, numbers: Sequence[int], workers: int, progress:
         for number in numbers:
             progress.finished(number, *one_shard(work, engine, number, progress.made))
     else:
-        Pool(work, min(workers, len(numbers)), progress).run(numbers)
+        ShardWorkers(work, min(workers, len(numbers)), progress).run(numbers)
     progress.end()
 
 
@@ -66,7 +66,7 @@ def one_shard(
     return make_shard(work, engine, number, report).text_bytes, False
 
 
-class Pool:
+class ShardWorkers:
     def __init__(self, work: ShardWork, workers: int, progress: PreparationProgress) -> None:
         # Spawned, not forked: HDF5 and the caller's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")

@@ -1,0 +1,111 @@
+"""Place jobs one after the other, each where it can start first: what every heuristic ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from slipway.jobs.planner.model import Assignment, LowerBound, NodeDevices, Plan, Pool
+from slipway.jobs.planner.options import Option, PlanProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Says where and when one option of a job runs."""
+
+    option: Option
+    start: int
+    placement: tuple[NodeDevices, ...]
+
+    @property
+    def end(self) -> int:
+        return self.start + self.option.seconds
+
+
+class FreeDevices:
+    """Knows from when on each device of a pool is free."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._free = [[0] * pool.devices_per_node for _ in range(pool.nodes)]
+
+    def earliest(self, option: Option, ready: int = 0) -> tuple[int, tuple[NodeDevices, ...]]:
+        """Find the first start from `ready` on, and devices that waste least by waiting for it."""
+        if option.nodes:
+            return self._whole_nodes(option.nodes, ready)
+        best: tuple[int, int, int] | None = None
+        for node, free in enumerate(self._free):
+            taken = sorted(free)[: option.devices]
+            start = max(ready, taken[-1])
+            found = (start, sum(start - each for each in taken), node)
+            if best is None or found < best:
+                best = found
+        assert best is not None, "an option has room in its pool"
+        start, _, node = best
+        return start, (NodeDevices(node=node, devices=self._latest(node, start, option.devices)),)
+
+    def take(self, placement: Iterable[NodeDevices], until: int) -> None:
+        for share in placement:
+            for device in share.devices:
+                self._free[share.node][device] = until
+
+    def _whole_nodes(self, count: int, ready: int) -> tuple[int, tuple[NodeDevices, ...]]:
+        since = sorted((max(free), node) for node, free in enumerate(self._free))[:count]
+        start = max(ready, since[-1][0])
+        nodes = sorted(node for _, node in since)
+        every = tuple(range(len(self._free[0])))
+        return start, tuple(NodeDevices(node=node, devices=every) for node in nodes)
+
+    def _latest(self, node: int, start: int, count: int) -> tuple[int, ...]:
+        """Choose of the devices that are free by then those that were busy last."""
+        free = self._free[node]
+        fitting = sorted((-since, device) for device, since in enumerate(free) if since <= start)
+        return tuple(sorted(device for _, device in fitting[:count]))
+
+
+def list_schedule(problem: PlanProblem, choice: Sequence[int], order: Sequence[int]) -> list[Slot]:
+    """Place each job's chosen option in this order; one that waits for others comes when they are placed."""
+    free = [FreeDevices(pool) for pool in problem.pools]
+    slots: dict[int, Slot] = {}
+    for job in _after_dependencies(problem, order):
+        option = problem.options[job][choice[job]]
+        ready = max((slots[before].end for before in problem.after[job]), default=0)
+        start, placement = free[option.pool].earliest(option, ready)
+        free[option.pool].take(placement, start + option.seconds)
+        slots[job] = Slot(option=option, start=start, placement=placement)
+    return [slots[job] for job in range(len(problem.jobs))]
+
+
+def as_plan(problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound, stopped: str = "") -> Plan:
+    return Plan(
+        jobs=problem.jobs,
+        pools=problem.pools,
+        goal=problem.goal,
+        assignments=tuple(
+            Assignment(
+                job=job.name,
+                mode=slot.option.mode,
+                pool=slot.option.pool,
+                start=slot.start,
+                seconds=slot.option.seconds,
+                placement=slot.placement,
+            )
+            for job, slot in zip(problem.jobs, slots, strict=True)
+        ),
+        bound=bound,
+        stopped=stopped,
+    )
+
+
+def _after_dependencies(problem: PlanProblem, order: Sequence[int]) -> Iterator[int]:
+    placed: set[int] = set()
+    for first in order:
+        waiting = [first]
+        while waiting:
+            job = waiting[-1]
+            missing = [before for before in problem.after[job] if before not in placed]
+            waiting.extend(missing)
+            if not missing:
+                waiting.pop()
+                if job not in placed:
+                    placed.add(job)
+                    yield job

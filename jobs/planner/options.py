@@ -1,0 +1,94 @@
+"""What a search chooses from: for each job, its modes in each pool, without those that another one beats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from slipway.jobs.planner.model import Goal, Mode, PlanJob, Pool, dollars_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A mode of a job in a pool that has room for it."""
+
+    mode: Mode
+    pool: int
+    devices: int
+    nodes: int  # whole nodes that it takes; 0: some devices of one
+    seconds: int
+    dollars: float
+
+    @property
+    def area(self) -> int:
+        return self.devices * self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanProblem:
+    """Jobs, pools and a goal that were found right, and the options of each job, the fewest devices first."""
+
+    jobs: tuple[PlanJob, ...]
+    pools: tuple[Pool, ...]
+    goal: Goal
+    options: tuple[tuple[Option, ...], ...]
+    after: tuple[tuple[int, ...], ...]  # places of the jobs that each one waits for
+
+
+def new_problem(jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal) -> PlanProblem:
+    """Build the problem of inputs that were checked before."""
+    places = {job.name: place for place, job in enumerate(jobs)}
+    return PlanProblem(
+        jobs=tuple(jobs),
+        pools=tuple(pools),
+        goal=goal,
+        options=tuple(tuple(undominated(options_of(job, pools))) for job in jobs),
+        after=tuple(tuple(places[name] for name in job.depends_on) for job in jobs),
+    )
+
+
+def options_of(job: PlanJob, pools: Sequence[Pool]) -> Iterator[Option]:
+    """Yield each mode in each pool of its type that has room."""
+    for mode in job.modes:
+        for place, pool in enumerate(pools):
+            if pool.type == mode.type and has_room(mode, pool):
+                seconds = expected_seconds(mode, pool)
+                yield Option(
+                    mode=mode,
+                    pool=place,
+                    devices=mode.devices,
+                    nodes=mode.devices // pool.devices_per_node if _is_whole(mode, pool) else 0,
+                    seconds=seconds,
+                    dollars=dollars_of(mode, pool, seconds),
+                )
+
+
+def has_room(mode: Mode, pool: Pool) -> bool:
+    if mode.devices <= pool.devices_per_node:
+        return pool.nodes > 0
+    return _is_whole(mode, pool) and pool.spans_nodes and mode.devices <= pool.devices
+
+
+def expected_seconds(mode: Mode, pool: Pool) -> int:
+    """Add what interruptions of a spot pool are expected to repeat."""
+    if not pool.is_spot:
+        return mode.seconds
+    nodes = max(1, mode.devices // pool.devices_per_node)
+    rework = pool.interruptions_per_hour / 3600 * nodes * pool.rework_seconds
+    return math.ceil(mode.seconds * (1 + rework))
+
+
+def undominated(options: Iterator[Option]) -> Iterator[Option]:
+    """Yield, pool by pool, options that no other one beats: with no more devices, time and dollars."""
+    kept: dict[int, int] = {}
+    for option in sorted(
+        options, key=lambda each: (each.devices, each.seconds, each.dollars, each.mode.technique)
+    ):
+        if option.seconds < kept.get(option.pool, option.seconds + 1):
+            kept[option.pool] = option.seconds
+            yield option
+
+
+def _is_whole(mode: Mode, pool: Pool) -> bool:
+    return mode.devices % pool.devices_per_node == 0
