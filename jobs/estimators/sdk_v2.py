@@ -74,6 +74,7 @@ def _of_request(create: Mapping[str, Any]) -> dict[str, Any]:
         "image_uri": algorithm["TrainingImage"],
         "input_mode": algorithm["TrainingInputMode"],
         "metric_definitions": algorithm["MetricDefinitions"],
+        "container_entry_point": algorithm.get("ContainerEntrypoint"),
         "role": create["RoleArn"],
         "output_path": create["OutputDataConfig"]["S3OutputPath"],
         "output_kms_key": create["OutputDataConfig"].get("KmsKeyId"),

@@ -29,11 +29,15 @@ class TargetModelTrainer(ModelTrainer):
 
     _job_name: str | None = PrivateAttr(default=None)
     _profiler: Any = PrivateAttr(default=None)  # the SDK has no word for it
+    _first_process: list[str] | None = PrivateAttr(default=None)  # nor for that, without a source of its own
 
     def _create_training_job_args(self, input_data_config: Any = None, boto3: bool = False) -> dict[str, Any]:
         arguments: dict[str, Any] = super()._create_training_job_args(input_data_config, boto3)
         if self._job_name:
             arguments["TrainingJobName" if boto3 else "training_job_name"] = self._job_name
+        if self._first_process:
+            algorithm = arguments["AlgorithmSpecification" if boto3 else "algorithm_specification"]
+            algorithm.container_entrypoint = self._first_process
         if self._profiler and not boto3:
             arguments["profiler_config"] = self._profiler
         return arguments
@@ -132,7 +136,9 @@ def _program(training: SdkTraining) -> dict[str, Any]:
 
 
 def _watched(trainer: TargetModelTrainer, create: Mapping[str, Any]) -> TargetModelTrainer:
-    definitions = create["AlgorithmSpecification"]["MetricDefinitions"]
+    algorithm = create["AlgorithmSpecification"]
+    definitions = algorithm["MetricDefinitions"]
+    trainer._first_process = algorithm.get("ContainerEntrypoint")
     trainer.with_metric_definitions([shapes.MetricDefinition(**_snake(each)) for each in definitions])
     if profiler := create.get("ProfilerConfig"):
         trainer._profiler = shapes.ProfilerConfig(**_snake(profiler))

@@ -90,6 +90,7 @@ def test_gptj_resumes_after_an_interruption_and_tells_moods(
     job = shell.client("sagemaker").describe_training_job(TrainingJobName=name)
     assert job["TrainingJobStatus"] == "Completed", (job.get("FailureReason"), log)
     assert "Interrupted" in [entry["Status"] for entry in job["SecondaryStatusTransitions"]]
+    assert "SIGTERM received: ranks have" in log, log
     assert "resum" in log, log
     kept = shell.client("s3").list_objects_v2(Bucket=bucket, Prefix=f"jobs/{name}/checkpoints/model/")
     assert any(item["Key"].endswith(".safetensors") for item in kept.get("Contents", [])), kept

@@ -16,6 +16,7 @@ from slipway.jobs.core.job import DoesNotFit, Job, submission_name
 from slipway.jobs.core.job_request import code_key, request_key
 from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.core.names import CLUSTER_TAG, TARGET_TAG
+from slipway.jobs.core.sagemaker.first_process import FIRST_PROCESS
 from slipway.jobs.core.sagemaker.hyperparameters import (
     refuse_too_many,
     setting_hyperparameters,
@@ -117,6 +118,7 @@ def _create(
         "AlgorithmSpecification": {
             "TrainingImage": target.image,
             "TrainingInputMode": "File",
+            "ContainerEntrypoint": list(FIRST_PROCESS),
             "MetricDefinitions": metric_definitions(),
         },
         "RoleArn": target.execution_role,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
 
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.contract.settings import Settings
@@ -212,11 +215,18 @@ def test_a_long_place_is_refused_before_sagemaker_refuses_it() -> None:
         create(replace(JOB, data="/" + "d" * 600))
 
 
-def test_every_word_of_sagemaker_has_a_state() -> None:
-    from botocore.loaders import Loader
-    from botocore.model import ServiceModel
+@pytest.fixture(scope="module")
+def model() -> ServiceModel:
+    return ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
 
-    model = ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
+
+def test_the_first_process_of_a_job_is_one_that_sagemaker_takes(model: ServiceModel) -> None:
+    shape, given = model.shape_for("TrainingContainerEntrypointString"), create()["AlgorithmSpecification"]
+    assert max(map(len, given["ContainerEntrypoint"])) <= shape.metadata["max"]
+    assert all(re.fullmatch(shape.metadata["pattern"], item) for item in given["ContainerEntrypoint"])
+
+
+def test_every_word_of_sagemaker_has_a_state(model: ServiceModel) -> None:
     unknown = [word for word in model.shape_for("SecondaryStatus").metadata["enum"] if word not in STATES]
     assert unknown == []
     assert translate(STATES, "Teleporting") is JobState.UNKNOWN

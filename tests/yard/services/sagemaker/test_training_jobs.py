@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from slipway.jobs.core.job import Job
+from slipway.jobs.platforms.sagemaker.request import build_request
 from slipway.yard.endpoint import control
+from tests.jobs.core.test_targets import SAGEMAKER_TARGET
 from tests.yard.services.sagemaker.training_site import BUCKET, TrainingSite
+
+JOB = Job(name="saves", recipe="smoke", nodes=1)
 
 # One text a print: the toolkit ends a line at each write of an unbuffered script.
 CONTRACT = """
@@ -49,6 +54,18 @@ else:
     step.write_text("7")
     print("ready", flush=True)
     while True: time.sleep(0.1)
+"""
+SAVES = """
+import os, pathlib, signal, sys, time
+step = pathlib.Path("/opt/ml/checkpoints/step")
+def save(*_):
+    step.write_text(str(int(step.read_text()) + 1) if step.exists() else "1")
+    print(f"saved {step.read_text()}", flush=True)
+    sys.exit(143)
+print(f"resumed at {step.read_text()}" if step.exists() else "began", flush=True)
+time.sleep(0.5)  # it does not listen from the start
+signal.signal(signal.SIGTERM, save)
+while True: signal.pause()
 """
 
 
@@ -180,3 +197,29 @@ def test_an_interrupted_spot_job_goes_on_from_its_checkpoints(site: TrainingSite
     assert "resumed at 7" in site.lines("spot")
     assert len(site.streams("spot")) == 2
     assert "Interrupted" in [entry["Status"] for entry in job["SecondaryStatusTransitions"]]
+
+
+def test_a_job_of_ours_saves_when_it_is_interrupted_and_when_it_is_stopped(site: TrainingSite) -> None:
+    ours = build_request(JOB, SAGEMAKER_TARGET, module="a.module", code="c" * 64).create
+    name, entry = "saves", ours["AlgorithmSpecification"].get("ContainerEntrypoint")
+    site.train(
+        name,
+        SAVES,
+        algorithm={"ContainerEntrypoint": entry} if entry else {},
+        EnableManagedSpotTraining=True,
+        StoppingCondition={"MaxRuntimeInSeconds": 86400, "MaxWaitTimeInSeconds": 86400},
+        CheckpointConfig={"S3Uri": f"s3://{BUCKET}/saves"},
+    )
+    site.until(lambda: "began" in site.lines(name), name)
+    control(site.yard, "POST", "/interrupt-training", {"job": name})
+    site.until(lambda: "Interrupted" in statuses(site, name), name)
+    assert "saved 1" in site.lines(name)
+    site.until(lambda: "resumed at 1" in site.lines(name), name)
+    site.sagemaker.stop_training_job(TrainingJobName=name)
+    assert site.ended(name)["TrainingJobStatus"] == "Stopped"
+    assert "saved 2" in site.lines(name)
+    assert site.s3.get_object(Bucket=BUCKET, Key="saves/step")["Body"].read() == b"2"
+
+
+def statuses(site: TrainingSite, name: str) -> list[str]:
+    return [entry["Status"] for entry in site.describe(name)["SecondaryStatusTransitions"]]
