@@ -66,7 +66,7 @@ def list_schedule(problem: PlanProblem, choice: Sequence[int], order: Sequence[i
     """Place each job's chosen option in this order; one that waits for others comes when they are placed."""
     free = [FreeDevices(pool) for pool in problem.pools]
     slots: dict[int, Slot] = {}
-    for job in _after_dependencies(problem, order):
+    for job in after_dependencies(problem, order):
         option = problem.options[job][choice[job]]
         ready = max((slots[before].end for before in problem.after[job]), default=0)
         start, placement = free[option.pool].earliest(option, ready)
@@ -96,7 +96,8 @@ def as_plan(problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound, stop
     )
 
 
-def _after_dependencies(problem: PlanProblem, order: Sequence[int]) -> Iterator[int]:
+def after_dependencies(problem: PlanProblem, order: Sequence[int]) -> Iterator[int]:
+    """Yield all of the order, each job after those that it waits for."""
     placed: set[int] = set()
     for first in order:
         waiting = [first]

@@ -1,0 +1,113 @@
+"""What runs stays where it is, unless moving it gains more than twice what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import pytest
+
+from slipway.jobs.planner.list_schedule import Slot, list_schedule
+from slipway.jobs.planner.model import Assignment, Goal, Mode, NodeDevices, PlanJob, Pool
+from slipway.jobs.planner.options import PlanProblem
+from slipway.jobs.planner.replan import Replanned, Situation, Standing, replan
+
+POOL = Pool(type="p4d", nodes=2, devices_per_node=8, price_per_hour=36.0)
+SWITCH = 60
+
+
+def best_of_all(problem: PlanProblem) -> Sequence[Slot]:
+    """Try every choice of options."""
+    count = range(len(problem.jobs))
+    choices = product(*(range(len(options)) for options in problem.options))
+    found = (list_schedule(problem, choice, count) for choice in choices)
+    return min(found, key=lambda slots: max(slot.end for slot in slots))
+
+
+def job(name: str, *modes: tuple[int, int], after: tuple[str, ...] = ()) -> PlanJob:
+    ways = tuple(Mode(technique="fsdp", type="p4d", devices=count, seconds=long) for count, long in modes)
+    return PlanJob(name=name, modes=ways, depends_on=after)
+
+
+def on(of: PlanJob, mode: int, node: int, first: int = 0, start: int = 0) -> Assignment:
+    way = of.modes[mode]
+    share = NodeDevices(node=node, devices=tuple(range(first, first + way.devices)))
+    return Assignment(job=of.name, mode=way, pool=0, start=start, seconds=way.seconds, placement=(share,))
+
+
+def answer(
+    *jobs: PlanJob, standings: Mapping[str, Standing], switch: int = SWITCH, lost: int | None = None
+) -> Replanned:
+    return replan(
+        Situation(
+            jobs=jobs,
+            pools=(POOL,),
+            goal=Goal(),
+            standings={each.name: standings.get(each.name, Standing()) for each in jobs},
+            switch_seconds=switch,
+            lost=frozenset() if lost is None else frozenset({(0, lost)}),
+        ),
+        best_of_all,
+    )
+
+
+LONG = job("long", (4, 2000), (8, 1000))
+
+
+def test_a_running_job_gets_more_devices_when_that_gains_more_than_twice_the_move() -> None:
+    running = on(LONG, 0, node=1)
+    found = answer(LONG, standings={"long": Standing(left=0.9, running=running, planned=running)})
+    assert (found.moved, found.value, found.value_if_all_stay) == (("long",), 960, 1800)
+    assert found.slots["long"].option.devices == 8
+
+
+@pytest.mark.parametrize(("left", "switch"), [(0.9, 301), (0.17, SWITCH)])
+def test_a_running_job_stays_when_moving_it_gains_little(left: float, switch: int) -> None:
+    running = on(LONG, 0, node=1, first=4)
+    found = answer(
+        LONG, switch=switch, standings={"long": Standing(left=left, running=running, planned=running)}
+    )
+    assert found.moved == ()
+    assert found.slots["long"].placement == running.placement
+    assert found.value == found.value_if_all_stay
+
+
+def test_nobody_moves_for_the_sake_of_others_that_end_no_sooner() -> None:
+    other = job("other", (4, 1700), (8, 1650))
+    running, beside = on(LONG, 0, node=0), on(other, 0, node=1)
+    standings = {
+        "long": Standing(left=0.1, running=running, planned=running),
+        "other": Standing(running=beside, planned=beside),
+    }
+    assert answer(LONG, other, standings=standings).moved == ()
+
+
+def test_a_job_of_a_lost_node_goes_on_elsewhere_with_what_it_saved() -> None:
+    found = answer(LONG, lost=0, standings={"long": Standing(left=0.5, planned=on(LONG, 1, node=0))})
+    assert [share.node for share in found.slots["long"].placement] == [1]
+    assert found.value == 1000 * 0.5 + SWITCH
+
+
+def test_a_job_that_fits_nowhere_any_more_waits_and_so_do_those_after_it() -> None:
+    gang, later = job("gang", (16, 100)), job("later", (1, 5), after=("gang",))
+    found = answer(gang, later, LONG, lost=1, standings={})
+    assert found.homeless == ("gang", "later")
+    assert [*found.slots] == ["long"]
+
+
+def test_a_job_that_takes_longer_than_estimated_is_planned_so() -> None:
+    running = on(LONG, 1, node=0)
+    found = answer(LONG, standings={"long": Standing(left=0.5, ratio=1.4, running=running, planned=running)})
+    assert found.value == 700
+
+
+def test_with_nothing_new_the_plan_stays_as_it_is() -> None:
+    jobs = [job(name, (8, 100)) for name in "abcd"]
+    planned = [on(each, 0, node=place % 2, start=100 * (place // 2)) for place, each in enumerate(jobs)]
+    standings = {
+        each.name: Standing(planned=mine, running=mine if mine.start == 0 else None)
+        for each, mine in zip(jobs, planned, strict=True)
+    }
+    found = answer(*jobs, standings=standings)
+    assert [found.slots[each.name].start for each in jobs] == [0, 0, 100, 100]
+    assert [found.slots[each.name].placement for each in jobs[:2]] == [each.placement for each in planned[:2]]
