@@ -23,6 +23,7 @@ class Mode:
     seconds: int
     source: str = "given"  # measured, fitted, estimated or given
     error: float = 0.0  # half the width of the estimate's interval, as a share of its seconds
+    settings: tuple[tuple[str, str], ...] = ()  # what the technique sets of the recipe, beside the job's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +45,12 @@ class Pool:
 
     type: str
     nodes: int
-    devices_per_node: int
+    devices_per_node: int  # what a plan may share out: 1 where a job takes whole nodes only
     price_per_hour: float  # of a node, in dollars
     is_spot: bool = False
     interruptions_per_hour: float = 0.0  # of a node
     rework_seconds: int = 0  # what an interruption costs: the restart, and half a checkpoint's interval
+    cluster: str = ""  # where its jobs are submitted to; empty: nowhere yet
     spans_nodes: bool = True  # the type has EFA: a gang may take several whole nodes
 
     @property
