@@ -158,13 +158,13 @@ def _settled(
 ) -> list[Slot]:
     """Place the jobs that stay where they are, and then the others in their order."""
     free = [FreeDevices(pool) for pool in situation.pools]
+    slots = {place: _where_it_is(situation, problem, place) for place in pinned}
+    for slot in slots.values():
+        free[slot.option.pool].take(slot.placement, slot.end)
     horizon = 1 + sum(max(option.seconds for option in options) for options in problem.options)
     for pool, node in situation.lost:
         every = tuple(range(situation.pools[pool].devices_per_node))
         free[pool].take([NodeDevices(node=node, devices=every)], horizon)
-    slots = {place: _where_it_is(situation, problem, place) for place in pinned}
-    for slot in slots.values():
-        free[slot.option.pool].take(slot.placement, slot.end)
     for place in after_dependencies(problem, wishes.order):
         if place not in slots:
             option = wishes.choice[place]

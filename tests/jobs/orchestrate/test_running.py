@@ -1,0 +1,129 @@
+"""A plan runs to its end whatever happens on the way: late jobs, lost nodes, our own death at any line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.orchestrate.events import DamagedEvents
+from slipway.jobs.orchestrate.journal import PlanIsRunning, PlanJournal
+from slipway.jobs.orchestrate.ledger import JobStage, Ledger
+from tests.jobs.orchestrate.simulated import Killed, Orchestrated, SimulatedCluster, job, plan_of
+
+JOBS = (
+    job("a", (4, 800), (8, 400)),
+    job("b", (4, 600), (8, 400)),
+    job("c", (4, 300), (8, 200)),
+    job("d", (8, 300), after=("c",)),
+)
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    return SimulatedCluster()
+
+
+@pytest.fixture
+def orchestrated(cluster: SimulatedCluster, tmp_path: Path) -> Orchestrated:
+    return Orchestrated(plan=plan_of(*JOBS), cluster=cluster, path=tmp_path / "plan.journal")
+
+
+def stages(ledger: Ledger) -> dict[str, str]:
+    return {name: str(standing.stage) for name, standing in ledger.jobs.items()}
+
+
+def lasted(ledger: Ledger) -> float:
+    return max(stint.ended for each in ledger.jobs.values() for stint in each.stints) - ledger.began
+
+
+def test_a_plan_whose_estimates_are_right_ends_as_planned(orchestrated: Orchestrated) -> None:
+    ledger = orchestrated.run()
+    assert set(stages(ledger).values()) == {"succeeded"}
+    assert [each.attempt for each in ledger.jobs.values()] == [1, 1, 1, 1]
+    assert lasted(ledger) <= orchestrated.plan.makespan + 40  # each start waits for the next look
+
+
+def test_killed_after_any_line_of_the_journal_it_goes_on_and_nothing_runs_twice(tmp_path: Path) -> None:
+    whole = Orchestrated(plan=plan_of(*JOBS), cluster=SimulatedCluster(), path=tmp_path / "whole")
+    whole.run()
+    lines = len(whole.path.read_text().splitlines())
+    assert lines > 15
+    for writes in range(1, lines):
+        killed = Orchestrated(plan=whole.plan, cluster=SimulatedCluster(), path=tmp_path / f"{writes}")
+        with pytest.raises(Killed):
+            killed.run(writes)
+        ledger = killed.run()
+        assert set(stages(ledger).values()) == {"succeeded"}, writes
+        assert [*killed.cluster.runs] == [*whole.cluster.runs], writes
+
+
+def test_killed_at_every_line_it_still_ends(orchestrated: Orchestrated) -> None:
+    for _ in range(100):
+        try:
+            ledger = orchestrated.run(writes=1)
+            break
+        except Killed:
+            continue
+    assert set(stages(ledger).values()) == {"succeeded"}
+    assert len(orchestrated.cluster.runs) == 4
+
+
+def test_jobs_of_a_lost_node_go_on_on_the_other_with_what_they_saved(orchestrated: Orchestrated) -> None:
+    cluster = orchestrated.cluster
+    cluster.at[1100] = lambda: cluster.lose(0)
+    ledger = orchestrated.run()
+    assert set(stages(ledger).values()) == {"succeeded"}
+    assert "node 0 of p4d is lost" in orchestrated.said[0]
+    again = [each for each in ledger.jobs.values() if each.attempt == 2]
+    assert again
+    assert all(each.stints[0].outcome == "stopped" for each in again)
+    later = [run for name, run in cluster.runs.items() if name.endswith("-2")]
+    assert all(run.left < 1 for run in later)
+    assert {share.node for run in later for share in run.assignment.placement} == {1}
+
+
+def test_a_job_that_somebody_stops_makes_room_and_those_after_it_never_run(
+    orchestrated: Orchestrated,
+) -> None:
+    orchestrated.cluster.at[1050] = lambda: orchestrated.cluster.withdraw("c")
+    ledger = orchestrated.run()
+    assert stages(ledger) == {"a": "succeeded", "b": "succeeded", "c": "withdrawn", "d": "skipped"}
+    assert ledger.jobs["d"].why == "c withdrawn"
+    assert "planned again, since c was withdrawn" in orchestrated.said[0]
+
+
+def test_a_job_that_ends_far_too_early_leaves_its_devices_to_one_that_gains_by_them(tmp_path: Path) -> None:
+    jobs = (job("long", (8, 1000)), job("wide", (4, 1600), (8, 800)), job("small", (4, 1500)))
+    cluster = SimulatedCluster(factors={"small": 0.1})
+    run = Orchestrated(plan=plan_of(*jobs), cluster=cluster, path=tmp_path / "journal")
+    ledger = run.run()
+    assert set(stages(ledger).values()) == {"succeeded"}
+    assert any("wide move" in line for line in run.said)
+    assert ledger.jobs["wide"].attempt == 2
+    assert [stint.outcome for stint in ledger.jobs["wide"].stints] == ["stopped", "succeeded"]
+    assert lasted(ledger) < 1100
+
+
+def test_a_job_without_a_report_of_progress_is_planned_by_its_time(tmp_path: Path) -> None:
+    cluster = SimulatedCluster(reports=False, factors={"a": 1.5})
+    run = Orchestrated(plan=plan_of(*JOBS), cluster=cluster, path=tmp_path / "journal")
+    assert set(stages(run.run()).values()) == {"succeeded"}
+    assert any("a takes 1" in line for line in run.said)
+
+
+def test_only_one_process_runs_a_plan(orchestrated: Orchestrated) -> None:
+    with PlanJournal(orchestrated.path).opened(), pytest.raises(PlanIsRunning):
+        orchestrated.run()
+
+
+def test_a_line_that_a_crash_cut_short_never_happened_and_another_damage_is_told(
+    orchestrated: Orchestrated,
+) -> None:
+    orchestrated.run()
+    lines = orchestrated.path.read_text().splitlines(keepends=True)
+    orchestrated.path.write_text("".join(lines[:-1]) + lines[-1][:20])
+    assert orchestrated.run().jobs["d"].stage is JobStage.SUCCEEDED
+    orchestrated.path.write_text("".join([lines[0], "{}\n", *lines[1:]]))
+    with pytest.raises(DamagedEvents, match=r"plan\.journal:2 is no line"):
+        orchestrated.run()
