@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from slipway.jobs.planner.model import Assignment, LowerBound, NodeDevices, Plan, Pool
 from slipway.jobs.planner.options import Option, PlanProblem
@@ -27,33 +30,41 @@ class FreeDevices:
 
     def __init__(self, pool: Pool) -> None:
         self._free = [[0] * pool.devices_per_node for _ in range(pool.nodes)]
+        # By count of devices (from 1) and node: from when on so many are free, and the sum of their times.
+        self._since = np.zeros((pool.devices_per_node, pool.nodes), dtype=np.int64)
+        self._sums = np.zeros_like(self._since)
+
+    def first_start(self, option: Option, ready: int = 0) -> int:
+        """Return when `earliest` would start it."""
+        since = self._since[-1] if option.nodes else self._since[option.devices - 1]
+        if option.nodes > 1:
+            return max(ready, int(np.partition(since, option.nodes - 1)[option.nodes - 1]))
+        return max(ready, int(since.min()))
 
     def earliest(self, option: Option, ready: int = 0) -> tuple[int, tuple[NodeDevices, ...]]:
         """Find the first start from `ready` on, and devices that waste least by waiting for it."""
         if option.nodes:
             return self._whole_nodes(option.nodes, ready)
-        best: tuple[int, int, int] | None = None
-        for node, free in enumerate(self._free):
-            taken = sorted(free)[: option.devices]
-            start = max(ready, taken[-1])
-            found = (start, sum(start - each for each in taken), node)
-            if best is None or found < best:
-                best = found
-        assert best is not None, "an option has room in its pool"
-        start, _, node = best
+        since = self._since[option.devices - 1]
+        start = max(ready, int(since.min()))
+        node = int(np.where(since <= start, self._sums[option.devices - 1], -1).argmax())
         return start, (NodeDevices(node=node, devices=self._latest(node, start, option.devices)),)
 
     def take(self, placement: Iterable[NodeDevices], until: int) -> None:
         for share in placement:
+            free = self._free[share.node]
             for device in share.devices:
-                self._free[share.node][device] = until
+                free[device] = until
+            since = sorted(free)
+            self._since[:, share.node] = since
+            self._sums[:, share.node] = list(itertools.accumulate(since))
 
     def _whole_nodes(self, count: int, ready: int) -> tuple[int, tuple[NodeDevices, ...]]:
-        since = sorted((max(free), node) for node, free in enumerate(self._free))[:count]
-        start = max(ready, since[-1][0])
-        nodes = sorted(node for _, node in since)
+        since = self._since[-1]
+        first = np.argsort(since, kind="stable")[:count]
         every = tuple(range(len(self._free[0])))
-        return start, tuple(NodeDevices(node=node, devices=every) for node in nodes)
+        start = max(ready, int(since[first[-1]]))
+        return start, tuple(NodeDevices(node=node, devices=every) for node in sorted(first.tolist()))
 
     def _latest(self, node: int, start: int, count: int) -> tuple[int, ...]:
         """Choose of the devices that are free by then those that were busy last."""

@@ -1,0 +1,1 @@
+"""Proofs that no plan can be better than so much: one module for each way to prove it."""
