@@ -1,0 +1,151 @@
+"""The clusters as a plan's executor: each attempt is a job like any other, submitted, read and cancelled."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from slipway.jobs.aws import reader
+from slipway.jobs.clusters.deployed import find_target_by_name
+from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.job import SHORTEST_TIMEOUT_SECONDS, Job
+from slipway.jobs.core.run import AnyFound, Run
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import Target
+from slipway.jobs.core.text import Say
+from slipway.jobs.orchestrate.decisions import Sight
+from slipway.jobs.planner.model import Assignment, PlanJob, Pool
+from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.runs.curve import points
+from slipway.jobs.runs.find import refresh
+from slipway.jobs.runs.logs import LogReader
+from slipway.jobs.submit.submission import submit
+
+# What a job may take beyond its plan before its cluster ends it: nodes boot, images are pulled. A scheduler
+# fills the gaps before a large job only with those whose limit it knows.
+START_SECONDS = 900
+# Words of the platforms for a job that somebody ended, and for one whose machine went away.
+_WITHDRAWN = re.compile(r"cancel|^stopped$|terminated by", re.IGNORECASE)
+_LOST = re.compile(r"MainNodeLost|NODE_FAIL|BOOT_FAIL|Host EC2| was lost")
+
+
+class NoTarget(SlipwayError):
+    """Reports a plan that cannot be submitted as it is."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterExecutor:
+    """Submits to the clusters of a plan's pools; `tag` makes its jobs others than those of another run."""
+
+    pools: tuple[Pool, ...]
+    tag: str
+    agreed: Agreed = AGREED_UNSAID
+    say: Say = lambda _: None
+    targets: dict[int, Target] = field(default_factory=dict)
+    _logs: dict[str, LogReader] = field(default_factory=dict)
+    _done: dict[str, float] = field(default_factory=dict)
+    _of_run: dict[str, Target] = field(default_factory=dict)
+
+    def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
+        pool = self.pools[assignment.pool]
+        wanted = as_job(job, assignment, pool, self.tag, attempt)
+        target = self._target(assignment.pool)
+        if target.kind == "mpi":  # one job at a time has all of its machines
+            wanted = replace(wanted, nodes=min(target.max_nodes, wanted.nodes * pool.devices_per_node))
+        sent = submit(wanted, target.name, target.region, agreed=self.agreed, say=self.say)
+        self._of_run[sent.job_id] = target
+        return sent.job_id
+
+    def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
+        return {name: self._sight(run) for name, run in runs.items()}
+
+    def stop(self, run: str, why: str) -> None:
+        found = self._found(run)
+        if not found.run.state.is_final:
+            platform_of(found.target).cancel(found, why)
+
+    def find_lost(self) -> frozenset[tuple[int, int]]:
+        """Return none: these clusters start machines for jobs, and tell of a job that it lost its own."""
+        return frozenset()
+
+    def _sight(self, run: str) -> Sight:
+        found = self._found(run)
+        return Sight(
+            outcome=outcome_of(found.run),
+            began=found.run.started_at.timestamp() if found.run.started_at else None,
+            ended=found.run.stopped_at.timestamp() if found.run.stopped_at else None,
+            done=self._read_progress(found),
+            why=found.run.reason or "",
+        )
+
+    def _read_progress(self, found: AnyFound) -> float | None:
+        """Read what the first rank printed since the last look."""
+        if found.run.started_at is None:
+            return None
+        run, platform = found.run.id, platform_of(found.target)
+        log = self._logs.setdefault(
+            run, LogReader(group=found.target.log_group, client=reader("logs", found.target.region))
+        )
+        log.watch(platform.log_streams(found, 0))
+        for page in log.read_new():
+            if seen := points(line.text for line in page):
+                self._done[run] = seen[-1].step / seen[-1].steps
+        return self._done.get(run)
+
+    def _found(self, run: str) -> AnyFound:
+        if run in self._of_run:
+            return refresh(run, self._of_run[run])
+        for place in range(len(self.pools)):  # of a plan that another process began
+            target = self._target(place)
+            if platform_of(target).is_known(run, target):
+                self._of_run[run] = target
+                return refresh(run, target)
+        raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway runs")
+
+    def _target(self, place: int) -> Target:
+        if place not in self.targets:
+            pool = self.pools[place]
+            if not pool.cluster:
+                raise NoTarget(
+                    f"the plan's pool of {pool.type} is no cluster, so nothing can run there",
+                    hint="name clusters in the plan's pools: docs/planner.md",
+                )
+            self.targets[place] = find_target_by_name(pool.cluster, None)
+        return self.targets[place]
+
+
+def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: int) -> Job:
+    """Return the job of one attempt; all attempts share their checkpoints."""
+    if job.job is None:
+        raise NoTarget(
+            f"job '{job.name}' has modes but no recipe, so it cannot be submitted",
+            hint="plan from a TOML file of recipes: docs/planner.md",
+        )
+    share = assignment.mode.devices if assignment.mode.devices < pool.devices_per_node else None
+    limit = math.ceil(assignment.seconds * (1 + assignment.mode.error)) + START_SECONDS
+    return replace(
+        job.job,
+        nodes=len(assignment.placement),
+        settings={**job.job.settings, **dict(assignment.mode.settings)},
+        checkpoints=job.job.checkpoints or f"checkpoints/{tag}/{job.name}",
+        timeout_seconds=max(SHORTEST_TIMEOUT_SECONDS, limit),
+        processes_per_node=share or job.job.processes_per_node,
+        repeat=attempt - 1,
+    )
+
+
+def outcome_of(run: Run) -> str | None:
+    """Say in the plan's words how a run ended; None while it has not."""
+    if not run.state.is_final:
+        return None
+    if run.state is JobState.SUCCEEDED:
+        return "succeeded"
+    said = f"{run.status} {run.reason or ''}"
+    if _LOST.search(said):
+        return "lost"
+    return "withdrawn" if _WITHDRAWN.search(run.status) or _WITHDRAWN.search(run.reason or "") else "failed"

@@ -1,0 +1,87 @@
+"""An attempt of a plan is a job like any other, with the devices and the time limit that the plan says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slipway.jobs.core.cost import Cost
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.run import Run
+from slipway.jobs.core.states import JobState
+from slipway.jobs.orchestrate.clusters import START_SECONDS, NoTarget, as_job, outcome_of
+from slipway.jobs.planner.model import Assignment, Mode, NodeDevices, PlanJob, Pool
+
+POOL = Pool(type="trn1.32xlarge", nodes=4, devices_per_node=32, price_per_hour=21.5, cluster="trn1")
+JOB = PlanJob(
+    name="lr1",
+    modes=(),
+    job=Job(name="lr1", recipe="gpt_neox", nodes=1, settings={"size": "tiny", "rate": "1e-4"}),
+)
+
+
+def assignment(devices: int, nodes: int) -> Assignment:
+    mode = Mode(
+        technique="tensor",
+        type=POOL.type,
+        devices=devices,
+        seconds=3600,
+        error=0.2,
+        settings=(("tensor", "8"),),
+    )
+    each = tuple(range(min(devices, POOL.devices_per_node)))
+    placement = tuple(NodeDevices(node=node, devices=each) for node in range(nodes))
+    return Assignment(job="lr1", mode=mode, pool=0, start=0, seconds=3600, placement=placement)
+
+
+def test_a_gang_is_a_job_of_so_many_nodes_with_what_its_technique_sets() -> None:
+    job = as_job(JOB, assignment(64, 2), POOL, "plan-1", attempt=1)
+    assert (job.nodes, job.processes_per_node) == (2, None)
+    assert job.settings == {"size": "tiny", "rate": "1e-4", "tensor": "8"}
+    assert job.timeout_seconds == 3600 * 1.2 + START_SECONDS
+
+
+def test_a_job_on_a_part_of_a_node_starts_no_more_processes_than_its_devices() -> None:
+    assert as_job(JOB, assignment(8, 1), POOL, "plan-1", attempt=1).processes_per_node == 8
+
+
+def test_attempts_are_other_jobs_with_the_same_checkpoints_and_plans_do_not_share_them() -> None:
+    first, second, other = (
+        as_job(JOB, assignment(8, 1), POOL, tag, attempt) for tag, attempt in (("p", 1), ("p", 2), ("q", 1))
+    )
+    assert (first.repeat, second.repeat) == (0, 1)
+    assert first.checkpoints == second.checkpoints == "checkpoints/p/lr1"
+    assert other.checkpoints == "checkpoints/q/lr1"
+
+
+def test_a_job_without_a_recipe_is_refused_by_name() -> None:
+    with pytest.raises(NoTarget, match="job 'lr1' has modes but no recipe"):
+        as_job(replace(JOB, job=None), assignment(8, 1), POOL, "p", attempt=1)
+
+
+def run(**facts: Any) -> Run:
+    unsaid = dict.fromkeys(Run.__dataclass_fields__)
+    cost = Cost(usd=None, node_hours=None, price=None)
+    return Run(**{**unsaid, "cost": cost, "attempts": (), "depends_on": (), **facts})
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "reason", "outcome"),
+    [
+        (JobState.RUNNING, "RUNNING", None, None),
+        (JobState.SUCCEEDED, "COMPLETED", None, "succeeded"),
+        (JobState.FAILED, "FAILED", "Essential container in task exited", "failed"),
+        (JobState.FAILED, "Cancelled", None, "withdrawn"),
+        (JobState.FAILED, "CANCELLED", None, "withdrawn"),
+        (JobState.FAILED, "Stopped", None, "withdrawn"),
+        (JobState.FAILED, "FAILED", "Host EC2 (instance i-1) terminated.", "lost"),
+        (JobState.FAILED, "MainNodeLost", "host ip-10-0-0-4 was lost, which led the job", "lost"),
+        (JobState.FAILED, "NODE_FAIL", None, "lost"),
+    ],
+)
+def test_each_platform_s_word_for_an_end_is_understood(
+    state: JobState, status: str, reason: str | None, outcome: str | None
+) -> None:
+    assert outcome_of(run(state=state, status=status, reason=reason)) == outcome
