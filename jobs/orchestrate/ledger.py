@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.orchestrate.events import (
     AttemptEnded,
     AttemptIntended,
@@ -16,6 +17,12 @@ from slipway.jobs.orchestrate.events import (
     PlanReplaced,
 )
 from slipway.jobs.planner.model import Assignment, PlanJob
+
+
+class AnotherPlan(SlipwayError):
+    """Reports a journal of other jobs than the plan's."""
+
+    exit_code = 2
 
 
 class JobStage(StrEnum):
@@ -77,6 +84,11 @@ class Ledger:
 def new_ledger(jobs: Iterable[PlanJob], events: Iterable[HappenedEvent] = ()) -> Ledger:
     ledger = Ledger(jobs={job.name: JobStanding() for job in jobs})
     for event in events:
+        if not isinstance(event, PlanReplaced) and event.job not in ledger.jobs:
+            raise AnotherPlan(
+                f"the journal has a job '{event.job}' that the plan has not",
+                hint="run the plan that it belongs to, or name another journal",
+            )
         ledger = after(ledger, event)
     return ledger
 

@@ -56,6 +56,7 @@ class Surroundings:
     pause: Callable[[], None]  # until it is worth looking again
     solve: Solve
     switch_seconds: int
+    began: float  # when the plan was first run
     say: Say
     changed: Callable[[Ledger], None] = lambda _: None  # for pictures
 
@@ -69,11 +70,13 @@ class PlanRun:
         self.ledger = new_ledger(plan.jobs, events)
         self._paces: dict[str, float] = {}
         self._lost: frozenset[tuple[int, int]] = frozenset()
+        self._homeless: tuple[str, ...] = ()
         self._by_name = {job.name: job for job in plan.jobs}
 
     def finish(self) -> Ledger:
         if not self.ledger.plans:
-            self._note(PlanReplaced(at=self._now(), why="the plan", assignments=self.plan.assignments))
+            first = PlanReplaced(at=self._around.began, why="", assignments=self.plan.assignments)
+            self._note(first)
         self._go_on()
         while not self.ledger.is_over:
             self.step()
@@ -83,7 +86,12 @@ class PlanRun:
 
     def step(self) -> None:
         sights = self._look()
-        news = [*self._note_ended(sights), *self._note_lost(), *self._note_paces(sights)]
+        news = [
+            *self._note_ended(sights),
+            *self._note_lost(),
+            *self._note_paces(sights),
+            *self._note_added(),
+        ]
         self._skip()
         if news and not self.ledger.is_over:
             self._plan_again(sights, news)
@@ -122,6 +130,7 @@ class PlanRun:
                 why=sight.why,
             )
             self._note(event)
+            self._around.say(f"{name} {_words(sight.outcome)}")
             news.append(f"{name} {_words(sight.outcome)}" + (f": {sight.why}" if sight.why else ""))
         return news
 
@@ -152,6 +161,15 @@ class PlanRun:
                 self._paces[f"{name}:{job.attempt}"] = pace
                 news.append(f"{name} takes {pace * _PERCENT:.0f} % of its estimate")
         return news
+
+    def _note_added(self) -> list[str]:
+        """Find jobs that were written into the plan's file since it was begun."""
+        added = [
+            name
+            for name, job in self.ledger.jobs.items()
+            if job.stage is JobStage.WAITING and job.planned is None and name not in self._homeless
+        ]
+        return [f"{name} was added" for name in added]
 
     def _skip(self) -> None:
         while found := next(decisions.find_skipped(self.plan.jobs, self.ledger), None):
@@ -187,6 +205,7 @@ class PlanRun:
             )
             for name, slot in answer.slots.items()
         )
+        self._homeless = answer.homeless
         why = "; ".join(news)
         self._note(PlanReplaced(at=now, why=why, assignments=assignments))
         moved = f"; {', '.join(answer.moved)} move" if answer.moved else ""
@@ -218,7 +237,10 @@ class PlanRun:
     def _send(self, name: str) -> None:
         standing = self.ledger.jobs[name]
         assert standing.assignment is not None
+        where = self.plan.pools[standing.assignment.pool]
         run = self._around.executor.send(self._by_name[name], standing.assignment, standing.attempt)
+        again = f", attempt {standing.attempt}" if standing.attempt > 1 else ""
+        self._around.say(f"{name} goes to {where.cluster or where.type} as {run}{again}")
         self._note(AttemptSubmitted(at=self._now(), job=name, run=run))
 
     def _note(self, event: HappenedEvent) -> None:

@@ -138,6 +138,7 @@ class Orchestrated:
             pause=self.cluster.pause,
             solve=best_of_all,
             switch_seconds=20,
+            began=1000.0,
             say=self.said.append,
         )
         with journal.opened() as events:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slipway.jobs.orchestrate.events import DamagedEvents
 from slipway.jobs.orchestrate.journal import PlanIsRunning, PlanJournal
-from slipway.jobs.orchestrate.ledger import JobStage, Ledger
+from slipway.jobs.orchestrate.ledger import AnotherPlan, JobStage, Ledger
 from tests.jobs.orchestrate.simulated import Killed, Orchestrated, SimulatedCluster, job, plan_of
 
 JOBS = (
@@ -74,7 +75,7 @@ def test_jobs_of_a_lost_node_go_on_on_the_other_with_what_they_saved(orchestrate
     cluster.at[1100] = lambda: cluster.lose(0)
     ledger = orchestrated.run()
     assert set(stages(ledger).values()) == {"succeeded"}
-    assert "node 0 of p4d is lost" in orchestrated.said[0]
+    assert "node 0 of p4d is lost" in " ".join(orchestrated.said)
     again = [each for each in ledger.jobs.values() if each.attempt == 2]
     assert again
     assert all(each.stints[0].outcome == "stopped" for each in again)
@@ -90,7 +91,7 @@ def test_a_job_that_somebody_stops_makes_room_and_those_after_it_never_run(
     ledger = orchestrated.run()
     assert stages(ledger) == {"a": "succeeded", "b": "succeeded", "c": "withdrawn", "d": "skipped"}
     assert ledger.jobs["d"].why == "c withdrawn"
-    assert "planned again, since c was withdrawn" in orchestrated.said[0]
+    assert "planned again, since c was withdrawn" in " ".join(orchestrated.said)
 
 
 def test_a_job_that_ends_far_too_early_leaves_its_devices_to_one_that_gains_by_them(tmp_path: Path) -> None:
@@ -126,4 +127,20 @@ def test_a_line_that_a_crash_cut_short_never_happened_and_another_damage_is_told
     assert orchestrated.run().jobs["d"].stage is JobStage.SUCCEEDED
     orchestrated.path.write_text("".join([lines[0], "{}\n", *lines[1:]]))
     with pytest.raises(DamagedEvents, match=r"plan\.journal:2 is no line"):
+        orchestrated.run()
+
+
+def test_a_job_written_into_the_plan_later_runs_with_the_others(orchestrated: Orchestrated) -> None:
+    with pytest.raises(Killed):
+        orchestrated.run(writes=8)
+    orchestrated.plan = replace(orchestrated.plan, jobs=(*JOBS, job("late", (8, 100))))
+    ledger = orchestrated.run()
+    assert set(stages(ledger).values()) == {"succeeded"}
+    assert "late was added" in " ".join(orchestrated.said)
+
+
+def test_the_journal_of_another_plan_is_refused(orchestrated: Orchestrated) -> None:
+    orchestrated.run()
+    orchestrated.plan = plan_of(job("other", (8, 100)))
+    with pytest.raises(AnotherPlan, match="a job 'a' that the plan has not"):
         orchestrated.run()
