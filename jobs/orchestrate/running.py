@@ -47,7 +47,7 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class PlanWorld:
     """Holds all that a run of a plan needs of the world."""
 
     executor: Executor
@@ -64,7 +64,7 @@ class Surroundings:
 class PlanRun:
     """One plan on its way; `finish` takes it to its end."""
 
-    def __init__(self, plan: Plan, around: Surroundings, events: list[HappenedEvent]) -> None:
+    def __init__(self, plan: Plan, around: PlanWorld, events: list[HappenedEvent]) -> None:
         self.plan = plan
         self._around = around
         self.ledger = new_ledger(plan.jobs, events)

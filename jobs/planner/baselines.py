@@ -31,7 +31,7 @@ PLACED_JOBS = 12_000  # in all trials together: what fits into a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class GreedyTrial:
     """Says which options a job tries first, until when it should end, and on which share of the nodes."""
 
     paid: Numbers
@@ -59,7 +59,7 @@ def greedy(problem: PlanProblem) -> list[Slot]:
 def whole_node(problem: PlanProblem) -> list[Slot]:
     """Give each job in turn the largest part of one node that it can use, where it ends first."""
     only = replace(problem, options=tuple(_widest(options) for options in problem.options))
-    return _place(only, Trial(paid=OptionTable(only).dollars, limit=0), range(len(problem.jobs)))
+    return _place(only, GreedyTrial(paid=OptionTable(only).dollars, limit=0), range(len(problem.jobs)))
 
 
 def marginal_gain(problem: PlanProblem) -> list[Slot]:
@@ -94,7 +94,7 @@ def score_of(problem: PlanProblem, slots: Sequence[Slot]) -> tuple[float, float,
     return missed, over, plan.value
 
 
-def _lists(problem: PlanProblem) -> Iterator[tuple[Trial, list[int]]]:
+def _lists(problem: PlanProblem) -> Iterator[tuple[GreedyTrial, list[int]]]:
     has_deadlines = any(job.deadline is not None for job in problem.jobs)
     for trial in _trials(problem):
         first = [ranked[0] for ranked in _ranked(problem, trial)]
@@ -105,7 +105,7 @@ def _lists(problem: PlanProblem) -> Iterator[tuple[Trial, list[int]]]:
             yield trial, order
 
 
-def _trials(problem: PlanProblem) -> Iterator[Trial]:
+def _trials(problem: PlanProblem) -> Iterator[GreedyTrial]:
     table = OptionTable(problem)
     bound, prices = least_makespan(table)
     seconds = prices.of(table)
@@ -115,15 +115,17 @@ def _trials(problem: PlanProblem) -> Iterator[Trial]:
         limit = NEVER if problem.goal.deadline is None else problem.goal.deadline
         for share in shares:
             for weight in AREA_WEIGHTS:
-                yield Trial(paid=table.dollars * per_dollar + weight * seconds, limit=limit, share=share)
+                yield GreedyTrial(
+                    paid=table.dollars * per_dollar + weight * seconds, limit=limit, share=share
+                )
         return
     for stretch in STRETCHES:
         for weight in (0.0,) if problem.goal.budget is None else DOLLAR_WEIGHTS:
             paid = seconds + weight * per_dollar * table.dollars
-            yield from (Trial(paid=paid, limit=int(bound * stretch), share=share) for share in shares)
+            yield from (GreedyTrial(paid=paid, limit=int(bound * stretch), share=share) for share in shares)
 
 
-def _ranked(problem: PlanProblem, trial: Trial) -> list[list[Option]]:
+def _ranked(problem: PlanProblem, trial: GreedyTrial) -> list[list[Option]]:
     """Sort each job's options: those that can end in time first, and of them what costs least."""
     ranked = []
     for options, paid in zip(problem.options, trial.paid.tolist(), strict=True):
@@ -132,7 +134,7 @@ def _ranked(problem: PlanProblem, trial: Trial) -> list[list[Option]]:
     return ranked
 
 
-def _place(problem: PlanProblem, trial: Trial, order: Sequence[int]) -> list[Slot]:
+def _place(problem: PlanProblem, trial: GreedyTrial, order: Sequence[int]) -> list[Slot]:
     """Place each job in its first option that ends in time, or else in the one that ends first."""
     free = [FreeDevices(replace(pool, nodes=count)) for pool, count in _nodes(problem, trial.share)]
     ranked = _ranked(problem, trial)
@@ -191,4 +193,4 @@ def _best_step(at: Option, options: Sequence[Option], free: int) -> tuple[float,
 def _first_ending(problem: PlanProblem) -> list[Slot]:
     """Place each job where it ends first, the longest ones before the others."""
     order = sorted(range(len(problem.jobs)), key=lambda job: -problem.options[job][0].seconds)
-    return _place(problem, Trial(paid=OptionTable(problem).dollars, limit=0), order)
+    return _place(problem, GreedyTrial(paid=OptionTable(problem).dollars, limit=0), order)

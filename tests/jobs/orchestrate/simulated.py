@@ -10,7 +10,7 @@ from slipway.jobs.orchestrate.decisions import Sight
 from slipway.jobs.orchestrate.events import HappenedEvent
 from slipway.jobs.orchestrate.journal import PlanJournal
 from slipway.jobs.orchestrate.ledger import Ledger
-from slipway.jobs.orchestrate.running import PlanRun, Surroundings
+from slipway.jobs.orchestrate.running import PlanRun, PlanWorld
 from slipway.jobs.planner.list_schedule import as_plan
 from slipway.jobs.planner.model import Assignment, Goal, LowerBound, Mode, Plan, PlanJob, Pool
 from slipway.jobs.planner.options import new_problem
@@ -131,7 +131,7 @@ class Orchestrated:
     def run(self, writes: int | None = None) -> Ledger:
         """Run the plan; with `writes`, it is killed right after so many lines of the journal."""
         journal = KilledJournal(self.path, writes)
-        around = Surroundings(
+        around = PlanWorld(
             executor=self.cluster,
             journal=journal,
             now=lambda: self.cluster.time,
