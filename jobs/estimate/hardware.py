@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.catalogue.instances import SAGEMAKER, InstanceType
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import Hardware
 
@@ -42,7 +42,8 @@ _NVIDIA = Habit(link_share=0.5)  # NVLink is printed with both directions added 
 
 
 def family_of(name: str) -> str:
-    return name.partition(".")[0]
+    """Return the family of a type, as EC2 or SageMaker calls it: ml.p4d.24xlarge is of p4d, too."""
+    return name.removeprefix(SAGEMAKER).partition(".")[0]
 
 
 def cluster_of(instance: InstanceType, nodes: int) -> Hardware:

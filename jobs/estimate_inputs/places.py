@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 
-from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
+from slipway.jobs.catalogue.instances import (
+    InstanceType,
+    find_instance_type,
+    instance_type,
+    instance_types,
+    training_types,
+)
 from slipway.jobs.clusters.declared import DeclaredCluster, NoCheckout, declared_clusters
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
@@ -21,8 +27,8 @@ INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9, "slurm": 8, "sa
 
 def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
     """Find a cluster or instance type by name; a region or term that was named must have a price."""
-    if name in {known.name for known in instance_types()}:
-        return alone(instance_type(name), rates, region=region, term=term)
+    if (instance := find_instance_type(name)) is not None:
+        return alone(instance, rates, region=region, term=term)
     cluster = _declared(name)
     if cluster is None:
         return _deployed(name, rates, region=region, term=term)
@@ -83,7 +89,7 @@ def _rate(
 ) -> Rate | None:
     if asked or term != ON_DEMAND:
         return require_rate(rates, instance, region, term)
-    return find_rate(rates, instance.name, region, term)
+    return find_rate(rates, instance.name, region, term) or find_rate(rates, instance.name, None, term)
 
 
 def _declared(name: str) -> DeclaredCluster | None:
@@ -96,7 +102,7 @@ def _declared(name: str) -> DeclaredCluster | None:
         if cluster.name == name:
             return cluster
     names = [cluster.name for cluster in clusters]
-    known = [*names, *(instance.name for instance in instance_types())]
+    known = [*names, *(instance.name for instance in (*instance_types(), *training_types()))]
     close = get_close_matches(name, known, n=1)
     raise CannotEstimate(
         f"'{name}' is neither a declared cluster nor an instance type",

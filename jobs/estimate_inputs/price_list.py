@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask_all, reader
+from slipway.jobs.catalogue.instances import SAGEMAKER
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.prices import ON_DEMAND, Rate
 
 _HOME = "us-east-1"  # the API answers in three regions, for all of them
-_SERVICE = "AmazonEC2"
 _TERMS = {"1yr": "1-year", "3yr": "3-year"}
 _HOURS = {"1yr": 8760.0, "3yr": 3 * 8760.0}
-_SAME_FOR_ALL = {
+_EC2 = {
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",
     "tenancy": "Shared",
@@ -44,15 +44,22 @@ def ask_rates(
 
 
 def _products(client: Any, name: str, region: str) -> list[Mapping[str, Any]]:
-    wanted = {"instanceType": name, "regionCode": region, **_SAME_FOR_ALL}
+    service, wanted = _asked_for(name, region)
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
-    answer = ask_all(client, "GetProducts", "PriceList", ServiceCode=_SERVICE, Filters=filters)
+    answer = ask_all(client, "GetProducts", "PriceList", ServiceCode=service, Filters=filters)
     if isinstance(answer, Unanswered):
         raise SlipwayError(
             f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
             hint=f"allow {answer.action} to your role" if answer.is_denied else "try again later",
         )
     return [json.loads(each) if isinstance(each, str) else each for each in answer]
+
+
+def _asked_for(name: str, region: str) -> tuple[str, dict[str, str]]:
+    """Return the list that has a type's price, and what finds it there."""
+    if name.startswith(SAGEMAKER):
+        return "AmazonSageMaker", {"instanceName": name, "component": "Training", "regionCode": region}
+    return "AmazonEC2", {"instanceType": name, "regionCode": region, **_EC2}
 
 
 def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Iterator[Rate]:

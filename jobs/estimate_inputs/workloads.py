@@ -17,6 +17,7 @@ from slipway.jobs.estimate.work.workloads import (
     names,
     with_settings,
 )
+from slipway.jobs.estimate_inputs.gptj import gptj_workload
 from slipway.jobs.recipes import RECIPES, find_recipe, refuse_settings
 
 
@@ -147,6 +148,7 @@ TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
     "bert_pretrain": _bert,
     "glue_finetune": _glue,
     "gpt_neox": _neox,
+    "gptj_finetune": gptj_workload,
 }
 
 

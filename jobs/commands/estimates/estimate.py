@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.commands.estimates.doubts import doubts
 from slipway.jobs.commands.estimates.formats import NO_BAND, band, hours, percent, rounded, steps
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
+from slipway.jobs.recipes import RECIPES
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.estimates import Estimate, PricedHardware
@@ -210,6 +211,8 @@ def tell(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -
     say(f"time and cost: {_derived(workload)}")
     if workload.assumed:
         say(f"assumed: {workload.assumed}")
+    if place.rate is not None and place.rate.region != place.region:
+        warn(f"no price of {place.instance.name} in {place.region} is known; {place.rate.region}'s is shown")
     if place.rate is None:
         warn(f"no price of {place.instance.name} is known; slipway prices refresh asks AWS for it")
     for unpriced in found[0].unpriced:
@@ -222,32 +225,6 @@ def tell(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -
 
 def _derived(workload: Workload) -> str:
     if not workload.until:
-        return "unknown, since this job has no known end; say --set sequences=N"
+        setting = "steps" if workload.name in RECIPES else "sequences"
+        return f"unknown, since this job has no known end; say --set {setting}=N"
     return f"derived from the rate: {workload.until}"
-
-
-def doubts(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -> Iterator[str]:
-    """Return warnings about settings that work but cost more than expected."""
-    from dataclasses import replace
-
-    from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.estimate.estimates import estimate
-    from slipway.jobs.estimate.work.step import uneven
-    from slipway.jobs.estimate_inputs.own_data import measurements
-
-    layout, model = workload.layout, workload.model
-    if (share := uneven(model, layout)) > 1:
-        yield (
-            f"{model.layers} layers over {layout.pipeline} stages are uneven: all wait for the fullest, "
-            f"which makes a step {share - 1:.0%} longer"
-        )
-    for own in found:
-        in_node = own.devices // own.nodes
-        if layout.tensor > in_node:
-            inside = replace(workload, layout=replace(layout, tensor=in_node))
-            with suppress(CannotEstimate):
-                rate = estimate(inside, place, own.nodes, measurements()).sequences_per_second
-                yield (
-                    f"tensor degree {layout.tensor} crosses nodes of {in_node} devices: on {own.nodes} nodes "
-                    f"tensor={in_node} trains {rate / own.sequences_per_second:.1f} times as fast"
-                )

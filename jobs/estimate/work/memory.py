@@ -43,10 +43,11 @@ def memory(model: Model, cluster: Hardware, layout: Layout) -> Memory:
     stage = _SHARDED[layout.sharding]
     ranks = _shard_ranks(model, cluster, layout)
     own = parameter_count(model) / (layout.tensor * layout.pipeline)
+    trained = own * model.trained_share
     return Memory(
         weights=own * WEIGHT_BYTES / (ranks if stage >= 3 else 1),
-        gradients=own * (GRADIENT_BYTES + layout.gradient_sum_bytes) / (ranks if stage >= 2 else 1),
-        optimizer=0.0 if layout.offload else own * OPTIMIZER_BYTES / (ranks if stage >= 1 else 1),
+        gradients=trained * (GRADIENT_BYTES + layout.gradient_sum_bytes) / (ranks if stage >= 2 else 1),
+        optimizer=0.0 if layout.offload else trained * OPTIMIZER_BYTES / (ranks if stage >= 1 else 1),
         activations=_activations(model, cluster, layout),
         gathered=2 * own * layout.pipeline / model.layers * WEIGHT_BYTES if stage >= 3 else 0.0,
     )

@@ -6,6 +6,7 @@ Parameters are those of the classes that train them, which a test counts on the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from slipway.jobs.estimate.work.shapes import Model
 
@@ -66,6 +67,7 @@ MODELS: Mapping[str, Model] = {
     "bert-base-cased": _classifier(12, 28996, 108_311_810),
     "bert-base-uncased": _classifier(12, 30522, 109_483_778),
     "distilbert": _classifier(6, 30522, 66_955_010),
+    "gpt-j-tiny": replace(_decoder(4, 64, 4, 1280, 363_648), sequence_length=128),
     "gpt-j-6b": _decoder(28, 4096, 16, 50400, 6_050_882_784),
     "pythia-6.9b": _decoder(32, 4096, 32, 50432, 6_857_302_016),
     "gpt-neox-20b": _decoder(44, 6144, 64, 50432, 20_554_567_680),

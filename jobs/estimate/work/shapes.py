@@ -35,6 +35,7 @@ class Model:
     )
     key_value_heads: int | None = None  # fewer than heads with grouped queries
     parameters: float | None = None  # None: counted from the numbers above
+    trained_share: float = 1.0  # of the parameters: adapters leave most of them as they are
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden_size", "heads", "feed_forward", "vocabulary", "sequence_length"):
@@ -55,6 +56,7 @@ class Model:
             raise CannotEstimate(f"head_share is {self.head_share!r}; it must be from 0 to 1")
         if self.parameters is not None:
             _amount("parameters", self.parameters)
+        _share("trained_share", self.trained_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +187,7 @@ def accumulation(model: Model, cluster: Hardware, layout: Layout) -> int:
         raise CannotEstimate(
             f"global_batch {layout.global_batch} is not a multiple of the {at_once} sequences that "
             f"{at_once // layout.micro_batch} replicas take at a time",
-            hint=f"the nearest are {_multiples(layout.global_batch, at_once)}",
+            hint=f"set global_batch to {_multiples(layout.global_batch, at_once)}, or another micro_batch",
         )
     return layout.global_batch // at_once
 
@@ -223,4 +225,4 @@ def _nearest_divisor(number: int, wanted: int) -> int:
 
 def _multiples(number: int, of: int) -> str:
     below = number // of * of
-    return f"{below} and {below + of}" if below else str(of)
+    return f"{below} or {below + of}" if below else str(of)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from slipway.jobs.estimate.priors import IN_NODE_EFFICIENCY, REFERENCE_WIDTH, WAIT, prior
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
-from slipway.jobs.estimate.work.work import BACKWARD, parameter_count, recomputed_flops, training_flops
+from slipway.jobs.estimate.work.work import backward_share, parameter_count, recomputed_flops, training_flops
 
 _ACTIVATION_BYTES = 2.0
 _BUCKET_BYTES = 25e6  # in which frameworks send gradients
@@ -61,7 +61,13 @@ class _Split:
     def backward_seconds(self) -> float:
         """Return the backward seconds of one micro-batch; recomputed layers run in it too."""
         extra = 1.0 if self.layout.checkpointing == "full" else 0.0
-        return self.micro_seconds * (BACKWARD + extra) / (1 + BACKWARD + extra)
+        backward = backward_share(self.model) + extra
+        return self.micro_seconds * backward / (1 + backward)
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Return the bytes sent for a parameter's gradient, of those that have none too."""
+        return self.layout.gradient_bytes * self.model.trained_share
 
 
 def step(model: Model, cluster: Hardware, layout: Layout, calibration: Calibration) -> StepTime:
@@ -161,8 +167,9 @@ def _data_seconds(split: _Split) -> float:
     sharding = split.layout.sharding
     if sharding in ("zero3", "fsdp", "hybrid"):
         return _fully_sharded_seconds(split)
-    reduce = _one_way(split, split.layout.gradient_bytes, split.replicas)
+    reduce = _one_way(split, split.gradient_bytes, split.replicas)
     spread_bytes = split.layout.gradient_bytes if sharding == "none" else split.layout.parameter_bytes
+    spread_bytes *= split.model.trained_share
     spread = _one_way(split, spread_bytes, split.replicas)
     hidden = split.overlap * split.backward_seconds
     if sharding == "zero2":  # reduces after every micro-batch
@@ -178,7 +185,7 @@ def _fully_sharded_seconds(split: _Split) -> float:
     layout = split.layout
     group = min(split.replicas, _shard_group(split))
     gather = 2 * _one_way(split, layout.parameter_bytes, group)
-    reduce = _one_way(split, layout.gradient_bytes, group)
+    reduce = _one_way(split, split.gradient_bytes, group)
     exposed = split.micro_batches * max(0.0, gather + reduce - split.overlap * split.micro_seconds)
     copies = split.replicas // group
     if copies > 1:
@@ -196,7 +203,7 @@ def _between_copies(split: _Split, group: int, copies: int) -> float:
     """Return the seconds to add up each shard's gradients over the copies, once a step."""
     share_of_a_node = min(1.0, split.replicas_in_node / group)
     nodes = copies if group >= split.replicas_in_node else split.replicas // split.replicas_in_node
-    sent = _held_by_node(split) * share_of_a_node * split.layout.gradient_bytes * _ring(nodes)
+    sent = _held_by_node(split) * share_of_a_node * split.gradient_bytes * _ring(nodes)
     return max(0.0, sent / split.bytes_per_second - split.overlap * split.backward_seconds)
 
 

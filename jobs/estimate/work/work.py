@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from slipway.jobs.estimate.work.shapes import Layout, Model
 
-BACKWARD = 2.0  # times the forward pass: the gradients of the inputs, and those of the weights
-
 
 def parameter_count(model: Model) -> float:
     """Return the given count, else count: one vocabulary matrix, norms and biases of each layer, no
@@ -21,6 +19,11 @@ def parameter_count(model: Model) -> float:
     return float(model.layers * layer + model.vocabulary * model.hidden_size)
 
 
+def backward_share(model: Model) -> float:
+    """Return what a backward pass costs in forward passes: gradients of inputs, and of weights that train."""
+    return 1 + model.trained_share
+
+
 def forward_flops(model: Model) -> float:
     """Return the forward FLOPs of one sequence."""
     return _layer_flops(model) * model.layers + _head_flops(model)
@@ -28,7 +31,7 @@ def forward_flops(model: Model) -> float:
 
 def training_flops(model: Model) -> float:
     """Return the FLOPs of one sequence, forward and backward, without what is recomputed to save memory."""
-    return forward_flops(model) * (1 + BACKWARD)
+    return forward_flops(model) * (1 + backward_share(model))
 
 
 def recomputed_flops(model: Model, layout: Layout) -> float:

@@ -114,7 +114,7 @@ def test_a_recipe_is_refused_on_a_device_that_it_cannot_train_on() -> None:
         ({"micro_batch": "99999999999"}, "from 1 to 10,000,000", ""),
         ({"sharding": "zero9"}, "allowed are none, zero1", ""),
         ({"tensor": "3"}, "does not divide 16 heads", "nearest that does is 2"),
-        ({"global_batch": "1000"}, "not a multiple of the 512", "512 and 1024"),
+        ({"global_batch": "1000"}, "not a multiple of the 512", "512 or 1024"),
         ({"offload": "maybe"}, "allowed are true, false", "offload=true"),
     ],
 )

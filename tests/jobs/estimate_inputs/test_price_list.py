@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slipway.jobs.catalogue.instances import training_types
 from slipway.jobs.estimate.prices import decode_rates
 from slipway.jobs.estimate_inputs.price_list import ask_rates
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
@@ -58,6 +59,17 @@ def test_refreshing_one_type_leaves_the_others_as_they_were(
         "dl1.24xlarge",
         "p5.48xlarge",
     ]
+
+
+def test_a_training_type_has_the_price_of_sagemakers_own_list(
+    yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    slipway("prices", "refresh", "--type", "ml.p4d.24xlarge", "--region", "us-west-2")
+    (rate,) = decode_rates((tmp_path / "slipway" / "prices-refreshed.csv").read_text(), "x")
+    assert (rate.instance_type, rate.region) == ("ml.p4d.24xlarge", "us-west-2")
+    (known,) = (kind.price for kind in training_types() if kind.name == rate.instance_type)
+    assert known is not None
+    assert rate.usd_per_hour == known.usd_per_hour
 
 
 def test_upfront_payments_are_spread_over_the_term_and_the_cheapest_offer_holds(

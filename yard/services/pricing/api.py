@@ -1,32 +1,40 @@
-"""The price list: what an instance type costs on demand, from the catalogue, and only where it knows."""
+"""The price list: what an instance type costs on demand, from the catalogue, and only where it knows.
+
+Another service's list is one row of LISTS. SageMaker's fields are those that users of its list filter by.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.jobs.catalogue.instances import InstanceType, Price, instance_types
+from slipway.jobs.catalogue.instances import InstanceType, Price, instance_types, training_types
 from slipway.yard.errors import ApiError
 from slipway.yard.services.recorded import page
 from slipway.yard.services.registry import not_emulated
 
-SERVICE = "AmazonEC2"
 TERM = "JRTCKXETXF"  # the price list's code of "on demand"
 UNIT = "6YS6EN2CT7"  # and of "per hour"
 
 Parameters = Mapping[str, Any]
+Types = Callable[[], tuple[InstanceType, ...]]
+Fields = Callable[[InstanceType, Price], dict[str, str]]
 
 
 def call(operation: str, parameters: Parameters, _region: str) -> dict[str, Any]:
     if operation != "GetProducts":
         raise not_emulated("pricing", operation)
-    if parameters["ServiceCode"] != SERVICE:
-        raise not_emulated("pricing", operation, f"of {parameters['ServiceCode']}; it knows {SERVICE}")
+    service = parameters["ServiceCode"]
+    if service not in LISTS:
+        raise not_emulated("pricing", operation, f"of {service}; it knows {', '.join(LISTS)}")
+    types, family, fields = LISTS[service]
     wanted = {condition["Field"]: condition["Value"] for condition in parameters.get("Filters", [])}
-    priced = [(known, known.price) for known in instance_types() if known.price]
+    priced = [(known, known.price) for known in types() if known.price]
     products = [
-        _product(known, price) for known, price in priced if _matches(_attributes(known, price), wanted)
+        _product(service, family, known, price, attributes)
+        for known, price in priced
+        if _matches(attributes := {"servicecode": service, **fields(known, price)}, wanted)
     ]
     asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxResults")}
     shown, more = page(products, asked)
@@ -43,9 +51,8 @@ def _matches(attributes: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     return all(attributes[field] == value for field, value in wanted.items())
 
 
-def _attributes(known: InstanceType, price: Price) -> dict[str, str]:
+def _of_ec2(known: InstanceType, price: Price) -> dict[str, str]:
     return {
-        "servicecode": SERVICE,
         "instanceType": known.name,
         "regionCode": price.region,
         "vcpu": str(known.vcpus),
@@ -60,12 +67,29 @@ def _attributes(known: InstanceType, price: Price) -> dict[str, str]:
     }
 
 
-def _product(known: InstanceType, price: Price) -> dict[str, Any]:
+def _of_training(known: InstanceType, price: Price) -> dict[str, str]:
+    return {
+        "instanceName": known.name,
+        "component": "Training",
+        "regionCode": price.region,
+        "locationType": "AWS Region",
+    }
+
+
+LISTS: Mapping[str, tuple[Types, str, Fields]] = {
+    "AmazonEC2": (instance_types, "Compute Instance", _of_ec2),
+    "AmazonSageMaker": (training_types, "ML Instance", _of_training),
+}
+
+
+def _product(
+    service: str, family: str, known: InstanceType, price: Price, attributes: Mapping[str, str]
+) -> dict[str, Any]:
     sku = known.name.replace(".", "-").upper()
     term = f"{sku}.{TERM}"
     dimension = {
         "unit": "Hrs",
-        "description": f"${price.usd_per_hour} per {known.name} hour, Linux, on demand; {price.source}",
+        "description": f"${price.usd_per_hour} per {known.name} hour, on demand; {price.source}",
         "beginRange": "0",
         "endRange": "Inf",
         "rateCode": f"{term}.{UNIT}",
@@ -80,8 +104,8 @@ def _product(known: InstanceType, price: Price) -> dict[str, Any]:
         "termAttributes": {},
     }
     return {
-        "product": {"productFamily": "Compute Instance", "attributes": _attributes(known, price), "sku": sku},
-        "serviceCode": SERVICE,
+        "product": {"productFamily": family, "attributes": dict(attributes), "sku": sku},
+        "serviceCode": service,
         "terms": {"OnDemand": {term: offer}},
         "version": price.date,
         "publicationDate": f"{price.date}T00:00:00Z",

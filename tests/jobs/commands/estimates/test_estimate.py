@@ -150,7 +150,7 @@ def test_fine_tuning_a_glue_task_is_the_article_s_minutes(slipway: Slipway) -> N
         (
             ("bert-large", "--on", "dl1", "--set", "micro_batch=3"),
             "not a multiple of the 24",
-            "65520 and 65544",
+            "65520 or 65544",
         ),
         (
             ("gpt-neox-20b", "--on", "trn1.32xlarge", "--nodes", "1"),

@@ -173,7 +173,7 @@ def test_traffic_inside_a_node_is_added_up_before_it_leaves_the_node() -> None:
         (Layout(micro_batch=1, tensor=3), "tensor degree 3 does not divide 32 heads", "2"),
         (Layout(micro_batch=1, pipeline=64), "more than 32 layers", "at most 32"),
         (Layout(micro_batch=1, pipeline=16), "8 devices are not a multiple of 16", "16"),
-        (Layout(micro_batch=3, global_batch=100), "not a multiple of the 24 sequences", "96 and 120"),
+        (Layout(micro_batch=3, global_batch=100), "not a multiple of the 24 sequences", "96 or 120"),
     ],
 )
 def test_what_cannot_be_split_is_refused_with_what_can(layout: Layout, message: str, hint: str) -> None:

@@ -19,6 +19,11 @@ REAL = {
     "bert-base-uncased": ("BertForSequenceClassification", "BertConfig", {}),
     "distilbert": ("DistilBertForSequenceClassification", "DistilBertConfig", {}),
     "gpt-j-6b": ("GPTJForCausalLM", "GPTJConfig", {}),
+    "gpt-j-tiny": (
+        "GPTJForCausalLM",
+        "GPTJConfig",
+        {"n_layer": 4, "n_embd": 64, "n_head": 4, "vocab_size": 1280, "bos_token_id": 0, "eos_token_id": 0},
+    ),
     "pythia-6.9b": (
         "GPTNeoXForCausalLM",
         "GPTNeoXConfig",
@@ -36,7 +41,7 @@ def test_a_model_has_the_parameters_of_the_class_that_trains_it(name: str) -> No
     kind, config, given = REAL[name]
     model = MODELS[name]
     widths = {"num_attention_heads": model.heads, "intermediate_size": model.feed_forward}
-    own = given if name in ("gpt-j-6b", "distilbert") else given | widths
+    own = given if name in ("gpt-j-6b", "gpt-j-tiny", "distilbert") else given | widths
     with torch.device("meta"):
         real = getattr(transformers, kind)(getattr(transformers, config)(**own))
     assert sum(parameter.numel() for parameter in real.parameters()) == model.parameters
@@ -70,6 +75,12 @@ def test_a_decoder_computes_half_of_each_attention_matrix() -> None:
     full = forward_flops(replace(model, causal=False))
     saved = 2.0 * model.sequence_length**2 * model.hidden_size * model.layers
     assert full - forward_flops(model) == pytest.approx(saved)
+
+
+def test_adapters_cost_no_gradients_of_the_weights_that_they_leave_alone() -> None:
+    model = MODELS["gpt-j-6b"]
+    adapted = replace(model, trained_share=1e-3)
+    assert training_flops(adapted) == pytest.approx(training_flops(model) * 2 / 3, rel=1e-3)
 
 
 def test_recomputing_a_layer_costs_its_forward_pass_once_more() -> None:
