@@ -55,6 +55,9 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
         "prices": "List the prices of nodes per hour, or refresh them from AWS",
         "report": "Write estimates and measurements as one HTML page",
     },
+    "slipway.jobs.commands.plans": {
+        "plan": "Plan many jobs at once: devices, start times, and how good that is",
+    },
     "slipway.jobs.commands": {
         "completion": "Print the script for tab completion in your shell",
     },
