@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from slipway.jobs.planner.list_schedule import after_dependencies
 from slipway.jobs.planner.model import SECONDS_PER_HOUR, LowerBound
 from slipway.jobs.planner.options import PlanProblem
 from slipway.jobs.planner.refusals import CannotPlan, quoted
@@ -31,14 +32,23 @@ def in_hours(seconds: float) -> str:
 
 
 def _refuse_job_deadlines(problem: PlanProblem) -> None:
-    for job, options in zip(problem.jobs, problem.options, strict=True):
-        shortest = min(option.seconds for option in options)
-        if job.deadline is not None and job.deadline < shortest:
+    for job, earliest in zip(problem.jobs, _earliest_ends(problem), strict=True):
+        if job.deadline is not None and job.deadline < earliest:
+            waits = " after the jobs that it waits for" if job.depends_on else ""
             raise CannotPlan(
                 f"job {quoted(job.name)} has a deadline of {in_hours(job.deadline)}, and its fastest "
-                f"mode takes {in_hours(shortest)}",
+                f"mode{waits} ends at {in_hours(earliest)}",
                 hint="give it more time, or a faster mode",
             )
+
+
+def _earliest_ends(problem: PlanProblem) -> list[int]:
+    """Return when each job ends if it and all before it run in their fastest modes as soon as they can."""
+    ends = [0] * len(problem.jobs)
+    for job in after_dependencies(problem, range(len(problem.jobs))):
+        ready = max((ends[before] for before in problem.after[job]), default=0)
+        ends[job] = ready + min(option.seconds for option in problem.options[job])
+    return ends
 
 
 def _refuse_deadline(problem: PlanProblem, makespan: LowerBound) -> None:

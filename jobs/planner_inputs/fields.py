@@ -69,7 +69,7 @@ class Fields:
             raise self._refusal(name, value, "an object of texts")
         return dict(value)
 
-    def object(self, name: str) -> Fields:
+    def inner(self, name: str) -> Fields:
         value = self._value(name, None)
         if not isinstance(value, dict):
             raise self._refusal(name, value, "an object")

@@ -131,7 +131,7 @@ def _job(found: Fields, unknown: list[str]) -> PlanJob:
         depends_on=found.texts("depends_on"),
         deadline=found.seconds("deadline") if found.has("deadline") else None,
         priority=found.whole("priority", 0),
-        job=_house_job(found.object("job"), unknown) if found.has("job") else None,
+        job=_house_job(found.inner("job"), unknown) if found.has("job") else None,
     )
 
 

@@ -63,7 +63,7 @@ def read_plan(path: Path) -> Plan:
 def decode_plan(found: Fields, name: str) -> Plan:
     inputs = decode_plan_file(found, name)
     by_name = {job.name: job for job in inputs.jobs}
-    goal = found.object("goal")
+    goal = found.inner("goal")
     plan = Plan(
         jobs=inputs.jobs,
         pools=inputs.pools,
