@@ -1,0 +1,99 @@
+"""One attempt at a plan: big jobs on lanes of one length, the small ones in the gaps that are left."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipway.jobs.planner.lanes.board import Board
+from slipway.jobs.planner.lanes.diving import dive
+from slipway.jobs.planner.lanes.generation import Effort, Generation
+from slipway.jobs.planner.lanes.lane import Floats, Lane, Menu
+from slipway.jobs.planner.lanes.master import Aim
+from slipway.jobs.planner.list_schedule import Slot, list_schedule
+from slipway.jobs.planner.options import PlanProblem
+
+ROUNDING = 1.0005  # lanes are filled in coarse time, and may end so much later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTrial:
+    """Says what to attempt: the length of lanes, and the share of all area that is left to small jobs."""
+
+    horizon: float
+    small: float
+    effort: Effort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanePlan:
+    """A whole schedule, the lanes that it came from, and the share of all devices that they need."""
+
+    slots: list[Slot]
+    lanes: list[Lane]
+    need: float
+
+
+class Attempts:
+    """Makes attempts at one problem."""
+
+    def __init__(
+        self, problem: PlanProblem, menu: Menu, worth: Floats, keep_going: Callable[[], bool]
+    ) -> None:
+        self.problem = problem
+        self.menu = menu
+        self._worth = worth
+        self._keep_going = keep_going
+
+    def make(self, trial: LaneTrial, lanes: list[Lane], chance: random.Random) -> LanePlan | None:
+        """Follow a trial, with lanes known from others; None when there is no time left."""
+        areas = self.menu.areas(trial.horizon).min(axis=0)
+        small = self._small(areas, trial.small)
+        big = sorted(set(range(len(areas))) - set(small))
+        generation = Generation(self.menu, trial.horizon, trial.effort, self._keep_going)
+        aim = self._aim(float(areas[small].sum()) / trial.horizon)
+        known = [lane for lane in lanes if self.menu.length(lane) <= trial.horizon * ROUNDING]
+        found = dive(generation, big, aim, known, chance)
+        if found is None:
+            return None
+        board = Board(self.problem, self.menu, self._worth)
+        rest = board.place(found, self._urgency)
+        board.fill(sorted([*rest, *small], key=lambda job: (-areas[job], job)), trial.horizon * ROUNDING)
+        width = sum(int(self.menu.devices[lane.kind]) for lane in found)
+        return LanePlan(
+            slots=self._in_order([board.slots[job] for job in range(len(areas))]),
+            lanes=found,
+            need=(width + float(aim.reserved.sum())) / float(aim.capacity.sum()),
+        )
+
+    def _in_order(self, slots: list[Slot]) -> list[Slot]:
+        """Let jobs wait for those that they depend on: the same options, begun one after the other."""
+        if not any(self.problem.after):
+            return slots
+        choice = [
+            options.index(slot.option) for options, slot in zip(self.problem.options, slots, strict=True)
+        ]
+        order = sorted(range(len(slots)), key=lambda job: (slots[job].start, job))
+        return list_schedule(self.problem, choice, order)
+
+    def _small(self, areas: Floats, share: float) -> list[int]:
+        order = np.argsort(areas, kind="stable")
+        inside = np.cumsum(areas[order]) <= share * areas.sum()
+        return [int(job) for job in order[inside]]
+
+    def _aim(self, devices: float) -> Aim:
+        capacity = self.menu.capacity
+        return Aim(
+            capacity=capacity,
+            reserved=devices * capacity / capacity.sum(),
+            penalty=float(capacity.sum()),
+        )
+
+    def _urgency(self, job: int) -> tuple[float, ...]:
+        """Order jobs of a lane: deadlines first, then priorities, then the longest."""
+        asked = self.problem.jobs[job]
+        deadline = float("inf") if asked.deadline is None else float(asked.deadline)
+        return (deadline, -asked.priority, job)
