@@ -33,6 +33,12 @@ PURE = {
         "highspy",
         "numba",
     ),
+    "slipway.jobs.techniques": (
+        *WORDS,
+        "slipway.jobs.estimate",
+        "slipway.jobs.planner",
+        "slipway.jobs.techniques",
+    ),
 }
 CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
 CHANCE = ("os.urandom", "random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "numpy.random.")
