@@ -1,4 +1,4 @@
-"""LAMB and LANS (our own: DeepSpeed's LAMB has no processor kernel, and it has no LANS), and torch's AdamW.
+"""LAMB and LANS (our own: DeepSpeed's LAMB has no processor kernel, and it has no LANS), SGD, torch's AdamW.
 
 All keep `exp_avg`, `exp_avg_sq` and `step` per parameter: one form of checkpoint holds any. A new optimizer
 is one entry of OPTIMIZERS, and one word in the config.py of each recipe that may use it.
@@ -128,6 +128,18 @@ class Lans(_LayerWise):
         torch._foreach_add_(parameters, by_momentum, alpha=-group["lr"])
 
 
+class Sgd(_LayerWise):
+    """Implement plain gradient descent. Its moments stay zero: they are there for the form of checkpoints."""
+
+    def _step_group(
+        self, parameters: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
+    ) -> None:
+        gradients = _gradients(parameters)
+        if group["weight_decay"]:
+            gradients = list(torch._foreach_add(gradients, parameters, alpha=group["weight_decay"]))
+        torch._foreach_add_(parameters, gradients, alpha=-group["lr"])
+
+
 def _gradients(parameters: list[Tensor]) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
@@ -154,7 +166,12 @@ def _adamw(groups: list[dict[str, Any]], *, fused: bool | None, norms: Norms) ->
     return AdamW(groups, lr=0.0, betas=BETAS, eps=EPSILON, fused=fused)
 
 
-OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {"lamb": Lamb, "lans": Lans, "adamw": _adamw}
+OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
+    "lamb": Lamb,
+    "lans": Lans,
+    "adamw": _adamw,
+    "sgd": Sgd,
+}
 
 
 def build_optimizer(

@@ -10,7 +10,7 @@ from slipway.jobs.techniques.technique import Technique, Variant, with_keepings
 def _variants(ranks: int, on_a_node: int) -> Iterator[Variant]:
     if ranks > 1:
         settings = {"engine": "native", "pipeline": f"{ranks}", "pipeline_schedule": "gpipe"}
-        layout = {"pipeline": ranks, "schedule": "gpipe"}
+        layout: dict[str, str | int | None] = {"pipeline": ranks, "schedule": "gpipe"}
         yield from with_keepings(Variant(name="gpipe", settings=settings, layout=layout))
 
 

@@ -16,7 +16,11 @@ def _variants(ranks: int, on_a_node: int) -> Iterator[Variant]:
             "pipeline_schedule": "interleaved",
             "stages_per_rank": f"{_STAGES}",
         }
-        layout = {"pipeline": ranks, "schedule": "interleaved", "chunks": _STAGES}
+        layout: dict[str, str | int | None] = {
+            "pipeline": ranks,
+            "schedule": "interleaved",
+            "chunks": _STAGES,
+        }
         variant = Variant(name="interleaved", settings={"engine": "native", **settings}, layout=layout)
         yield from with_keepings(variant)
 

@@ -28,7 +28,7 @@ UNKNOWN_ERROR = 0.5  # of an estimate whose band nobody can tell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedJob:
-    """What a mode is estimated from."""
+    """Hold what modes are estimated from."""
 
     workload: Workload
     rows: Sequence[Measurement]

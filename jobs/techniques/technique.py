@@ -31,8 +31,8 @@ class Technique:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
-    """What layers keep for their backward, in a person's word, a recipe's and an estimate's."""
+class ActivationChoice:
+    """Say what layers keep for their backward, in a person's word, a recipe's and an estimate's."""
 
     word: str
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -42,10 +42,10 @@ class Keeping:
 # The estimate knows no offloaded activations: it counts them as computed again, which frees as much.
 _FREES = {"checkpointing": "full"}
 KEEPINGS = (
-    Keeping(word=""),
-    Keeping(word="recomputed", settings={"checkpoint_activations": "layer"}, layout=_FREES),
-    Keeping(word="offloaded", settings={"offload_activations": "yes"}, layout=_FREES),
-    Keeping(
+    ActivationChoice(word=""),
+    ActivationChoice(word="recomputed", settings={"checkpoint_activations": "layer"}, layout=_FREES),
+    ActivationChoice(word="offloaded", settings={"offload_activations": "yes"}, layout=_FREES),
+    ActivationChoice(
         word="recomputed and offloaded",
         settings={"checkpoint_activations": "layer", "offload_activations": "yes"},
         layout=_FREES,
@@ -53,7 +53,7 @@ KEEPINGS = (
 )
 
 
-def with_keepings(variant: Variant, keepings: Iterable[Keeping] = KEEPINGS[:2]) -> Iterator[Variant]:
+def with_keepings(variant: Variant, keepings: Iterable[ActivationChoice] = KEEPINGS[:2]) -> Iterator[Variant]:
     """Yield the variant with each way to keep what a backward needs."""
     for keeping in keepings:
         yield Variant(

@@ -1,0 +1,177 @@
+"""The batches of a user's own dataloader: shared by rows among readers, and cut into micro-batches.
+
+A batch is a pair of inputs and targets, a mapping, or one tensor; what it holds is tensors whose first side
+is rows. Each epoch seeds torch before the dataloader shuffles, so that all ranks read the same order, and a
+training goes on at its data position on any number of ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.devices import Device
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.numbers import mixed
+from slipway.containers.training.start import Beginning
+from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
+
+INPUTS, TARGETS, WHOLE = "inputs", "targets", "batch"
+_MOST_SEEDS = 1 << 20  # micro-batches of one step, so that no two steps share a seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowShares:
+    """Say how a batch becomes micro-batches."""
+
+    layout: Layout
+    reader: int
+    stages: int  # of the pipeline: so many micro-batches at least, all of one size
+    micro_batch: int | None
+
+    def pieces(self, rows: int) -> int:
+        """Return the number of micro-batches of each reader."""
+        own = math.ceil(rows / self.layout.readers)
+        if self.stages == 1:
+            return 1 if self.micro_batch is None else max(1, math.ceil(own / self.micro_batch))
+        wanted = self.stages if self.micro_batch is None else max(self.stages, own // self.micro_batch)
+        for count in range(wanted, rows + 1):
+            if rows % (count * self.layout.readers) == 0 and count % self.layout.pipeline == 0:
+                return count
+        raise Refusal(
+            f"a batch of {rows} rows cannot be cut evenly for {self.layout.readers} readers of a pipeline "
+            f"of {self.stages} stages",
+            hint=f"let the dataloader drop its last batch, and give it a multiple of {self.stages} rows",
+        )
+
+    def shares(self, rows: int) -> list[tuple[slice, float]]:
+        """Return the rows of this reader's micro-batches, and what each counts: 1 on average over readers."""
+        count = self.pieces(rows)
+        ends = [
+            rows * number // (count * self.layout.readers)
+            for number in range(count * self.layout.readers + 1)
+        ]
+        first = self.reader * count
+        found = []
+        for begin, end in zip(ends[first:], ends[first + 1 : first + count + 1], strict=False):
+            weight = (end - begin) / rows * self.layout.readers
+            found.append((slice(begin, max(end, begin + 1)) if begin < rows else slice(0, 1), weight))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedBatches:
+    """Read a dataloader epoch after epoch."""
+
+    load: Callable[[], object]
+    cut: RowShares
+    seed: int
+    device: Device
+
+    @contextmanager
+    def open(self, beginning: Beginning) -> Iterator[Iterator[StepBatch]]:
+        yield self._steps(beginning.step)
+
+    def _steps(self, first: int) -> Iterator[StepBatch]:
+        for step, batch in enumerate(self._batches(first), first):
+            yield self._step_batch(step, flat(batch))
+
+    def _batches(self, first: int) -> Iterator[object]:
+        """Yield the batches from the first on: what was trained before is read and passed over."""
+        loader = self.load()
+        epoch, position = 0, 0
+        if isinstance(loader, Sequence) or hasattr(loader, "__len__"):
+            epoch, skipped = divmod(first, len_of(loader))
+            position = first - skipped
+        while True:
+            before = position
+            torch.manual_seed(mixed(self.seed, epoch))
+            for batch in cast(Iterable[object], loader):
+                if position >= first:
+                    yield batch
+                position += 1
+            if position == before:
+                raise Refusal("load_dataloader returns nothing to train on", hint="give it rows")
+            epoch += 1
+
+    def _step_batch(self, step: int, tensors: Mapping[str, Tensor]) -> StepBatch:
+        rows = rows_of(tensors)
+        shares = self.cut.shares(rows)
+        first = self.cut.reader * len(shares)
+        micro_batches = [
+            MicroBatch(
+                inputs=self._there({name: tensor[part] for name, tensor in tensors.items()}),
+                seed=mixed(self.seed, step * _MOST_SEEDS + first + number),
+                weight=weight,
+            )
+            for number, (part, weight) in enumerate(shares)
+        ]
+        return StepBatch(
+            micro_batches=micro_batches, rows=rows, tokens=_tokens(tensors), cursor={"batches": step + 1}
+        )
+
+    def _there(self, tensors: Mapping[str, Tensor]) -> Inputs:
+        return {name: tensor.to(self.device.place) for name, tensor in tensors.items()}
+
+
+def len_of(loader: object) -> int:
+    """Return how many batches an epoch has; refuse a loader that does not say."""
+    try:
+        count = len(loader)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        raise Refusal(
+            "load_dataloader returns something without a length, so nobody knows how long an epoch is",
+            hint="set batch_count in place of epochs",
+        ) from None
+    if not count:
+        raise Refusal("load_dataloader returns no batches", hint="give it rows")
+    return count
+
+
+def flat(batch: object) -> dict[str, Tensor]:
+    """Name the tensors of a batch."""
+    if isinstance(batch, Mapping):
+        return _named(WHOLE, batch)
+    if isinstance(batch, Sequence) and len(batch) == 2:
+        return {**_named(INPUTS, batch[0]), **_named(TARGETS, batch[1])}
+    return _named(WHOLE, batch)
+
+
+def part_of(tensors: Inputs, name: str) -> object:
+    """Return the inputs, targets or whole batch again as the dataloader gave it."""
+    if name in tensors:
+        return tensors[name]
+    inside = {key.partition(".")[2]: value for key, value in tensors.items() if key.startswith(f"{name}.")}
+    return inside or None
+
+
+def rows_of(tensors: Mapping[str, Tensor]) -> int:
+    sizes = {int(tensor.shape[0]) for tensor in tensors.values() if tensor.ndim}
+    if len(sizes) != 1 or not all(tensor.ndim for tensor in tensors.values()):
+        raise Refusal(
+            f"the tensors of a batch have {sorted(sizes)} rows", hint="let the first side of all be the rows"
+        )
+    return sizes.pop()
+
+
+def _named(name: str, value: object) -> dict[str, Tensor]:
+    if isinstance(value, Tensor):
+        return {name: value}
+    if isinstance(value, Mapping) and all(isinstance(each, Tensor) for each in value.values()):
+        return {f"{name}.{key}": tensor for key, tensor in value.items()}
+    raise Refusal(
+        f"the dataloader gives {type(value).__name__} as {name}",
+        hint="give tensors: a pair of inputs and targets, a mapping of them, or one alone",
+    )
+
+
+def _tokens(tensors: Mapping[str, Tensor]) -> int:
+    first = next(iter(tensors.values()))
+    return first.numel() if first.ndim == 2 and not first.is_floating_point() else rows_of(tensors)

@@ -1,0 +1,114 @@
+"""What a user's own task brings to the session that all trainings share: model, data, loss, schedule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import nn
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.values import shown
+from slipway.containers.tasks.batches import LoadedBatches, RowShares, flat, len_of, rows_of
+from slipway.containers.tasks.config import UserTaskConfig
+from slipway.containers.tasks.description import TaskDescription
+from slipway.containers.tasks.layered import with_layers
+from slipway.containers.tasks.user_task import UserTask
+from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.schedules import Schedule
+from slipway.containers.training.session import RecipeParts, Workplace
+
+FACTS_NAME = "facts.json"
+_TORCH_EPSILON = 1e-8
+
+
+def prepare(config: UserTaskConfig, place: Workplace) -> RecipeParts:
+    task = config.task
+    model = with_layers(build_model(task), place.layout, engine=config.engine_name)
+    loader = task.load_dataloader.resolve()()
+    cut = RowShares(
+        layout=place.layout,
+        reader=place.reader,
+        stages=1 if place.layout.pipeline == 1 else place.layout.pipeline * config.stages_per_rank,
+        micro_batch=task.micro_batch,
+    )
+    rows = _first_rows(task, loader)
+    pieces = cut.pieces(rows)
+    steps = config.steps or steps_of(task, loader)
+    _write_facts(place, model, rows, len_or_none(loader))
+    batches = LoadedBatches(load=lambda: loader, cut=cut, seed=task.seed, device=place.device)
+    return RecipeParts(
+        title=f"{task.name}: {steps} batches of {rows} rows",
+        task=UserTask(task.loss.resolve()),
+        model=model,
+        plan=BatchPlan(
+            micro_batch=max(1, rows // (pieces * place.layout.readers)),
+            accumulation_steps=pieces,
+            readers=place.layout.readers,
+        ),
+        schedule=Schedule(peak=task.rate, steps=steps, warmup_share=0.0, constant_share=1.0, decay_power=1.0),
+        identity=task.identity(),
+        open_batches=batches.open,
+        epsilon=_TORCH_EPSILON,
+    )
+
+
+def build_model(task: TaskDescription) -> nn.Module:
+    """Return the model that the user's function makes, with the same weights on every rank."""
+    torch.manual_seed(task.seed)
+    load = task.load_model.resolve()
+    model = load(dict(task.arguments)) if task.arguments else load()
+    if not isinstance(model, nn.Module):
+        raise Refusal(
+            f"load_model returns {type(model).__name__}, and a torch.nn.Module is wanted",
+            hint=f"let {task.load_model.name} return the model",
+        )
+    return model
+
+
+def steps_of(task: TaskDescription, loader: object) -> int:
+    """Return how many batches the task trains on."""
+    if task.batches is not None:
+        return task.batches
+    return cast(int, task.epochs) * len_of(loader)
+
+
+def len_or_none(loader: object) -> int | None:
+    return len_of(loader) if hasattr(loader, "__len__") else None
+
+
+def _first_rows(task: TaskDescription, loader: object) -> int:
+    """Return the rows of the first batch, which the layout must be able to share."""
+    try:
+        torch.manual_seed(task.seed)
+        return rows_of(flat(next(iter(loader))))  # type: ignore[call-overload]  # a TypeError says so
+    except TypeError:
+        raise Refusal(
+            f"load_dataloader returns {shown(type(loader).__name__)}, which cannot be iterated",
+            hint="let it return a DataLoader, or a list of batches",
+        ) from None
+    except StopIteration:
+        raise Refusal("load_dataloader returns no batches", hint="give it rows") from None
+
+
+def _write_facts(place: Workplace, model: nn.Module, rows: int, batches: int | None) -> None:
+    """Leave what an estimate is made from, beside the steps of a trial."""
+    contract = place.contract
+    if contract.rank or contract.logs is None:
+        return
+    folder = Path(contract.logs)
+    folder.mkdir(parents=True, exist_ok=True)
+    layers = getattr(model, "layers", None)
+    facts = {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "layers": max(1, len(list(layers.children()))) if isinstance(layers, nn.Module) else 1,
+        "widest": max(
+            (parameter.shape[-1] for parameter in model.parameters() if parameter.ndim > 1), default=1
+        ),
+        "rows": rows,
+        "batches": batches,
+        "device": place.device.kind,
+    }
+    (folder / FACTS_NAME).write_text(json.dumps(facts), encoding="utf-8")

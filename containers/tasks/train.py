@@ -1,0 +1,35 @@
+"""One rank of a user's own task: python -m slipway.containers.tasks.train --set task=FILE
+
+Rank, world and places come from the launch contract. With `steps`, so many are tried and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.tasks.config import UserTaskConfig, decode_arguments
+from slipway.containers.training.rank import run_rank
+
+MODULE = "slipway.containers.tasks.train"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_rank(MODULE, decode_arguments, _train, arguments, __doc__)
+
+
+def _train(config: UserTaskConfig, contract: LaunchContract, stack: ExitStack) -> None:
+    if config.steps is not None:
+        contract = replace(contract, checkpoints=None)
+    layout = config.layout(contract)
+    from slipway.containers.tasks.start import prepare
+    from slipway.containers.training.session import train
+
+    train(config, contract, layout, prepare, stack)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

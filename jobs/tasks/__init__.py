@@ -1,0 +1,1 @@
+"""Many trainings of the user's own at once: tried, planned and run on the devices of this machine."""
