@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from slipway.yard.machines.hosts import firewall, host_store
+from slipway.yard.machines.hosts.apart import tier_of
 from slipway.yard.machines.hosts.differences import NO_FIREWALL
-from slipway.yard.machines.isolation.tiers import best_tier
 
 
 def hosts() -> list[dict[str, Any]]:
@@ -17,15 +17,16 @@ def hosts() -> list[dict[str, Any]]:
         return [_host(host) for host in known]
 
 
-def _not_enforced() -> str:
+def _not_enforced(*, is_isolated: bool) -> str:
     """Say what isolation a running host lacks."""
-    if not best_tier().isolated:
+    if not is_isolated:
         return "no machine of its own: see `slipway yard status`"
     return "" if firewall.is_enforced() else f"not enforced: {NO_FIREWALL}"
 
 
 def _host(host: host_store.Host) -> dict[str, Any]:
     instance = host.instance
+    is_isolated = tier_of(instance.tags).isolated
     return {
         "name": instance.name,
         "instance": instance.id,
@@ -36,6 +37,6 @@ def _host(host: host_store.Host) -> dict[str, Any]:
         "state": host.state,
         "root": host.root,
         "boot": host.boots,
-        "firewall": "security groups" if firewall.is_enforced() else "none",
-        "why": host.why.strip().rpartition("\n")[2] or _not_enforced(),
+        "firewall": "security groups" if is_isolated and firewall.is_enforced() else "none",
+        "why": host.why.strip().rpartition("\n")[2] or _not_enforced(is_isolated=is_isolated),
     }

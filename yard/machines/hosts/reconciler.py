@@ -16,6 +16,7 @@ from collections.abc import Callable
 from slipway.yard.chaos import links
 from slipway.yard.machines import image_store
 from slipway.yard.machines.hosts import boot_ways, firewall, host_store, instances, replacing, service_hosts
+from slipway.yard.machines.hosts.apart import tier_of
 from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.host_processes import HostEvent, VpcNetwork, start_plain
 from slipway.yard.machines.hosts.host_session import HostSession
@@ -73,7 +74,7 @@ def wake_if_kept() -> None:
 
 def kill(host: Host) -> None:
     """Kill the host as a power failure would: no process on it hears a signal."""
-    if best_tier().isolated:
+    if _is_isolated(host):
         _network(host.instance).kill(host.number)
     elif host.link:
         host.link.power_off()
@@ -117,7 +118,7 @@ def reset() -> None:
             network.close()
         _networks.clear()
         for host in host_store.hosts.values():
-            if host.link and not best_tier().isolated:
+            if host.link and not _is_isolated(host):
                 host.link.power_off()
         for host in list(host_store.hosts.values()):
             host.ended.wait(END_TIMEOUT_S)
@@ -176,13 +177,13 @@ def _start(instance: HostInstance) -> None:
         number=_numbers[network],
         root=root,
         firewall=rules,
-        tier=best_tier().name,
+        tier=tier_of(instance.tags).name,
         boots=boot_ways.IMITATED if instance.is_service else boot_ways.way_of(instance.image),
     )
     with host_store.changed:
         host_store.hosts[instance.id] = host
     session = HostSession(host, on_end=replacing.has_ended)
-    (_start_isolated if best_tier().isolated else _start_plain)(host, session)
+    (_start_isolated if _is_isolated(host) else _start_plain)(host, session)
     log.info("starting host %s as %s", instance.name, instance.id)
 
 
@@ -252,8 +253,13 @@ def _end(host: Host) -> None:
     log.info("host %s has ended", host.instance.name)
 
 
+def _is_isolated(host: Host) -> bool:
+    return tier_of(host.instance.tags).isolated
+
+
 def _rules(instance: HostInstance) -> str:
-    return firewall.ruleset(instances.rules(instance)) if firewall.is_enforced() else ""
+    is_enforced = firewall.is_enforced() and tier_of(instance.tags).isolated
+    return firewall.ruleset(instances.rules(instance)) if is_enforced else ""
 
 
 def _set_firewall(host: Host) -> None:
@@ -266,7 +272,7 @@ def _set_firewall(host: Host) -> None:
 def _set_link(host: Host) -> None:
     """Make its link as slow and lossy as the faults say; a new firewall takes the losses with it."""
     faults = links.wanted()
-    if faults != host.link_faults and host.state != "dead" and best_tier().isolated:
+    if faults != host.link_faults and host.state != "dead" and _is_isolated(host):
         _network(host.instance).set_link(host.number, faults)
         host.link_faults = faults
 

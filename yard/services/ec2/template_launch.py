@@ -11,8 +11,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import reconciler
+from slipway.yard.machines.hosts.apart import tier_of
 from slipway.yard.machines.hosts.planning.plain import loopback
-from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.ec2 import launching, spot
 
 
@@ -53,7 +53,7 @@ def launch(wanted: TemplateLaunch, region: str) -> list[Any]:
     for instance in reservation.instances:
         instance.placement.group_name = wanted.placement_group or in_template.get("GroupName", "")
         instance.lifecycle = wanted.market or None
-        _give_address(instance)
+        _give_address(instance, wanted.tags)
         if wanted.profile:
             _give_profile(backend, instance, wanted.profile)
         launching.hold(instance)
@@ -84,9 +84,9 @@ def _arguments(wanted: TemplateLaunch, region: str) -> dict[str, Any]:
     }
 
 
-def _give_address(instance: Any) -> None:
+def _give_address(instance: Any, tags: Mapping[str, str]) -> None:
     """Give hosts without a network of their own addresses of this machine."""
-    if reconciler.are_kept() and not best_tier().isolated:
+    if reconciler.are_kept() and not tier_of(tags).isolated:
         interface = instance.nics[0]
         interface.private_ip_address = loopback(interface.private_ip_address)
 

@@ -121,10 +121,10 @@ class RunningCluster:
         except ApiError as refused:
             self._refused(group, name, refused)
             return
-        node.instance, node.dead_at, node.has_registered = instance.id, 0.0, False
+        node.instance, node.dead_at = instance.id, 0.0
         self.lost.pop(name, None)
         log.info("node %s of %s is instance %s", name, self.record.name, instance.id)
-        self.controller.update_node(name, nodeaddr=instance.private_ip, nodehostname=name)
+        node.has_registered = self.controller.introduce(name, instance)
 
     def _refused(self, group: StoredRecord, name: str, refused: ApiError) -> None:
         """Requeue the node's job, and let Slurm choose again."""
@@ -192,16 +192,18 @@ _started = threading.Lock()  # the first caller takes it forever
 
 def start(record: StoredRecord) -> dict[str, Any]:
     """Start a cluster's controller, and return where it answers."""
-    made = RunningCluster(record, Controller(record.name, record.region, record.given["networking"]))
+    identifier = record.facts["id"]
+    controller = Controller(identifier, record.name, record.region, record.given["networking"])
+    made = RunningCluster(record, controller)
     with _lock:
-        _running[record.facts["id"]] = made
+        _running[identifier] = made
     if not differences.obstacle():
         made.controller.start(made.hears)
     if _started.acquire(blocking=False):
         atexit.register(reset)
         threading.Thread(target=_keep, name="pcs clusters", daemon=True).start()
     wake()
-    return {"type": "SLURMCTLD", "privateIpAddress": made.controller.address, "port": str(settings.PORT)}
+    return {"type": "SLURMCTLD", "privateIpAddress": controller.address, "port": str(controller.port)}
 
 
 def stop(record: StoredRecord) -> None:

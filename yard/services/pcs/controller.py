@@ -11,65 +11,58 @@ import logging
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from slipway.jobs.core.slurm import places
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
 from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.host_store import HostCommand
+from slipway.yard.machines.hosts.planning import plain_slurm
+from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.hosts.service_hosts import ServiceHost
-from slipway.yard.services.pcs import slurm_conf
-from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
+from slipway.yard.services.pcs import differences, housing, slurm_conf
+from slipway.yard.services.pcs.plain_conf import PlainDaemons
+from slipway.yard.services.pcs.slurm_conf import SlurmSettings
 
 log = logging.getLogger("yard.pcs")
 
 _KEY_BYTES = 128
 _LATE_S = 30.0  # for an answer of scontrol's
-_CONF = f"{FOLDER}/slurm.conf"
 # Slurm calls it with a host list; the yard reads a node a line.
 _PROGRAM = """\
 #!/bin/sh
 SLURM_CONF={conf} scontrol show hostnames "$1" | while read -r node; do
   echo "{word} $node"
-done >{asked}
+done >{folder}/asked
 """
 _WORDS = ("resume", "suspend", "failed")
 # As scontrol says that no slurmctld runs, or that its settings are not written yet.
 _UNHEARD = ("Unable to contact slurm controller", "Unable to establish configuration source")
-_AS_MUNGE = ("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups")
-_STEPS = (
-    *(
-        ("install", "-d", "-o", "munge", "-g", "munge", "-m", "755", f"/{path}/munge")
-        for path in ("run", "var/log", "var/lib")
-    ),
-    ("install", "-o", "munge", "-g", "munge", "-m", "400", f"{FOLDER}/munge.key", "/etc/munge/munge.key"),
-    ("rm", "-f", "/etc/slurm/slurm.conf"),
-)
-# slurmctld is restarted where its nodes change, and so often that nobody may wait longer each time.
-_FOREVER = f"until [ -s {_CONF} ]; do sleep 0.1; done; while :; do slurmctld -D -f {_CONF}; sleep 0.2; done"
-_UNITS = (
-    {"name": "munge.service", "argv": (*_AS_MUNGE, "munged", "--foreground", "--num-threads=2")},
-    {"name": "slurmctld.service", "argv": ("sh", "-c", _FOREVER)},
-)
 
 
 class Controller:
-    def __init__(self, name: str, region: str, networking: dict[str, Any]) -> None:
-        self.name, self.region = name, region
+    def __init__(self, identifier: str, name: str, region: str, networking: dict[str, Any]) -> None:
+        self.identifier, self.name, self.region = identifier, name, region
         self.secret = base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
-        self.folder = _root() / secrets.token_hex(6)
+        self.folder = plain_slurm.shared_folder(identifier)
+        self.plain = PlainDaemons(self.folder) if differences.is_plain() else None
         self.applied = ""
+        self._housing = (housing.of_user if self.plain else housing.of_root)(self.folder)
         self._interface = _new_interface(name, region, networking)
         self._asked = -1
 
     @property
     def address(self) -> str:
-        return str(self._interface.private_ip_address)
+        given = str(self._interface.private_ip_address)
+        return loopback(given) if self.plain else given
+
+    @property
+    def port(self) -> int:
+        return self.plain.port if self.plain else slurm_conf.PORT
 
     def start(self, hears: Callable[[str, str], None]) -> None:
         """Start the host; `hears` gets what Slurm asks for: a word and a node's name."""
@@ -79,9 +72,9 @@ class Controller:
         service_hosts.add(
             ServiceHost(
                 instance=self._instance(),
-                steps=_STEPS,
-                units=_UNITS,
-                mounts=((str(self.folder), FOLDER),),
+                steps=self._housing.steps,
+                units=self._housing.units,
+                mounts=self._housing.mounts,
             )
         )
         reconciler.wake_if_kept()
@@ -90,17 +83,19 @@ class Controller:
         """Make slurmctld one of these settings."""
         for name in slurm_conf.left_out(settings.settings):
             log.warning("%s: Debian's Slurm has no setting %s, and goes without it", self.name, name)
-        conf, gres = slurm_conf.slurm_conf(settings), slurm_conf.gres_conf(settings.groups)
+        conf, gres = self._conf(settings), slurm_conf.gres_conf(settings.groups)
+        if self.plain:
+            self.plain.write_programs(settings.settings.get("Prolog"))
         (self.folder / "gres.conf").write_text(gres, encoding="utf-8")
         (self.folder / "slurm.conf.new").write_text(conf, encoding="utf-8")
         (self.folder / "slurm.conf.new").rename(self.folder / "slurm.conf")
         if self.applied:  # nodes are not added without a restart (slurm.conf(5) of 22.05)
-            self.ask("sh", "-c", "kill $(cat /run/slurmctld.pid); rm -f /run/slurmctld.pid")
-        self.applied = _text(settings)
+            self.ask("sh", "-c", 'kill $(cat "$0"); rm -f "$0"', self._housing.process)
+        self.applied = conf + gres
 
     def differs(self, settings: SlurmSettings) -> bool:
         """Return True if slurmctld runs with other settings than these."""
-        return _text(settings) != self.applied
+        return self._conf(settings) + slurm_conf.gres_conf(settings.groups) != self.applied
 
     def is_there(self) -> bool:
         """Return True if the host runs, so that slurmctld can be told things; one that died starts again."""
@@ -111,6 +106,14 @@ class Controller:
 
     def is_up(self) -> bool:
         return "is UP" in self.ask("scontrol", "ping")
+
+    def introduce(self, node: str, instance: Any) -> bool:
+        """Tell Slurm where a node is; return True if it has joined, and no agent of its own will say so."""
+        if self.plain is None:
+            self.update_node(node, nodeaddr=instance.private_ip, nodehostname=node)
+            return False
+        (self.folder / plain_slurm.NODES / instance.id).write_text(f"{node}\n", encoding="utf-8")
+        return True
 
     def update_node(self, node: str, **changes: str) -> bool:
         """Tell Slurm of a node; return False if nobody heard it."""
@@ -128,7 +131,7 @@ class Controller:
         if host is None or host.state != "running" or host.link is None:
             return ""
         reading, writing = os.pipe()
-        command = HostCommand(argv=argv, environment={"SLURM_CONF": _CONF})
+        command = HostCommand(argv=argv, environment={"SLURM_CONF": self._housing.conf})
         host.link.command(f"pcs-{secrets.token_hex(4)}", command, (writing, writing))
         os.close(writing)
         with os.fdopen(reading, encoding="utf-8", errors="replace") as output:
@@ -144,15 +147,20 @@ class Controller:
         reconciler.wake_if_kept()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _conf(self, settings: SlurmSettings) -> str:
+        return slurm_conf.slurm_conf(settings, self.plain)
+
     def _write_folder(self) -> None:
         (self.folder / "state").mkdir(parents=True)
+        self.folder.chmod(0o700)  # its key, and what its users tell each other
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(base64.b64decode(self.secret))
         os.mkfifo(self.folder / "asked", 0o600)
         for word in _WORDS:
             program = self.folder / word
-            program.write_text(_PROGRAM.format(conf=_CONF, word=word, asked=slurm_conf.ASKED))
+            text = _PROGRAM.format(conf=self._housing.conf, word=word, folder=self._housing.folder)
+            program.write_text(text)
             program.chmod(0o755)
 
     def _listen(self, hears: Callable[[str, str], None]) -> None:
@@ -188,17 +196,9 @@ class Controller:
             role="",
             launched_at=datetime.now(UTC).isoformat(),
             key_name="",
-            tags={},
+            tags={places.CLUSTER_TAG: self.identifier},
             is_service=True,
         )
-
-
-def _text(settings: SlurmSettings) -> str:
-    return slurm_conf.slurm_conf(settings) + slurm_conf.gres_conf(settings.groups)
-
-
-def _root() -> Path:
-    return Path(tempfile.gettempdir()) / "pcs"
 
 
 def _new_interface(name: str, region: str, networking: dict[str, Any]) -> Any:

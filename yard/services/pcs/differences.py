@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from functools import lru_cache
 
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.machines.hosts.boot_ways import MEND
 from slipway.yard.machines.isolation.tiers import best_tier, programs
+from slipway.yard.services.pcs.plain_conf import own_name
 
 _PROGRAMS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
 
@@ -29,16 +31,27 @@ LEFT_OUT = (
 )
 
 
+# Where there is no root, further.
+PLAIN = (
+    "machines: slurmctld and each node's slurmd are processes of this user, who is the only one with jobs",
+    "files: a machine's paths in a job's script mean the node's folder; other programs read them as they are",
+    "user data's scripts and PCS's agent do not run; a node has its name from the yard",
+    "programs of the machine image that Slurm runs after a job or as health check (Epilog …)",
+)
+
+
+def is_plain() -> bool:
+    """Return True where Slurm's daemons are plain processes of this user."""
+    return best_tier().name != "root"
+
+
 @lru_cache(maxsize=1)
 def obstacle() -> str:
     """Say why no controller can run here; "" where it can."""
     if not reconciler.are_kept():
         return "this yard keeps no hosts"
-    if best_tier().name != "root":
-        return (
-            "only root can start a controller and nodes with networks of their own: PCS's resources are kept "
-            "and checked, and `sbatch` has nobody to talk to"
-        )
+    if not own_name():
+        return f"this user has a number ({os.geteuid()}) and no name, which Slurm asks for"
     lacking = sorted(
         package
         for program, package in _PROGRAMS.items()
@@ -49,9 +62,10 @@ def obstacle() -> str:
 
 def described() -> list[str]:
     why = obstacle()
-    how = (
-        f"no Slurm runs: {why}"
-        if why
-        else "Slurm: slurmctld on a host in the cluster's subnet, slurmd on nodes"
-    )
-    return [how, *(f"left out: {each}" for each in LEFT_OUT)]
+    if why:
+        how = f"no Slurm runs, and `sbatch` has nobody to talk to: {why}"
+    elif is_plain():
+        how = "Slurm: without root its daemons and jobs are plain processes of this user, on 127.0.0.1"
+    else:
+        how = "Slurm: slurmctld on a host in the cluster's subnet, slurmd on nodes"
+    return [how, *(f"left out: {each}" for each in (*LEFT_OUT, *(PLAIN if is_plain() else ())))]

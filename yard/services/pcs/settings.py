@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.pcs import slurm_conf
 from slipway.yard.services.pcs.records import custom_settings, groups_of, queues_of
 from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
 from slipway.yard.services.recorded import StoredRecord
 
-PORT = slurm_conf.PORT
 IDLE_S = 600  # API reference, ClusterSlurmConfigurationRequest: scaleDownIdleTimeInSeconds
 _SCHEDULED = 0.95  # of an instance's memory: the rest is its system's
 

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slipway.yard.services.pcs.plain_conf import PlainDaemons
+
 FOLDER = "/run/yard/pcs"  # on the controller's host: what the yard and Slurm tell each other
 STATE = f"{FOLDER}/state"  # outlives the host, as PCS's does
-ASKED = f"{FOLDER}/asked"  # a pipe: which nodes Slurm wants, and which it gives back
 PORT = 6817
 
 # Slurm 22.05, slurm.conf(5). Those of control groups are not there: hosts of the yard have no such limits.
@@ -81,7 +82,7 @@ def host_name(cluster: str) -> str:
     return f"slurmctld-{cluster}"
 
 
-def slurm_conf(cluster: SlurmSettings) -> str:
+def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str:
     own = {name: value for name, value in cluster.settings.items() if name in _KNOWN}
     static = [name for group in cluster.groups for name in group.static]
     lines = {
@@ -93,8 +94,10 @@ def slurm_conf(cluster: SlurmSettings) -> str:
         **({"GresTypes": ",".join(names)} if (names := sorted(set(_gres_names(cluster.groups)))) else {}),
         **own,
     }
+    if plain:
+        lines = plain.lines(lines, cluster.address)
     body = [f"{name}={value}" for name, value in lines.items()]
-    body += [_nodes_line(group) for group in cluster.groups if group.largest]
+    body += [line for group in cluster.groups if group.largest for line in _node_lines(group, plain)]
     body += [_partition_line(partition) for partition in cluster.partitions] or [_NO_QUEUE_YET]
     return "\n".join(body) + "\n"
 
@@ -114,9 +117,19 @@ def left_out(settings: Mapping[str, str]) -> list[str]:
     return sorted(name for name in settings if name not in _KNOWN)
 
 
-def _nodes_line(group: NodeRange) -> str:
+def _node_lines(group: NodeRange, plain: PlainDaemons | None) -> Iterator[str]:
+    """Yield one line for all nodes of a group, or one for each where each says more of itself."""
+    if plain is None:
+        yield _nodes_line(group, _range(group), {})
+        return
+    for name in group.nodes:
+        yield _nodes_line(group, name, plain.node_words(name))
+
+
+def _nodes_line(group: NodeRange, name: str, more: Mapping[str, str]) -> str:
     words = {
-        "NodeName": _range(group),
+        "NodeName": name,
+        **more,
         "CPUs": str(group.vcpus),
         "RealMemory": str(group.memory_mib),
         **group.settings,

@@ -17,7 +17,7 @@ from slipway.jobs.core.slurm import places
 from slipway.yard.machines import image_store, storage
 from slipway.yard.machines.hosts import boot_ways, service_hosts
 from slipway.yard.machines.hosts.host_instance import HostInstance
-from slipway.yard.machines.hosts.planning import boot, own_files, plain, real_boot, systemd
+from slipway.yard.machines.hosts.planning import boot, own_files, plain, plain_slurm, real_boot, systemd
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import STAND_IN
@@ -74,6 +74,8 @@ def write_plain(instance: HostInstance) -> Plain:
     data = boot.read_user_data(instance.user_data)
     metadata = plain.metadata_listener(instance.address)
     variables = plain.environment(files, environment(), metadata)
+    cluster = instance.tags.get(places.CLUSTER_TAG)
+    variables = plain_slurm.variables(files, cluster, variables) if cluster else variables
     mounts = {path: source for source, path in _shared(data)}
     found = Plain(
         file=folder / PLAN_FILE, metadata=metadata, environment=variables, root=files, mounts=mounts
@@ -81,6 +83,10 @@ def write_plain(instance: HostInstance) -> Plain:
     for given in data.files.values():
         given["text"] = found.said(given["text"])
     said = plain.plan(files, instance.address, variables, data)
+    if instance.is_service:
+        said = {**said, **_of_service(instance)}
+    elif cluster:
+        said = plain_slurm.node(said, files, instance, mounts)
     found.file.write_text(json.dumps(said), encoding="utf-8")
     return found
 
@@ -145,11 +151,15 @@ def _service_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Pat
     plan = _plan(instance, tier, firewall, folder)
     return {
         **plan,
+        **_of_service(instance),
         "mounts": [*plan["mounts"], *given.mounts],
         "written": {**plan["written"], **given.written},
-        "boot": given.steps,
-        "units": given.units,
     }
+
+
+def _of_service(instance: HostInstance) -> Plan:
+    given = service_hosts.find(instance.id)
+    return {"boot": given.steps, "units": given.units}
 
 
 def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:

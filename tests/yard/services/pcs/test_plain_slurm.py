@@ -1,0 +1,258 @@
+"""Without root a deployed PCS cluster is a real Slurm all the same: plain processes of one user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.job_request import code_key
+from slipway.jobs.core.slurm import places
+from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmRecord, decode_answer
+from slipway.jobs.platforms.code_bundle import own_containers, pack
+from slipway.jobs.platforms.slurm.request import build_request
+from slipway.yard import process
+from slipway.yard.endpoint import control
+from slipway.yard.machines.hosts.inside import plain_sbatch
+from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
+from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
+from tests.jobs.core.test_targets import SLURM_TARGET
+from tests.yard.accounts import raise_quotas, stand_in
+from tests.yard.conftest import RunningYard
+from tests.yard.machines.hosts.conftest import Site
+from tests.yard.services.pcs.pcs_site import NODE, PcsSite
+
+IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"
+BUCKET = "slipway-trn1-data"
+FACTS = {
+    "cluster": "trn1",
+    "region": "us-east-1",
+    "account": "123456789012",
+    "bucket": BUCKET,
+    "instance_type": "c6i.large",
+    "file_system_mount": places.SHARED,
+    "files": {"kind": "efs", "id": "fs-0123456789abcdef0", "path": places.SHARED},
+}
+USER_DATA = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="X"
+
+--X
+Content-Type: text/cloud-config; charset="utf-8"
+
+#cloud-config
+write_files:
+- path: /etc/slipway/node.json
+  content: '{}'
+--X--
+"""
+RANK_PROGRAM = Path(__file__).parents[3] / "jobs/platforms/slurm/rank_program.py"
+TARGET = replace(
+    SLURM_TARGET, queue="train", instance_type="c6i.large", efa_interfaces=0, job_timeout_seconds=3600
+)
+# Nobody here has the half minute that Slurm leaves to a job which it takes back.
+SETTINGS = [
+    {"parameterName": "KillWait", "parameterValue": "2"},
+    {"parameterName": "Prolog", "parameterValue": places.PROLOG},
+]
+OVER = ("COMPLETED", "FAILED", "CANCELLED")
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(slots=True, kw_only=True)
+class PlainCluster:
+    hosts: Site
+    login: str
+    workers: str  # the group's id
+    code: str  # the digest of the jobs' code
+
+    def says(self, *words: str) -> str:
+        said = self.hosts.on(self.login, *words)
+        assert said.code == 0, said
+        return said.out.strip()
+
+    def program(self, *words: str) -> str:
+        """Run what the run document runs, as Systems Manager does on such a host."""
+        return self.says("sh", "-c", f'exec "$SLIPWAY_PYTHON" -m {places.NODE_MODULE} {shlex.join(words)}')
+
+    def submit(self, name: str, **settings: str) -> tuple[str, str]:
+        """Submit as `slipway submit` does; return Slurm's id and the submission's name."""
+        job = Job(recipe="smoke", nodes=2, name=name, settings=settings)
+        request = build_request(job, TARGET, module="rank_program", code=self.code)
+        self.hosts.client("s3").put_object(
+            Bucket=BUCKET, Key=request.put["Key"], Body=request.put["Body"].encode()
+        )
+        digest = sha256(request.put["Body"].encode()).hexdigest()
+        return self.program("submit", request.put["Key"], digest), request.name
+
+    def status(self) -> SlurmAnswer:
+        return decode_answer(self.program("status"))
+
+    def job(self, job: str) -> SlurmRecord:
+        return next(record for record in self.status().jobs if record.id == job)
+
+    def ended(self, job: str) -> SlurmRecord:
+        self.hosts.until(lambda: self.is_over(job))
+        return self.job(job)
+
+    def is_over(self, job: str) -> bool:
+        """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
+        state, reason = self.slurm_says(job)
+        if reason == "BeginTime":
+            self.hosts.on(self.login, "scontrol", "update", f"jobid={job}", "starttime=now")
+        return state in OVER
+
+    def slurm_says(self, job: str) -> list[str]:
+        """Return the state and the reason."""
+        return self.says("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T %r").split()
+
+    def until(self, holds: Callable[[], Any]) -> Any:
+        return self.hosts.until(holds)
+
+    def instances(self) -> list[str]:
+        """Return the instances of the workers."""
+        return [str(host["instance"]) for host in self.hosts.hosts() if host["group"] == self.workers]
+
+    def log(self, name: str) -> str:
+        return self.program("logs", f"jobs/{name}/request.json")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainCluster]:
+    home = tmp_path_factory.mktemp("p") / "home"  # names of sockets are short
+    with pytest.MonkeyPatch.context() as patch:
+        if os.geteuid() == 0:  # else it is what there is
+            patch.setenv(TIER_VARIABLE, "plain")
+        patch.setenv(REPLACE_VARIABLE, "0.1")
+        started = process.up(folder=home)
+    yard = RunningYard(endpoint=started.state.endpoint, home=home)
+    try:
+        (how, *_) = control(yard, "GET", "/status")["slurm"]
+        if how.startswith("no Slurm runs"):
+            pytest.skip(how)
+        raise_quotas(yard)
+        stand_in(yard, "cpu-mpi")
+        yield deployed(yard)
+    finally:
+        process.down(folder=home)
+
+
+def deployed(yard: RunningYard) -> PlainCluster:
+    site = PcsSite(yard, image=IMAGE)
+    site.template = site.launch_template("shared", USER_DATA.format(json.dumps(FACTS)))
+    site.profile = site.instance_profile("AWSPCS-shared", (*NODE, "s3:*"))
+    identifier = site.cluster(slurmConfiguration={"slurmCustomSettings": SETTINGS})["id"]
+    hosts = Site(yard=yard, key=yard.home)
+    small: dict[str, Any] = {"instanceConfigs": [{"instanceType": "c6i.large"}]}
+    one: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
+    two: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 2, "maxInstanceCount": 2}}
+    login = site.node_group(identifier, "login", **small, **one)["id"]
+    workers = site.node_group(identifier, **small, **two)["id"]
+    site.queue(identifier, workers)
+    s3 = yard.client("s3")
+    s3.create_bucket(Bucket=BUCKET)
+    bundle = pack(own_containers(), beside={RANK_PROGRAM.name: RANK_PROGRAM.read_bytes()})
+    s3.put_object(Bucket=BUCKET, Key=code_key(bundle.digest), Body=bundle.packed)
+
+    def login_host() -> str:
+        found = (host for host in hosts.hosts() if host["group"] == login and host["state"] == "running")
+        return next((str(host["name"]) for host in found), "")
+
+    name = hosts.until(login_host)
+    hosts.until(lambda: hosts.on(name, "sinfo", "--noheader", "--format=%D %T").out == "2 idle\n")
+    return PlainCluster(hosts=hosts, login=name, workers=workers, code=bundle.digest)
+
+
+def test_a_job_has_slurms_own_environment_on_nodes_that_are_plain_processes(cluster: PlainCluster) -> None:
+    names = ("JOB_ID", "NNODES", "NODEID", "PROCID", "JOB_NODELIST")
+    told = f"echo {' '.join(f'$SLURM_{name}' for name in names)} $SLIPWAY_NODE_ROOT"
+    script = f"{cluster.hosts.yard.home}/tmp/told.sh"
+    Path(script).write_text(f"#!/bin/sh\nsrun --ntasks-per-node=1 sh -c '{told}'\n")
+    out = f"{script}.log"
+    job = cluster.says("sbatch", "--parsable", "--partition=train", "--nodes=2", f"--output={out}", script)
+    cluster.until(lambda: cluster.is_over(job))
+    first, second = sorted(Path(out).read_text().splitlines())
+    assert first.split()[:5] == [job, "2", "0", "0", "workers-[1-2]"]
+    assert second.split()[:5] == [job, "2", "1", "1", "workers-[1-2]"]
+    assert first.split()[5] != second.split()[5], "each node has a folder of its own"
+
+
+def test_a_submitted_job_runs_and_its_state_is_told_as_on_any_cluster(cluster: PlainCluster) -> None:
+    job, name = cluster.submit("echo")
+    assert cluster.submit("echo") == (job, name), "twice is once"
+    record = cluster.ended(job)
+    assert (record.state, record.exit_code, record.nodes) == ("COMPLETED", 0, 2)
+    assert '"SLIPWAY_NODES": "2"' in cluster.log(name)
+
+
+def test_a_job_that_resumes_is_requeued_and_one_after_it_waits(cluster: PlainCluster) -> None:
+    job, name = cluster.submit("resumes", mode="resume")
+    after = cluster.says(
+        "sbatch",
+        "--parsable",
+        "--partition=train",
+        f"--dependency=afterok:{job}",
+        "--output=/dev/null",
+        "--wrap",
+        "true",
+    )
+    cluster.until(lambda: "trains" in cluster.log(name))
+    cluster.says("scancel", "--signal=TERM", job)
+    record = cluster.ended(job)
+    assert (record.state, record.restarts) == ("COMPLETED", 1)
+    assert "resumes from attempt 1" in cluster.log(name)
+    cluster.until(lambda: cluster.is_over(after))
+    assert cluster.slurm_says(after)[0] == "COMPLETED"
+
+
+def test_a_job_is_cancelled_and_none_of_its_processes_stays(cluster: PlainCluster) -> None:
+    job, name = cluster.submit("cancelled", mode="resume")
+    cluster.until(lambda: "trains" in cluster.log(name))
+    assert cluster.program("cancel", f"jobs/{name}/request.json") == job
+    assert cluster.ended(job).state == "CANCELLED"
+    ranks = [path for path in Path("/proc").glob("[0-9]*/cmdline") if name in _text(path)]
+    assert ranks == []
+
+
+def test_a_job_that_loses_a_node_runs_again_with_another(cluster: PlainCluster) -> None:
+    job, name = cluster.submit("loses", mode="resume")
+    cluster.until(lambda: "trains" in cluster.log(name))
+    lost, *_ = cluster.instances()
+    control(cluster.hosts.yard, "POST", "/kill-host", {"host": lost})
+    cluster.until(lambda: cluster.job(job).restarts == 1)
+    cluster.until(lambda: lost not in cluster.instances())
+
+
+def test_what_slurm_is_here_is_said(cluster: PlainCluster) -> None:
+    how, *left_out = control(cluster.hosts.yard, "GET", "/status")["slurm"]
+    assert how == "Slurm: without root its daemons and jobs are plain processes of this user, on 127.0.0.1"
+    assert any("processes of this user" in line for line in left_out)
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("exec /opt/slipway/venv/bin/python", "exec /h/opt/slipway/venv/bin/python"),
+        ("export A='/shared/jobs/x'", "export A='/fs/jobs/x'"),
+        ("--output=/shared/x.log", "--output=/fs/x.log"),
+        ("/h/opt/slipway /sharedness /x/shared", "/h/opt/slipway /sharedness /x/shared"),
+    ],
+)
+def test_a_machines_paths_in_a_jobs_script_are_those_of_the_hosts_folders(text: str, means: str) -> None:
+    assert plain_sbatch.said(text, {"/opt/slipway": "/h/opt/slipway", "/shared": "/fs"}) == means
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
