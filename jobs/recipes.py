@@ -39,6 +39,7 @@ class Recipe:
     accelerators: tuple[str, ...]
     uses_accelerators: bool  # False: the processors do all of the work, on any machine
     job_settings: tuple[str, ...]  # those that name other jobs
+    share_setting: str | None  # says which share of an array's work is a job's; None: no array divides it
     input_settings: tuple[str, ...]  # those that name what it reads; SageMaker brings s3:// to instances
     config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
 
@@ -56,6 +57,7 @@ def find_recipe(name: str) -> Recipe:
         accelerators=tuple(module.ACCELERATORS),
         uses_accelerators=getattr(module, "USES_ACCELERATORS", True),
         job_settings=tuple(getattr(module, "JOB_SETTINGS", ())),
+        share_setting=getattr(module, "SHARE_SETTING", None),
         input_settings=tuple(getattr(module, "INPUT_SETTINGS", ())),
         config=module,
     )
@@ -87,6 +89,27 @@ def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:
     except Refusal as refusal:
         mistakes = getattr(refusal, "mistakes", (str(refusal),))
         raise InvalidJob([Problem(where="--set", message=str(mistake)) for mistake in mistakes]) from None
+
+
+def refuse_array(recipe: Recipe, settings: Mapping[str, str]) -> None:
+    """Refuse an array of jobs that would all do the same work."""
+    if recipe.share_setting is None:
+        shared = [name for name in RECIPES if find_recipe(name).share_setting]
+        raise DoesNotFit(
+            f"every job of an array would do all work of recipe '{recipe.name}'; allowed with --array "
+            f"is {' or '.join(shared)}",
+            hint="leave out --array; --nodes divides the work of one job",
+        )
+    if recipe.share_setting in settings:
+        raise InvalidJob(
+            [
+                Problem(
+                    where=f"--set {recipe.share_setting}",
+                    message="is set, and --array gives each of its jobs a share of its own",
+                    hint=f"leave out --set {recipe.share_setting}, or --array",
+                )
+            ]
+        )
 
 
 def refuse_hardware(recipe: Recipe, instance_type: InstanceType) -> None:

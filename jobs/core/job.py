@@ -19,6 +19,7 @@ LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Ba
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
 MOST_ATTEMPTS = 10
 MOST_DEPENDENCIES = 20  # of a job (AWS Batch user guide, service limits)
+MOST_ELEMENTS = 1000  # of an array of jobs: Slurm's MaxArraySize is 1001 where nobody sets it
 MOST_PROCESSES = 1024  # of a node; containers/runtime/contract/settings.py takes no more
 SHORTEST_TIMEOUT_SECONDS = 60
 LONGEST_TIMEOUT_SECONDS = 365 * 24 * 3600
@@ -27,6 +28,7 @@ _DIGEST_LENGTH = 12
 _SHOWN = 60
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}")
+_ARRAY = re.compile(r"0-([0-9]{1,4})(?:%([0-9]{1,4}))?", re.ASCII)
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 # Cc would forge lines and end texts early; Cs is half a character, which no argument vector can carry.
 _REFUSED_CHARACTERS = frozenset({"Cc", "Cs"})
@@ -55,6 +57,7 @@ class Job:
     timeout_seconds: int | None = None  # of one attempt; None: as the cluster says
     attempts: int | None = None  # likewise
     processes_per_node: int | None = None  # None: one a device
+    array: str | None = None  # 0-3: four jobs that divide the work; 0-15%4: at most four of them at a time
     repeat: int = 0  # the same job once more is another job
     # Names or ids of jobs on the same target that have to succeed first: when it starts, not what it is.
     depends_on: tuple[str, ...] = ()
@@ -63,6 +66,12 @@ class Job:
         problems = list(_problems(self))
         if problems:
             raise InvalidJob(problems)
+
+    @property
+    def elements(self) -> int:
+        """Return how many jobs of Slurm it is; 1 where it is no array."""
+        found = _ARRAY.fullmatch(self.array) if self.array else None
+        return int(found[1]) + 1 if found else 1
 
 
 def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
@@ -87,6 +96,8 @@ def submission_name(job: Job, place: Mapping[str, str]) -> str:
     not part of it: the work is the same, however the jobs before it were named, repeated or over by then.
     """
     what = {key: value for key, value in asdict(job).items() if key != "depends_on"}
+    if job.array is None:  # names are as they were before there were arrays
+        del what["array"]
     spec = json.dumps([what, dict(place)], sort_keys=True, ensure_ascii=True)
     return f"{job.name}-{sha256(spec.encode()).hexdigest()[:_DIGEST_LENGTH]}"
 
@@ -105,6 +116,8 @@ def _problems(job: Job) -> Iterator[Problem]:
         "the timeout in seconds", job.timeout_seconds, SHORTEST_TIMEOUT_SECONDS, LONGEST_TIMEOUT_SECONDS
     )
     yield from _out_of_range("--processes-per-node", job.processes_per_node, 1, MOST_PROCESSES)
+    if job.array is not None:
+        yield from _problems_of_array(job.array)
     for name, value in job.settings.items():
         yield from _problems_of_setting(name, value)
     for where, place in (("--data", job.data), ("--checkpoints", job.checkpoints)):
@@ -116,6 +129,17 @@ def _problems(job: Job) -> Iterator[Problem]:
 def _out_of_range(where: str, value: int | None, low: int, high: int, why: str = "") -> Iterator[Problem]:
     if value is not None and not low <= value <= high:
         yield Problem(where=where, message=f"is {value}; allowed is {low} to {high}", hint=why)
+
+
+def _problems_of_array(array: str) -> Iterator[Problem]:
+    found = _ARRAY.fullmatch(array)
+    if found is None or not 1 <= int(found[1]) < MOST_ELEMENTS or found[2] == "0":
+        yield Problem(
+            where="--array",
+            message=f"{_show(array)} is no array; allowed is 0-1 to 0-{MOST_ELEMENTS - 1}, and 0-15%4 for at "
+            "most 4 at a time",
+            hint="the numbers of an array begin with 0, and each job does one share of the work",
+        )
 
 
 def _problems_of_setting(name: str, value: str) -> Iterator[Problem]:

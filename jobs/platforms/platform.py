@@ -90,6 +90,13 @@ class HasDependencies(Protocol[T_contra]):
 
 
 @runtime_checkable
+class HasArrays(Protocol):
+    """Describes a platform that runs one job as an array of jobs, which divide its work."""
+
+    TAKES_ARRAYS: bool
+
+
+@runtime_checkable
 class MayHaveTwins(Protocol[T_contra]):
     """Lists the questions to a platform that may accept two jobs of one name in the same instant."""
 

@@ -48,7 +48,8 @@ class Prepared(Generic[T_co, R_co]):
     def ceiling(self) -> Cost:
         """Return the cost if the job takes all of its time."""
         seconds = self.most_seconds or timeout_seconds(self.job, self.target) * self.attempts
-        return cost(self.job.nodes, seconds, instance_type(self.target.instance_type).price)
+        nodes = self.job.nodes * self.job.elements
+        return cost(nodes, seconds, instance_type(self.target.instance_type).price)
 
 
 AnyPrepared = Prepared[Target, Request]

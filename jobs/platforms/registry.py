@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TypeVar, cast
 
 from slipway.jobs.core.targets import Target
-from slipway.jobs.platforms.platform import HasDependencies, HasNodes, MayHaveTwins, Platform
+from slipway.jobs.platforms.platform import HasArrays, HasDependencies, HasNodes, MayHaveTwins, Platform
 from slipway.jobs.platforms.prepared import Request
 
 T = TypeVar("T", bound=Target)
@@ -35,6 +35,11 @@ def waiting_of(target: T) -> HasDependencies[T] | None:
     """Return what knows which job waits for which; None where no job can wait for another."""
     platform = _module_of(target)
     return platform if isinstance(platform, HasDependencies) else None
+
+
+def takes_arrays(target: Target) -> bool:
+    """Return True where one submission may be an array of jobs."""
+    return isinstance(_module_of(target), HasArrays)
 
 
 def twins_of(target: T) -> MayHaveTwins[T] | None:

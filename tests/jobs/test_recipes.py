@@ -17,6 +17,7 @@ from slipway.jobs.recipes import (
     RECIPES,
     find_recipe,
     idle_accelerators,
+    refuse_array,
     refuse_hardware,
     refuse_settings,
 )
@@ -61,6 +62,15 @@ def test_hardware_that_a_recipe_cannot_use_is_refused() -> None:
     refuse_hardware(recipe, instance_type("dl1.24xlarge"))
     with pytest.raises(DoesNotFit, match=r"cannot train on neuron, which is what trn1\.32xlarge has"):
         refuse_hardware(recipe, instance_type("trn1.32xlarge"))
+
+
+def test_only_a_recipe_that_divides_its_work_takes_an_array_and_sets_the_shares_itself() -> None:
+    tokens = find_recipe("prepare_tokens")
+    refuse_array(tokens, {"input": "text.jsonl"})
+    with pytest.raises(DoesNotFit, match=r"recipe 'gpt_neox'; allowed .* is prepare_tokens"):
+        refuse_array(find_recipe("gpt_neox"), {})
+    with pytest.raises(InvalidJob, match="--set share: is set, and --array gives each of its jobs"):
+        refuse_array(tokens, {"share": "0/2"})
 
 
 def test_all_settings_that_the_recipe_would_refuse_are_refused_here() -> None:

@@ -9,12 +9,14 @@ MODULE = "slipway.containers.recipes.prepare_tokens.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")  # any machine: it uses the processors
 USES_ACCELERATORS = False
 PARALLELISMS = ("data",)
+SHARE_SETTING = "share"  # of the work of an array of jobs
 
 __all__ = [
     "ACCELERATORS",
     "MODULE",
     "NAME",
     "PARALLELISMS",
+    "SHARE_SETTING",
     "USES_ACCELERATORS",
     "TokensConfig",
     "decode_arguments",

@@ -45,6 +45,11 @@ COLUMNS = (
 )
 @click.option("--nodes", type=int, required=True, help="Number of nodes.")
 @click.option(
+    "--array",
+    metavar="0-LAST[%MOST]",
+    help="Number of jobs that divide the work, and how many run at a time, on Slurm: 0-15%4.",
+)
+@click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the recipe. Repeatable."
 )
 @click.option("--name", help="Name of the job; a digest is appended. Default: the recipe's name.")
@@ -102,6 +107,7 @@ def command(
     \b
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --follow
     slipway submit bert_pretrain --on dl1 --nodes 16 --set phase=2 --dry-run
+    slipway submit prepare_tokens --on trn1 --nodes 1 --array 0-15 --set input=text.jsonl
     slipway submit prepare_bert --on dl1 --nodes 2 --set sample_megabytes=2
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """

@@ -26,6 +26,7 @@ SCHEMA_VERSION = 1
 JOB_ID = "[0-9]{1,10}(_[0-9]{1,7})?"
 COMPILE, RUN = "compile", "run"
 
+_ARRAY = re.compile(r"--array=0-([0-9]+)", re.ASCII)
 _COMMENT = re.compile(rf"slipway:({NAME})(/{COMPILE})?", re.ASCII)
 
 
@@ -49,6 +50,12 @@ class SlurmJob:
     batches: tuple[SlurmBatch, ...]  # each waits for the one before; the last is the job
     depends_on: tuple[str, ...]  # Slurm's ids of the jobs that have to succeed first
 
+    @property
+    def elements(self) -> int:
+        """Return how many jobs the last batch becomes; 1 where it is no array."""
+        found = [_ARRAY.match(option) for option in self.batches[-1].options]
+        return max((int(array[1]) + 1 for array in found if array), default=1)
+
 
 def comment(name: str, phase: str) -> str:
     """Return the comment by which a submission is found in Slurm again."""
@@ -59,6 +66,11 @@ def read_comment(text: str) -> tuple[str, str] | None:
     """Return the submission's name and the phase that a comment tells; None if the job is not ours."""
     found = _COMMENT.fullmatch(text)
     return (found[1], COMPILE if found[2] else RUN) if found else None
+
+
+def array_of(job_id: str) -> str:
+    """Return the id of the array that an element such as 7_0 is of; any other job's own."""
+    return job_id.partition("_")[0]
 
 
 def encode(job: SlurmJob) -> str:

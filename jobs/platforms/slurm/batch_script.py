@@ -30,6 +30,7 @@ class BatchWork:
     phase: str
     queue: str
     nodes: int
+    array: str | None  # as sbatch takes it
     timeout_seconds: int
     attempts: int
     ranks_per_node: int
@@ -59,6 +60,7 @@ def sbatch_options(work: BatchWork) -> tuple[str, ...]:
         f"--comment={comment(work.name, work.phase)}",
         f"--partition={work.queue}",
         f"--nodes={work.nodes}",
+        *([f"--array={work.array}"] if work.array else []),
         "--ntasks-per-node=1",  # a launcher, which starts the ranks
         "--exclusive",
         "--mem=0",  # all that the node has

@@ -12,6 +12,7 @@ from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.slurm.slurm_answer import SlurmNode, SlurmRecord
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.slurm.elements import describe, first_failed
 from slipway.jobs.platforms.slurm.pending_reasons import ENDS, meaning_of
 from slipway.jobs.platforms.slurm.request import STATES
 
@@ -30,6 +31,7 @@ def explain(found: Found[SlurmTarget]) -> Explanation:
     said = [
         run.reason or "",
         f"the log: {error}" if error else "",
+        *(describe(elements, detail["Count"]) if (elements := detail.get("Elements")) else ()),
         *(_bad_nodes(detail) if run.state is not JobState.SUCCEEDED else ()),
         *detail.get("Notes", ()),
     ]
@@ -119,10 +121,16 @@ def is_fit(node: SlurmNode) -> bool:
     return words[0] != "DOWN" and not any(word.startswith(_BAD_STATES) for word in words)
 
 
+def _telling_streams(found: Found[SlurmTarget]) -> list[str]:
+    """List the streams that may say why a job failed; of an array those of one element that did."""
+    failed, streams = first_failed(found.detail.get("Elements", ())), log_streams(found)
+    return [name for name in streams if failed is None or name.startswith(f"{found.run.name}/{failed.id}-")]
+
+
 def _last_error(found: Found[SlurmTarget]) -> str | None:
     """Return the last error of the newest stream, that of a rank if there is one."""
     lines: list[str] = []
-    for stream in log_streams(found)[-1:]:
+    for stream in _telling_streams(found)[-1:]:
         answer = ask(
             reader("logs", found.target.region),
             "GetLogEvents",

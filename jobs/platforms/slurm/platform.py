@@ -45,6 +45,7 @@ __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
 SERVICE = "Slurm"
+TAKES_ARRAYS = True
 _DIGEST_SHOWN = 16
 
 

@@ -168,6 +168,7 @@ def _batches(
             phase=phase,
             queue=target.queue,
             nodes=job.nodes,
+            array=job.array,
             timeout_seconds=seconds,
             attempts=attempts(job),
             ranks_per_node=ranks_per_node(environment),

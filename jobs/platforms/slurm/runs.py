@@ -12,9 +12,10 @@ from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
 from slipway.jobs.core.slurm import slurm_job
 from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, SlurmJob
+from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, SlurmJob, array_of
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.slurm.elements import elements_of, whole_jobs
 from slipway.jobs.platforms.slurm.login_node import read_answer
 from slipway.jobs.platforms.slurm.request import STATES
 
@@ -60,9 +61,11 @@ def read_run(
     now: datetime | None = None,
 ) -> Run:
     state = translate(STATES, record.state)
-    began = [attempt for attempt in answer.attempts if attempt.job == record.id]
+    began = [attempt for attempt in answer.attempts if array_of(attempt.job) == record.id]
     nodes, kind = job.nodes if job else record.nodes, catalogued(target)
-    seconds = _seconds(record, began, state, now)
+    parts = elements_of(record.id, [each for each in answer.jobs if each.phase == RUN])
+    times = [time for part in parts or [record] if (time := _seconds(part, began, now)) is not None]
+    seconds = sum(times) if times else None
     compiled = _compile_of(record, answer)
     awaited = [compiled.id] if compiled else []
     return Run(
@@ -91,7 +94,7 @@ def read_run(
 
 def _runs(answer: SlurmAnswer) -> list[SlurmRecord]:
     """Return the jobs themselves: one that only compiles stands behind the one that it is for."""
-    return [record for record in answer.jobs if record.phase == RUN]
+    return whole_jobs([record for record in answer.jobs if record.phase == RUN])
 
 
 def _compile_of(record: SlurmRecord, answer: SlurmAnswer) -> SlurmRecord | None:
@@ -106,6 +109,8 @@ def _found(record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget) -> Fou
         "Compile": compiled,
         "Nodes": answer.nodes,
         "Notes": answer.notes,
+        "Elements": elements_of(record.id, answer.jobs) if job and job.elements > 1 else [],
+        "Count": job.elements if job else 1,
         **({"RecipeArguments": list(job.arguments)} if job else {}),
     }
     return Found(run=read_run(record, answer, job, target), target=target, detail=detail)
@@ -124,11 +129,11 @@ def _request(name: str, target: SlurmTarget) -> SlurmJob | None:
         return None
 
 
-def _seconds(
-    record: SlurmRecord, began: Sequence[SlurmAttempt], state: JobState, now: datetime | None
-) -> float | None:
+def _seconds(record: SlurmRecord, began: Sequence[SlurmAttempt], now: datetime | None) -> float | None:
     """Return the time of all attempts in which nodes were paid for; the last may still go on."""
-    over = sum(attempt.ended - attempt.started for attempt in began if attempt.ended <= (record.started or 0))
+    state = translate(STATES, record.state)
+    own = [attempt for attempt in began if attempt.job == record.id]
+    over = sum(attempt.ended - attempt.started for attempt in own if attempt.ended <= (record.started or 0))
     if record.started is None:
         return float(over)
     until = record.ended if state.is_final else int((now or datetime.now(UTC)).timestamp())

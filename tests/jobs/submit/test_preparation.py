@@ -45,6 +45,12 @@ def test_the_ceiling_counts_every_attempt_of_every_node(target: BatchTarget) -> 
     assert prepared.ceiling.usd == round(6 * prepared.ceiling.price.usd_per_hour, 2)
 
 
+def test_an_array_where_no_jobs_run_as_one_is_refused(target: BatchTarget) -> None:
+    job = Job(name="tokens", recipe="prepare_tokens", nodes=1, array="0-3")
+    with pytest.raises(DoesNotFit, match="--array is 0-3, and cluster 'dl1' runs no arrays of jobs"):
+        prepare(job, "dl1")
+
+
 def test_an_image_that_is_not_pushed_is_refused_on_aws(
     target: BatchTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:

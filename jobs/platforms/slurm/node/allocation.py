@@ -27,7 +27,7 @@ class UnevenArray(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    job: str  # Slurm's id
+    job: str  # Slurm's id, of an element of an array 7_0
     nodes: int
     hosts: tuple[str, ...]  # this one first
     attempt: int  # from 1
@@ -37,7 +37,7 @@ class Allocation:
 
 
 def read_allocation(environment: Mapping[str, str]) -> Allocation:
-    job, hosts = environment.get("SLURM_JOB_ID"), environment.get("SLURM_JOB_NODELIST")
+    job, hosts = _job(environment), environment.get("SLURM_JOB_NODELIST")
     if not job or not hosts:
         raise NoAllocation(
             "SLURM_JOB_ID is not set, so this is no job of Slurm",
@@ -54,6 +54,11 @@ def read_allocation(environment: Mapping[str, str]) -> Allocation:
         array_size=array_size,
         seconds=_seconds_left(job, environment),
     )
+
+
+def _job(environment: Mapping[str, str]) -> str | None:
+    array, number = (environment.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID"))
+    return f"{array}_{number}" if array and number else environment.get("SLURM_JOB_ID")
 
 
 def _array(environment: Mapping[str, str]) -> tuple[int | None, int | None]:

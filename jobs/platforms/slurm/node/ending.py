@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slipway.jobs.core.slurm.slurm_job import array_of
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.standing import read_queue
 
@@ -14,7 +15,8 @@ _MOST_BYTES = 20_000  # Systems Manager gives back 24,000 characters
 def cancel(runs: Path, name: str, slurm_version: str | None = None) -> str:
     """Cancel all jobs of a submission that have not ended, the last first: none starts when one is gone."""
     jobs = [job for job in read_queue(slurm_version) if job.name == name and job.state not in _OVER]
-    ids = [job.id for job in sorted(jobs, key=lambda job: job.submitted or 0, reverse=True)]
+    last_first = sorted(jobs, key=lambda job: job.submitted or 0, reverse=True)
+    ids = list(dict.fromkeys(array_of(job.id) for job in last_first))
     if ids:
         programs.ask(["scancel", *ids], slurm_version=slurm_version)
     return " ".join(ids)

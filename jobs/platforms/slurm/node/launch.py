@@ -20,13 +20,12 @@ from slipway.jobs.platforms.slurm.node.allocation import Allocation
 from slipway.jobs.platforms.slurm.node.precompile import STEPS
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
 from slipway.jobs.platforms.slurm.node.train import TrainWords
+from slipway.jobs.recipes import RECIPES, find_recipe
 
 LAUNCHER = "slipway.containers.runtime.launch"
 COMPILER = "neuron_parallel_compile"
 _RENDEZVOUS_SECONDS = 300.0  # Slurm starts a job when all nodes are up
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# The recipes whose work is divided over an array of jobs, and their setting that says which share is whose.
-_SHARES: Mapping[str, str] = {"prepare_tokens": "share"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +77,14 @@ def launch_command(attempt: LaunchAttempt) -> list[str]:
 
 def _share(attempt: LaunchAttempt) -> dict[str, str]:
     """Return the setting by which an element of an array does its share; none outside of one."""
-    setting, allocation = _SHARES.get(attempt.words.recipe), attempt.allocation
+    setting, allocation = _share_setting(attempt.words.recipe), attempt.allocation
     if setting is None or allocation.array_index is None:
         return {}
     return {setting: f"{allocation.array_index}/{allocation.array_size}"}
+
+
+def _share_setting(recipe: str) -> str | None:
+    return find_recipe(recipe).share_setting if recipe in RECIPES else None  # of a newer Slipway than this
 
 
 def compiles_graphs(attempt: LaunchAttempt) -> bool:

@@ -14,7 +14,7 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job_request import DamagedRequest
 from slipway.jobs.core.slurm import slurm_job
 from slipway.jobs.core.slurm.slurm_answer import SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import SlurmBatch, SlurmJob
+from slipway.jobs.core.slurm.slurm_job import SlurmBatch, SlurmJob, array_of
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.attempts import remembered
 from slipway.jobs.platforms.slurm.node.programs import DeadController, SlurmRefused
@@ -77,7 +77,7 @@ def _known(folder: Path, slurm_version: str | None) -> list[SlurmRecord]:
 
 def _find(known: Sequence[SlurmRecord], name: str, phase: str) -> str | None:
     found = sorted((job for job in known if (job.name, job.phase) == (name, phase)), key=_age)
-    return found[0].id.partition("_")[0] if found else None
+    return array_of(found[0].id) if found else None
 
 
 def _age(job: SlurmRecord) -> int:
@@ -86,13 +86,13 @@ def _age(job: SlurmRecord) -> int:
 
 def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
     """Return True if a job has to be waited for; Slurm may no longer know one that succeeded."""
-    states = {job.state for job in known if job.id == job_id}
+    states = {job.state for job in known if job_id in (job.id, array_of(job.id))}
     if states & set(_LOST):
         raise InVain(
             f"job {job_id} has ended as {', '.join(states)}, and this job was to start after it succeeded",
             hint=f"slipway explain {job_id}; `slipway submit … --again` runs it once more",
         )
-    return _SUCCEEDED not in states
+    return states != {_SUCCEEDED}
 
 
 def _passed_on() -> list[str]:

@@ -22,6 +22,8 @@ def main() -> int:
     if mode == "echo":
         told = {name: value for name, value in os.environ.items() if name.startswith("SLIPWAY_")}
         print(json.dumps({"arguments": sys.argv[1:], "environment": told}))
+    if mode == "second_fails":
+        return 3 if settings["share"].startswith("1/") else 0
     if mode in ("fail", "resumable"):
         return {"fail": 3, "resumable": 85}[mode]
     if mode == "resume":

@@ -54,6 +54,14 @@ def test_slurm_is_told_all_that_the_road_promises() -> None:
         assert promised in options
 
 
+def test_an_array_is_one_batch_of_so_many_jobs_and_its_ceiling_counts_them_all() -> None:
+    tokens = Job(name="tokens", recipe="prepare_tokens", nodes=1, array="0-15%4")
+    job = job_of(request_of(tokens))
+    (batch,) = job.batches
+    assert "--array=0-15%4" in batch.options
+    assert (job.elements, tokens.elements, job_of(request_of()).elements) == (16, 16, 1)
+
+
 def test_a_rank_is_started_for_each_neuron_core() -> None:
     script = job_of(request_of()).batches[-1].script
     assert "--ranks-per-node 32" in script
@@ -76,6 +84,7 @@ def test_a_shell_reads_back_every_text_that_a_script_was_given(value: str, setti
         phase=RUN,
         queue="q",
         nodes=1,
+        array=None,
         timeout_seconds=600,
         attempts=1,
         ranks_per_node=1,
