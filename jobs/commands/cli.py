@@ -57,6 +57,7 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
     },
     "slipway.jobs.commands.plans": {
         "plan": "Plan many jobs at once: devices, start times, and how good that is",
+        "run-plan": "Run a plan over its clusters, and plan again when need be",
     },
     "slipway.jobs.commands": {
         "completion": "Print the script for tab completion in your shell",
@@ -69,7 +70,7 @@ COMMANDS = {name: line for commands in _ROOMS.values() for name, line in command
 RENAMED: Mapping[str, str] = {
     "images": "slipway amis lists AMIs; slipway build builds container images",
 }
-MODULES = {name: f"{room}.{name}" for room, commands in _ROOMS.items() for name in commands}
+MODULES = {name: f"{room}.{name.replace('-', '_')}" for room, commands in _ROOMS.items() for name in commands}
 
 
 class RenamedCommand(SlipwayError):

@@ -1,0 +1,185 @@
+"""`slipway run-plan`: submit a plan's jobs in their turn, and plan again when something comes otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.commands.estimates.formats import hours
+from slipway.jobs.commands.output import Column, is_terminal, json_option, print_table, say
+from slipway.jobs.core.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.jobs.core.cost import Agreed
+    from slipway.jobs.orchestrate.events import HappenedEvent
+    from slipway.jobs.orchestrate.journal import PlanJournal
+    from slipway.jobs.orchestrate.ledger import Ledger
+    from slipway.jobs.orchestrate.running import PlanRun, PlanWorld
+    from slipway.jobs.planner.list_schedule import Slot
+    from slipway.jobs.planner.model import Plan
+    from slipway.jobs.planner.options import PlanProblem
+
+LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
+SWITCH_SECONDS = 300
+COLUMNS = (
+    Column(name="job"),
+    Column(name="ended"),
+    Column(name="attempts", align="right"),
+    Column(name="cluster"),
+    Column(name="technique"),
+    Column(name="devices", align="right"),
+    Column(name="planned_hours", title="planned", align="right", format=hours),
+    Column(name="hours", title="took", align="right", format=hours),
+    Column(name="why", absent=""),
+)
+
+
+class PlanFailed(SlipwayError):
+    """Reports that not every job of a plan succeeded."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What was done, a line each. Default: the plan's name with .journal behind it.",
+)
+@click.option(
+    "--switch-seconds",
+    type=click.IntRange(min=0),
+    default=SWITCH_SECONDS,
+    show_default=True,
+    help="Time to stop a job, save it and begin elsewhere. One moves only if that gains over twice as much.",
+)
+@click.option(
+    "--confirm-cost",
+    metavar="DOLLARS",
+    envvar="SLIPWAY_CONFIRM_COST",
+    default="100",
+    show_default=True,
+    show_envvar=True,
+    help="Maximum cost in USD of the whole plan to accept without asking. Jobs in the yard cost nothing.",
+)
+@json_option
+def command(file: Path, journal: Path | None, switch_seconds: int, confirm_cost: str, as_json: bool) -> None:
+    """Run the plan of FILE, which `slipway plan --output` wrote, on the clusters of its pools.
+
+    Each job is submitted when its turn comes, as `slipway submit` would. A job that ends, fails or is
+    cancelled, one that takes 10 % more or less than its estimate, and a lost node are reasons to plan what is
+    left again. Ctrl-C leaves the jobs running: the same command goes on where it was, and submits nothing
+    twice.
+
+    \b
+    slipway plan sweep.toml --output plan.json
+    slipway run-plan plan.json
+    """
+    from slipway.jobs.core.cost import parse_agreed
+    from slipway.jobs.orchestrate.journal import PlanJournal
+    from slipway.jobs.orchestrate.running import PlanRun
+    from slipway.jobs.planner_inputs.plan_json import read_plan
+
+    plan = read_plan(file)
+    _agree(plan, file, parse_agreed(confirm_cost))
+    kept = PlanJournal(journal or file.with_name(f"{file.name}.journal"))
+    with kept.opened() as events:
+        began = events[0].at if events else time.time()
+        world = _world(plan, file, kept, began, switch_seconds)
+        ledger = _finish(PlanRun(plan, world, events), events)
+    rows = rows_of(plan, ledger)
+    print_table(f"plan of {file}", COLUMNS, rows, as_json=as_json)
+    _say_time(plan, ledger)
+    if wrong := [str(row["job"]) for row in rows if row["ended"] != "succeeded"]:
+        raise PlanFailed(f"not every job succeeded: {', '.join(wrong)}", hint="slipway explain JOB")
+
+
+def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
+    from slipway.jobs import aws
+    from slipway.jobs.submit.confirming import Unconfirmed
+
+    if aws.is_in_yard() or plan.dollars <= agreed.usd:
+        return
+    words = (
+        f"the plan of {file} costs about {plan.dollars:,.2f} USD, and you agreed to {agreed.usd:g} at most"
+    )
+    if not (
+        is_terminal(sys.stdin) and is_terminal(sys.stderr) and click.confirm(f"{words}; run it?", err=True)
+    ):
+        raise Unconfirmed(words, hint=f"--confirm-cost {plan.dollars:.0f}, or a plan with a smaller --budget")
+
+
+def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_seconds: int) -> PlanWorld:
+    from slipway.jobs import aws
+    from slipway.jobs.core.cost import Agreed
+    from slipway.jobs.orchestrate.clusters import ClusterExecutor
+    from slipway.jobs.orchestrate.running import PlanWorld
+
+    look = YARD_LOOK_SECONDS if aws.is_in_yard() else LOOK_SECONDS
+    return PlanWorld(
+        executor=ClusterExecutor(
+            pools=plan.pools,
+            tag=f"{file.stem}-{int(began)}",
+            agreed=Agreed(usd=float(sys.maxsize), is_unknown_fine=True),  # the whole plan was agreed to
+            say=say,
+        ),
+        journal=journal,
+        now=time.time,
+        pause=lambda: time.sleep(look),
+        solve=_solve,
+        switch_seconds=switch_seconds,
+        began=began,
+        say=say,
+    )
+
+
+def _solve(problem: PlanProblem) -> Sequence[Slot]:
+    from slipway.jobs.planner.baselines import greedy
+
+    return greedy(problem)
+
+
+def _finish(run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger:
+    if events:
+        say(f"going on with what {len(events)} lines of the journal say")
+    try:
+        return run.finish()
+    except KeyboardInterrupt:
+        say("its jobs go on; the same command goes on with the plan")
+        raise
+
+
+def rows_of(plan: Plan, ledger: Ledger) -> list[dict[str, object]]:
+    """Return for each job what became of it beside what the first plan said."""
+    first = {each.job: each for each in plan.assignments}
+    rows = []
+    for job in plan.jobs:
+        standing, planned = ledger.jobs[job.name], first.get(job.name)
+        last = standing.stints[-1].assignment if standing.stints else planned
+        pool = plan.pools[last.pool] if last else None
+        rows.append(
+            {
+                "job": job.name,
+                "ended": str(standing.stage),
+                "attempts": standing.attempt,
+                "cluster": (pool.cluster or pool.type) if pool else None,
+                "technique": last.mode.technique if last else None,
+                "devices": last.mode.devices if last else None,
+                "planned_hours": planned.seconds / 3600 if planned else None,
+                "hours": sum(stint.ended - stint.began for stint in standing.stints) / 3600,
+                "why": standing.why or None,
+            }
+        )
+    return rows
+
+
+def _say_time(plan: Plan, ledger: Ledger) -> None:
+    ends = [stint.ended for standing in ledger.jobs.values() for stint in standing.stints]
+    took = max(ends, default=ledger.began) - ledger.began
+    again = f", planned again {ledger.plans - 1} times" if ledger.plans > 1 else ""
+    say(f"all of it took {hours(took / 3600)}; the first plan said {hours(plan.makespan / 3600)}{again}")
