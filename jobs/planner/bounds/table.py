@@ -25,6 +25,7 @@ class OptionTable:
         self.seconds: Whole = _table(problem, lambda option: option.seconds, NEVER).astype(np.int64)
         self.pool: Whole = _table(problem, lambda option: option.pool, 0).astype(np.int64)
         self.devices = _table(problem, lambda option: option.devices, 1)
+        self.is_option: Flags = self.seconds < NEVER
         self.area: Numbers = self.seconds * self.devices
         self.dollars = _table(problem, lambda option: option.dollars, 0)
         self.capacity: Numbers = np.array([pool.devices for pool in problem.pools], dtype=np.float64)
@@ -36,7 +37,9 @@ class OptionTable:
     def fitting(self, makespan: float) -> Flags:
         """Tell which options can be part of a plan that ends by then."""
         ends = self.seconds + self.before[:, None]
-        found: Flags = (ends + self.behind[:, None] <= makespan) & (ends <= self._latest[:, None])
+        found: Flags = (
+            self.is_option & (ends + self.behind[:, None] <= makespan) & (ends <= self._latest[:, None])
+        )
         return found
 
     def longest_job(self) -> int:
