@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slipway.jobs.core.errors import SlipwayError
     from slipway.jobs.core.job import Job
     from slipway.jobs.estimate_inputs.asking import estimate
+    from slipway.jobs.planner_inputs.planning import plan
     from slipway.jobs.runs.find import find_run
     from slipway.jobs.submit.submission import prepare, submit
 
@@ -26,10 +27,11 @@ _HOMES = {
     "SlipwayError": "slipway.jobs.core.errors",
     "estimate": "slipway.jobs.estimate_inputs.asking",
     "find_run": "slipway.jobs.runs.find",
+    "plan": "slipway.jobs.planner_inputs.planning",
     "prepare": "slipway.jobs.submit.submission",
     "submit": "slipway.jobs.submit.submission",
 }
-__all__ = ["Job", "SlipwayError", "estimate", "find_run", "prepare", "submit"]
+__all__ = ["Job", "SlipwayError", "estimate", "find_run", "plan", "prepare", "submit"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,9 @@ from slipway.jobs.planner.check import check
 from slipway.jobs.planner.model import Billing, Goal, LowerBound, Objective, Plan, PlanJob, Pool
 from slipway.jobs.planner.options import PlanProblem, new_problem
 from slipway.jobs.planner.reach import cheapest, in_hours, refuse_unreachable
-from slipway.jobs.planner.refusals import CannotPlan, refuse_inputs
+from slipway.jobs.planner.refusals import CannotPlan, quoted, refuse_inputs
+from slipway.jobs.planner_inputs.incumbent import Incumbent
+from slipway.jobs.planner_inputs.portfolio import Portfolio, SearchLimits, search_counted
 
 Progress = Callable[[Plan], None]
 
@@ -24,13 +26,14 @@ class PlanOptions(TypedDict, total=False):
     time_limit: float  # seconds; default 60
     target_gap: float  # as a share of the bound; default 0.01
     seed: int  # default 0
+    iterations: int | None  # of each search, in this process, instead of a time limit: same input, same plan
     progress: Progress | None  # is told of each better plan or bound
 
 
 def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanOptions]) -> Plan:
-    """Plan the jobs over the pools.
+    """Plan the jobs over the pools, and search until the gap is small enough or time is over.
 
-    An interrupt passes through: what `progress` was told last is then the best plan.
+    An interrupt (Ctrl-C) ends the search: the best plan so far is returned.
     """
     goal = Goal(
         objective=Objective(options.get("objective", Objective.MAKESPAN)),
@@ -39,40 +42,66 @@ def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanO
         billing=Billing(options.get("billing", Billing.DEVICE)),
     )
     refuse_inputs(jobs, pools, goal)
-    found = _first_plan(new_problem(jobs, pools, goal))
+    best = _first(new_problem(jobs, pools, goal))
+    progress = options.get("progress") or (lambda _: None)
+
+    def told() -> None:
+        if best.is_valid:
+            progress(best.plan())
+
+    told()
+    found = best.plan(_search(best, options, told))
+    _refuse_missed(best, found)
     check(found)
-    if progress := options.get("progress"):
-        progress(found)
     return found
 
 
-def _first_plan(problem: PlanProblem) -> Plan:
+def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> str:
+    """Search as the options say, and return why it ended."""
+    limits = SearchLimits(
+        seconds=options.get("time_limit", 60.0),
+        target_gap=options.get("target_gap", 0.01),
+        seed=options.get("seed", 0),
+    )
+    iterations = options.get("iterations")
+    if iterations is not None:
+        return search_counted(best, iterations, limits)
+    return Portfolio(best, limits, told).run()
+
+
+def _first(problem: PlanProblem) -> Incumbent:
+    """Return the first plan and the quick bounds."""
     from slipway.jobs.planner.baselines import greedy
     from slipway.jobs.planner.bounds.area import least_makespan
     from slipway.jobs.planner.bounds.table import OptionTable
-    from slipway.jobs.planner.list_schedule import as_plan
 
     makespan = LowerBound(value=least_makespan(OptionTable(problem))[0], name="area")
     refuse_unreachable(problem, makespan)
     is_cost = problem.goal.objective is Objective.COST
     bound = LowerBound(value=cheapest(problem), name="cheapest modes") if is_cost else makespan
-    found = as_plan(problem, greedy(problem), bound, "first plan")
-    _refuse_missed(found, makespan)
-    return found
+    return Incumbent(problem, greedy(problem), bound)
 
 
-def _refuse_missed(found: Plan, makespan: LowerBound) -> None:
-    """Refuse a plan that misses its deadline or budget; nobody has proven that none exists."""
+def _refuse_missed(best: Incumbent, found: Plan) -> None:
+    """Refuse a plan that misses a deadline or the budget, and say if it is proven that all do."""
+    if best.is_valid:
+        return
     goal = found.goal
+    none = "there is no plan" if best.is_impossible else "no plan was found"
+    longer = "" if best.is_impossible else ", or search longer with --time-limit"
+    for job, each in zip(found.jobs, found.assignments, strict=True):
+        if job.deadline is not None and each.end > job.deadline:
+            raise CannotPlan(
+                f"{none} that ends every job by its deadline; in the best, {quoted(job.name)} ends at "
+                f"{in_hours(each.end)} and has until {in_hours(job.deadline)}",
+                hint=f"allow more time{longer}",
+            )
     if goal.deadline is not None and found.makespan > goal.deadline:
         raise CannotPlan(
-            f"no plan was found that ends by {in_hours(goal.deadline)}; the best ends at "
-            f"{in_hours(found.makespan)}, and none ends before {in_hours(makespan.value)} "
-            f"(lower bound: {makespan.name})",
-            hint="allow more time, or search longer with --time-limit",
+            f"{none} that ends by {in_hours(goal.deadline)}; the best ends at {in_hours(found.makespan)}",
+            hint=f"allow more time{longer}",
         )
-    if goal.budget is not None and found.dollars > goal.budget:
-        raise CannotPlan(
-            f"no plan was found for {goal.budget:,.2f} dollars; the best costs {found.dollars:,.2f}",
-            hint="allow more dollars, or search longer with --time-limit",
-        )
+    raise CannotPlan(
+        f"{none} for {goal.budget or 0:,.2f} dollars; the best costs {found.dollars:,.2f}",
+        hint=f"allow more dollars{longer}",
+    )

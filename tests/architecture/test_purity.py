@@ -32,6 +32,7 @@ PURE = {
         "numpy",
         "highspy",
         "numba",
+        "ortools",
     ),
     "slipway.jobs.techniques": (
         *WORDS,

@@ -17,7 +17,9 @@ from tests.yard.conftest import RunningYard
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SUBMITTING, DECIDING, LOOKING, ESTIMATING, ESTIMATOR, TRANSLATING, SETTING, MISTAKEN = EXAMPLE.findall(PAGE)
+SUBMITTING, DECIDING, LOOKING, ESTIMATING, PLANNING, ESTIMATOR, TRANSLATING, SETTING, MISTAKEN = (
+    EXAMPLE.findall(PAGE)
+)
 
 
 def test_the_examples_of_jobs_run_and_the_first_is_three_lines(
@@ -40,7 +42,7 @@ def test_the_examples_of_jobs_run_and_the_first_is_three_lines(
 
 @pytest.mark.parametrize(
     ("example", "printed"),
-    list(zip((ESTIMATING, TRANSLATING, SETTING, MISTAKEN), PRINTED.findall(PAGE), strict=True)),
+    list(zip((ESTIMATING, PLANNING, TRANSLATING, SETTING, MISTAKEN), PRINTED.findall(PAGE), strict=True)),
 )
 def test_the_examples_without_a_cluster_print_what_the_page_shows(
     example: str,

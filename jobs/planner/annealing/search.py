@@ -14,7 +14,7 @@ from slipway.jobs.planner.options import Option, PlanProblem
 
 PLACEMENTS_A_CHUNK = 200_000  # jobs that are placed between two looks at the clock: some 20 ms
 FIRST_WALK = 20_000  # steps
-HOT, COLD = 0.02, 0.0002  # as a share of the plan's worth
+HOT, WARM, COLD = 0.1, 0.02, 0.0002  # as a share of the plan's worth
 MOST_STEPS = 3_000_000
 
 
@@ -43,15 +43,16 @@ def improve(
 
 
 def _chunks(jobs: int) -> Iterator[tuple[int, float, float]]:
-    """Yield the chunks of one walk after the other, each twice as long as the one before."""
+    """Yield the chunks of one walk after the other, each longer: a hot one, then one near the best plan."""
     chunk = max(50, PLACEMENTS_A_CHUNK // jobs)
     total = FIRST_WALK
     while True:
-        count = -(-total // chunk)
-        fall = (COLD / HOT) ** (1 / count)
-        for place in range(count):
-            yield chunk, HOT * fall**place, HOT * fall ** (place + 1)
-        yield 0, 0.0, 0.0
+        for hottest in (HOT, WARM):
+            count = -(-total // chunk)
+            fall = (COLD / hottest) ** (1 / count)
+            for place in range(count):
+                yield chunk, hottest * fall**place, hottest * fall ** (place + 1)
+            yield 0, 0.0, 0.0
         total = min(total * 2, MOST_STEPS)
 
 

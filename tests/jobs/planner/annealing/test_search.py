@@ -7,18 +7,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from slipway.jobs.planner.list_schedule import Slot, as_plan
-from slipway.jobs.planner.model import Billing, Goal, LowerBound, Mode, Objective, Plan, PlanJob, Pool
+from slipway.jobs.planner.model import Billing, Goal, LowerBound, Objective, Plan, Pool
 from slipway.jobs.planner.options import PlanProblem, new_problem
+from tests.jobs.planner.small import POOL, cut_jobs, job
 
 pytest.importorskip("numba", reason="needs numba: the extra fast")
 from slipway.jobs.planner.annealing.search import improve
-
-POOL = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=36.0)
-
-
-def job(name: str, *modes: tuple[int, int], deadline: int | None = None) -> PlanJob:
-    ways = tuple(Mode(technique="ddp", type="p4d", devices=count, seconds=long) for count, long in modes)
-    return PlanJob(name=name, modes=ways, deadline=deadline)
 
 
 def best_plan(problem: PlanProblem, seed: int = 0, chunks: int = 6) -> Plan:
@@ -30,15 +24,6 @@ def best_plan(problem: PlanProblem, seed: int = 0, chunks: int = 6) -> Plan:
 def countdown(chunks: int) -> Callable[[], bool]:
     left = iter(range(chunks))
     return lambda: next(left, None) is not None
-
-
-def cut_jobs() -> list[PlanJob]:
-    """Cut 8 devices x 1000 s into pieces, and let each piece be longer and slimmer at a loss."""
-    pieces = [(5, 300), (5, 500), (3, 450), (3, 350), (8, 200)]
-    return [
-        job(f"job{place}", (devices, seconds), (1, devices * seconds + 100))
-        for place, (devices, seconds) in enumerate(pieces)
-    ]
 
 
 def test_pieces_of_a_rectangle_are_put_together_again() -> None:
