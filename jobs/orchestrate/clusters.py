@@ -16,7 +16,7 @@ from slipway.jobs.core.run import AnyFound, Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import Target
 from slipway.jobs.core.text import Say
-from slipway.jobs.orchestrate.decisions import Sight
+from slipway.jobs.orchestrate.decisions import Report, Sight
 from slipway.jobs.planner.model import Assignment, PlanJob, Pool
 from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.runs.curve import points
@@ -48,7 +48,8 @@ class ClusterExecutor:
     say: Say = lambda _: None
     targets: dict[int, Target] = field(default_factory=dict)
     _logs: dict[str, LogReader] = field(default_factory=dict)
-    _done: dict[str, float] = field(default_factory=dict)
+    _first: dict[str, Report] = field(default_factory=dict)
+    _last: dict[str, Report] = field(default_factory=dict)
     _of_run: dict[str, Target] = field(default_factory=dict)
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
@@ -73,29 +74,37 @@ class ClusterExecutor:
         """Return none: these clusters start machines for jobs, and tell of a job that it lost its own."""
         return frozenset()
 
+    def has_everywhere(self, job: PlanJob) -> bool:
+        """Return True for checkpoints on S3: a cluster's files are its own."""
+        return job.job is not None and (job.job.checkpoints or "").startswith("s3://")
+
     def _sight(self, run: str) -> Sight:
         found = self._found(run)
+        self._read_progress(found)
         return Sight(
             outcome=outcome_of(found.run),
             began=found.run.started_at.timestamp() if found.run.started_at else None,
             ended=found.run.stopped_at.timestamp() if found.run.stopped_at else None,
-            done=self._read_progress(found),
+            first=self._first.get(run),
+            last=self._last.get(run),
             why=found.run.reason or "",
         )
 
-    def _read_progress(self, found: AnyFound) -> float | None:
+    def _read_progress(self, found: AnyFound) -> None:
         """Read what the first rank printed since the last look."""
         if found.run.started_at is None:
-            return None
+            return
         run, platform = found.run.id, platform_of(found.target)
         log = self._logs.setdefault(
             run, LogReader(group=found.target.log_group, client=reader("logs", found.target.region))
         )
         log.watch(platform.log_streams(found, 0))
         for page in log.read_new():
-            if seen := points(line.text for line in page):
-                self._done[run] = seen[-1].step / seen[-1].steps
-        return self._done.get(run)
+            for line in page:
+                for point in points([line.text]):
+                    report = Report(at=line.time.timestamp(), done=point.step / point.steps)
+                    self._first.setdefault(run, report)
+                    self._last[run] = report
 
     def _found(self, run: str) -> AnyFound:
         if run in self._of_run:

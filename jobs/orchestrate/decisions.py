@@ -10,8 +10,16 @@ from slipway.jobs.planner.model import Assignment, PlanJob
 from slipway.jobs.planner.replan import Standing
 
 OFF = 0.1  # an estimate that is off by more is a reason to plan again
-_LEAST_SEEN = 0.05  # of an attempt, before its pace says anything
+_LEAST_SEEN = 0.05  # of a job, between two reports, before its pace says anything
 _ALMOST = 0.95  # of an attempt whose progress nobody reports, however long it takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Says how much of the whole job was done at a moment."""
+
+    at: float  # Unix seconds
+    done: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +29,8 @@ class Sight:
     outcome: str | None = None  # succeeded, failed, withdrawn or lost (with its node); None: it has not ended
     began: float | None = None  # Unix seconds; None: its processes have not started
     ended: float | None = None
-    done: float | None = None  # the share of the whole job that is done; None: it does not say
+    first: Report | None = None  # of this attempt; what came before it was its start
+    last: Report | None = None
     why: str = ""
 
 
@@ -69,37 +78,44 @@ def devices_of(assignment: Assignment) -> set[tuple[int, int, int]]:
     }
 
 
-def standing_of(standing: JobStanding, sight: Sight | None, now: float) -> Standing:
-    """Estimate how far a job is, and how its pace compares with the first estimate."""
+def standing_of(standing: JobStanding, sight: Sight | None, now: float, *, saved_on: str | None) -> Standing:
+    """Estimate how far a job is, and how its pace compares with the first estimate.
+
+    `saved_on` is the instance type of the only cluster that can read its checkpoints.
+    """
     current = standing.assignment
-    if current is None or sight is None or sight.began is None:
-        return Standing(
-            left=standing.left, ratio=standing.ratio, running=current, planned=current or standing.planned
-        )
-    share, pace = progress_of(standing, sight, now)
+    share, pace = (0.0, None) if current is None or sight is None else progress_of(standing, sight, now)
     return Standing(
         left=standing.left * (1 - share),
-        ratio=standing.ratio * pace,
+        ratio=standing.ratio * (pace or 1.0),
         running=current,
-        planned=current,
+        planned=current or standing.planned,
+        saved_on=saved_on,
+        must_stay=current is not None and pace is None,
     )
 
 
-def progress_of(standing: JobStanding, sight: Sight, now: float) -> tuple[float, float]:
-    """Return what share of an attempt's work is done, and its time over what was planned for it."""
+def progress_of(standing: JobStanding, sight: Sight, now: float) -> tuple[float, float | None]:
+    """Return what share of an attempt's work is done, and what is left over what was planned for that.
+
+    The second is None while nobody can tell: a job that has just begun says nothing about its pace.
+    """
     assert standing.assignment is not None
-    assert sight.began is not None
-    planned = standing.assignment.seconds
+    if sight.began is None:
+        return 0.0, None
+    planned = max(1, standing.assignment.seconds)
     passed = max(0.0, (sight.ended or now) - sight.began)
     if sight.outcome == "succeeded":
-        return 1.0, passed / planned if planned else 1.0
-    if sight.done is None:
+        return 1.0, passed / planned
+    if sight.first is None or sight.last is None:
         share = min(passed / planned, _ALMOST)
-        return share, max(1.0, passed / (planned * _ALMOST))
-    share = min(1.0, max(0.0, 1 - (1 - sight.done) / standing.left))
-    if share < _LEAST_SEEN:
-        return share, max(1.0, passed / planned)
-    return share, passed / share / planned
+        return share, passed / (planned * _ALMOST) if passed > planned * _ALMOST else None
+    share = min(1.0, max(0.0, 1 - (1 - sight.last.done) / standing.left))
+    seen = sight.last.done - sight.first.done
+    if seen < _LEAST_SEEN or share >= 1:
+        return share, None
+    left = (1 - sight.last.done) * (sight.last.at - sight.first.at) / seen
+    return share, left / (planned * (1 - share))
 
 
 def is_off(pace: float, assumed: float) -> bool:
@@ -108,7 +124,24 @@ def is_off(pace: float, assumed: float) -> bool:
 
 def left_after(standing: JobStanding, sight: Sight) -> float:
     """Return what is left of a job whose attempt was stopped: what it reported is saved, nothing else."""
-    return standing.left if sight.done is None else min(standing.left, max(0.0, 1 - sight.done))
+    return standing.left if sight.last is None else min(standing.left, max(0.0, 1 - sight.last.done))
+
+
+def is_another_plan(ledger: Ledger, assignments: Sequence[Assignment]) -> bool:
+    """Return True if a job is to run elsewhere, otherwise, or in another turn than the plan in force says."""
+    before = [
+        (each.planned.start, name, _place(each.planned))
+        for name, each in ledger.jobs.items()
+        if each.planned and each.stage is JobStage.WAITING
+    ]
+    waiting = {name for name, each in ledger.jobs.items() if each.stage is JobStage.WAITING}
+    after = [(each.start, each.job, _place(each)) for each in assignments if each.job in waiting]
+    if [each[1:] for each in sorted(before)] != [each[1:] for each in sorted(after)]:
+        return True
+    current = {name: each.assignment for name, each in ledger.jobs.items()}
+    return any(
+        (where := current[each.job]) is not None and not is_same_place(where, each) for each in assignments
+    )
 
 
 def _in_turn(jobs: Sequence[PlanJob], ledger: Ledger) -> list[tuple[PlanJob, Assignment]]:

@@ -45,6 +45,9 @@ class Executor(Protocol):
     def find_lost(self) -> frozenset[tuple[int, int]]:
         """Return the (pool, node) that take no job now."""
 
+    def has_everywhere(self, job: PlanJob) -> bool:
+        """Return True if every pool can read what the job saves."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWorld:
@@ -118,7 +121,7 @@ class PlanRun:
             job = self.ledger.jobs[name]
             is_moving = job.stage is JobStage.STOPPING and sight.outcome != "succeeded"
             outcome = "stopped" if is_moving or sight.outcome == "lost" else sight.outcome
-            known = decisions.standing_of(job, sight, self._now())
+            known = decisions.standing_of(job, sight, self._now(), saved_on=None)
             left = 0.0 if outcome == "succeeded" else decisions.left_after(job, sight)
             event = AttemptEnded(
                 at=sight.ended or self._now(),
@@ -127,11 +130,12 @@ class PlanRun:
                 left=left,
                 began=sight.began,
                 ratio=known.ratio,
-                why=sight.why,
+                why="" if outcome == "succeeded" else sight.why,
             )
             self._note(event)
-            self._around.say(f"{name} {_words(sight.outcome)}")
-            news.append(f"{name} {_words(sight.outcome)}" + (f": {sight.why}" if sight.why else ""))
+            words = "has stopped to go on elsewhere" if is_moving else _words(sight.outcome)
+            self._around.say(f"{name} {words}")
+            news.append(f"{name} {words}" + (f": {event.why}" if event.why and not is_moving else ""))
         return news
 
     def _note_lost(self) -> list[str]:
@@ -157,9 +161,13 @@ class PlanRun:
             if job.stage is not JobStage.RUNNING or sight.began is None:
                 continue
             _, pace = decisions.progress_of(job, sight, self._now())
-            if decisions.is_off(pace, self._paces.get(f"{name}:{job.attempt}", 1.0)):
-                self._paces[f"{name}:{job.attempt}"] = pace
-                news.append(f"{name} takes {pace * _PERCENT:.0f} % of its estimate")
+            attempt = f"{name}:{job.attempt}"
+            known = self._paces.get(attempt)
+            if pace is None:
+                continue
+            if known is None or decisions.is_off(pace, known):  # until it is known, a job cannot move
+                self._paces[attempt] = pace
+                news.append(f"what is left of {name} takes {pace * _PERCENT:.0f} % of its estimate")
         return news
 
     def _note_added(self) -> list[str]:
@@ -186,7 +194,12 @@ class PlanRun:
                 pools=self.plan.pools,
                 goal=self.plan.goal,
                 standings={
-                    job.name: decisions.standing_of(self.ledger.jobs[job.name], sights.get(job.name), now)
+                    job.name: decisions.standing_of(
+                        self.ledger.jobs[job.name],
+                        sights.get(job.name),
+                        now,
+                        saved_on=self._saved_on(job),
+                    )
                     for job in left
                 },
                 switch_seconds=self._around.switch_seconds,
@@ -206,6 +219,8 @@ class PlanRun:
             for name, slot in answer.slots.items()
         )
         self._homeless = answer.homeless
+        if not decisions.is_another_plan(self.ledger, assignments):
+            return
         why = "; ".join(news)
         self._note(PlanReplaced(at=now, why=why, assignments=assignments))
         moved = f"; {', '.join(answer.moved)} move" if answer.moved else ""
@@ -228,11 +243,17 @@ class PlanRun:
                     at=self._now(),
                     job=job.name,
                     attempt=standing.attempt + 1,
-                    left=standing.left,
+                    left=standing.left if self._saved_on(job) in (None, assignment.mode.type) else 1.0,
                     assignment=assignment,
                 )
             )
             self._send(job.name)
+
+    def _saved_on(self, job: PlanJob) -> str | None:
+        """Return the type of the one cluster that has a job's checkpoints; None where all have them."""
+        stints, current = self.ledger.jobs[job.name].stints, self.ledger.jobs[job.name].assignment
+        last = current or (stints[-1].assignment if stints else None)
+        return None if last is None or self._around.executor.has_everywhere(job) else last.mode.type
 
     def _send(self, name: str) -> None:
         standing = self.ledger.jobs[name]

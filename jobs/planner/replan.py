@@ -28,6 +28,8 @@ class Standing:
     ratio: float = 1.0  # its measured time over the estimate
     running: Assignment | None = None  # where it runs; None: it waits
     planned: Assignment | None = None  # where the plan in force has it
+    saved_on: str | None = None  # the only instance type whose cluster has its checkpoints; None: all have
+    must_stay: bool = False  # it has just begun, and nobody knows its pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,12 @@ def replan(situation: Situation, solve: Solve) -> Replanned:
         key=lambda slots: _value(situation, slots),
     )
     stay_value = _value(situation, staying)
-    pinned = frozenset(place for place in everybody if _is_current(situation, problem, wishes, place))
+    pinned = frozenset(
+        place
+        for place in everybody
+        if situation.standings[problem.jobs[place].name].must_stay
+        or _is_current(situation, problem, wishes, place)
+    )
     moving, pinned = _with_fewest_moves(situation, problem, wishes, everybody, pinned)
     moves = tuple(problem.jobs[place].name for place in sorted(everybody - pinned))
     gain = stay_value - _value(situation, moving)
@@ -146,7 +153,8 @@ def _without_lost(situation: Situation) -> list[Pool]:
 
 def _left_of(mode: Mode, job: PlanJob, situation: Situation) -> Mode:
     standing = situation.standings[job.name]
-    seconds = math.ceil(mode.seconds * standing.left * standing.ratio)
+    left = standing.left if standing.saved_on in (None, mode.type) else 1.0
+    seconds = math.ceil(mode.seconds * left * standing.ratio)
     is_where_it_runs = standing.running is not None and _what(standing.running.mode) == _what(mode)
     begins_again = standing.left < 1 or standing.running is not None
     cost = situation.switch_seconds if begins_again and not is_where_it_runs else 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipway.jobs.orchestrate.decisions import Sight
+from slipway.jobs.orchestrate.decisions import Report, Sight
 from slipway.jobs.orchestrate.events import HappenedEvent
 from slipway.jobs.orchestrate.journal import PlanJournal
 from slipway.jobs.orchestrate.ledger import Ledger
@@ -74,6 +74,9 @@ class SimulatedCluster:
     def find_lost(self) -> frozenset[tuple[int, int]]:
         return frozenset(self.lost)
 
+    def has_everywhere(self, job: PlanJob) -> bool:
+        return True
+
     def pause(self) -> None:
         self.time += TICK
         for moment in [each for each in self.at if each <= self.time]:
@@ -97,8 +100,14 @@ class SimulatedCluster:
     def _sight(self, run: Attempted) -> Sight:
         share = 1.0 if run.outcome == "succeeded" else min(1.0, self._share(run))
         saved = 1 - run.left * (1 - share) if run.outcome is None else self.done[run.job.name]
+        first = Report(at=run.began, done=1 - run.left)
+        last = Report(at=run.ended or self.time, done=saved)
         return Sight(
-            outcome=run.outcome, began=run.began, ended=run.ended, done=saved if self.reports else None
+            outcome=run.outcome,
+            began=run.began,
+            ended=run.ended,
+            first=first if self.reports else None,
+            last=last if self.reports else None,
         )
 
     def _refuse_shared(self, assignment: Assignment) -> None:

@@ -49,7 +49,7 @@ def test_killed_after_any_line_of_the_journal_it_goes_on_and_nothing_runs_twice(
     whole = Orchestrated(plan=plan_of(*JOBS), cluster=SimulatedCluster(), path=tmp_path / "whole")
     whole.run()
     lines = len(whole.path.read_text().splitlines())
-    assert lines > 15
+    assert lines > 12
     for writes in range(1, lines):
         killed = Orchestrated(plan=whole.plan, cluster=SimulatedCluster(), path=tmp_path / f"{writes}")
         with pytest.raises(Killed):
@@ -91,7 +91,7 @@ def test_a_job_that_somebody_stops_makes_room_and_those_after_it_never_run(
     ledger = orchestrated.run()
     assert stages(ledger) == {"a": "succeeded", "b": "succeeded", "c": "withdrawn", "d": "skipped"}
     assert ledger.jobs["d"].why == "c withdrawn"
-    assert "planned again, since c was withdrawn" in " ".join(orchestrated.said)
+    assert "c was withdrawn" in orchestrated.said
 
 
 def test_a_job_that_ends_far_too_early_leaves_its_devices_to_one_that_gains_by_them(tmp_path: Path) -> None:
@@ -109,8 +109,9 @@ def test_a_job_that_ends_far_too_early_leaves_its_devices_to_one_that_gains_by_t
 def test_a_job_without_a_report_of_progress_is_planned_by_its_time(tmp_path: Path) -> None:
     cluster = SimulatedCluster(reports=False, factors={"a": 1.5})
     run = Orchestrated(plan=plan_of(*JOBS), cluster=cluster, path=tmp_path / "journal")
-    assert set(stages(run.run()).values()) == {"succeeded"}
-    assert any("a takes 1" in line for line in run.said)
+    ledger = run.run()
+    assert set(stages(ledger).values()) == {"succeeded"}
+    assert round(ledger.jobs["a"].ratio, 1) == 1.5
 
 
 def test_only_one_process_runs_a_plan(orchestrated: Orchestrated) -> None:

@@ -111,3 +111,14 @@ def test_with_nothing_new_the_plan_stays_as_it_is() -> None:
     found = answer(*jobs, standings=standings)
     assert [found.slots[each.name].start for each in jobs] == [0, 0, 100, 100]
     assert [found.slots[each.name].placement for each in jobs[:2]] == [each.placement for each in planned[:2]]
+
+
+def test_a_job_that_has_just_begun_stays_however_much_moving_it_would_gain() -> None:
+    running = on(LONG, 0, node=1)
+    begun = Standing(running=running, planned=running, must_stay=True)
+    assert answer(LONG, standings={"long": begun}).moved == ()
+
+
+def test_what_only_one_cluster_has_saved_is_lost_on_another() -> None:
+    elsewhere = Standing(left=0.1, saved_on="trn1", planned=on(LONG, 1, node=0))
+    assert answer(LONG, standings={"long": elsewhere}).value == 1000 + SWITCH
