@@ -39,13 +39,26 @@ class PlanProblem:
 def new_problem(jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal) -> PlanProblem:
     """Build the problem of inputs that were checked before."""
     places = {job.name: place for place, job in enumerate(jobs)}
+    sure = jobs_with_deadlines(jobs)
     return PlanProblem(
         jobs=tuple(jobs),
         pools=tuple(pools),
         goal=goal,
-        options=tuple(tuple(undominated(options_of(job, pools))) for job in jobs),
+        options=tuple(_options(job, pools, job.name in sure) for job in jobs),
         after=tuple(tuple(places[name] for name in job.depends_on) for job in jobs),
     )
+
+
+def jobs_with_deadlines(jobs: Sequence[PlanJob]) -> frozenset[str]:
+    """Name the jobs that have a deadline of their own, and all that those wait for."""
+    by_name = {job.name: job for job in jobs}
+    found: set[str] = set()
+    open_names = [job.name for job in jobs if job.deadline is not None]
+    while open_names:
+        if (name := open_names.pop()) not in found:
+            found.add(name)
+            open_names.extend(by_name[name].depends_on)
+    return frozenset(found)
 
 
 def options_of(job: PlanJob, pools: Sequence[Pool]) -> Iterator[Option]:
@@ -62,6 +75,13 @@ def options_of(job: PlanJob, pools: Sequence[Pool]) -> Iterator[Option]:
                     seconds=seconds,
                     dollars=dollars_of(mode, pool, seconds),
                 )
+
+
+def _options(job: PlanJob, pools: Sequence[Pool], is_sure: bool) -> tuple[Option, ...]:
+    """Return the options worth a look: nobody can promise a deadline on spot nodes, if there are others."""
+    every = list(options_of(job, pools))
+    on_demand = [option for option in every if not pools[option.pool].is_spot]
+    return tuple(undominated(iter(on_demand if is_sure and on_demand else every)))
 
 
 def has_room(mode: Mode, pool: Pool) -> bool:

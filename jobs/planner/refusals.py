@@ -15,6 +15,7 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.suggestions import did_you_mean
 from slipway.jobs.core.text import printable
 from slipway.jobs.planner.model import Goal, Mode, PlanJob, Pool
+from slipway.jobs.planner.options import jobs_with_deadlines, options_of
 
 MOST_JOBS = 10_000
 MOST_MODES = 1_000  # of a job
@@ -196,6 +197,18 @@ def _room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
             yield _too_small(job, min(modes, key=lambda mode: mode.devices), pools)
 
 
+def _sure_room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
+    """Nobody can promise when spot nodes are there: a job with a deadline needs others to be planned on."""
+    with_deadlines = jobs_with_deadlines(jobs)
+    for job in jobs:
+        found = list(options_of(job, pools)) if job.name in with_deadlines else []
+        if found and all(pools[option.pool].is_spot for option in found):
+            yield (
+                f"job {quoted(job.name)} has to end by a deadline, and every pool that it fits is spot",
+                "add a pool that is on demand, or leave out the deadline",
+            )
+
+
 def _fits(mode: Mode, pool: Pool) -> bool:
     if mode.devices <= pool.devices_per_node:
         return True
@@ -247,4 +260,5 @@ _RULES = (
     _circles,
     _goal_numbers,
     _room,
+    _sure_room,
 )

@@ -10,6 +10,7 @@ from slipway.jobs.planner.check import InvalidPlan, check
 from slipway.jobs.planner.list_schedule import Slot, as_plan
 from slipway.jobs.planner.model import LowerBound, Plan
 from slipway.jobs.planner.options import PlanProblem
+from slipway.jobs.planner.urgency import urgent_first
 
 log = logging.getLogger(__name__)
 ROUNDING = 1e-9  # as a share: sums of dollars are added up in another order elsewhere
@@ -27,6 +28,7 @@ class Incumbent:
 
     def offer(self, slots: Sequence[Slot]) -> bool:
         """Keep a plan if it is better and breaks no rule; a search that is wrong only warns."""
+        slots = urgent_first(self.problem, slots)
         plan = as_plan(self.problem, slots, LowerBound(value=0, name="none"))
         if (found := rank(plan)) >= self._rank:
             return False
