@@ -1,0 +1,180 @@
+"""Make up jobs and pools to plan, out of a seed: python -m scripts.plan_instances KIND JOBS NODES [SEED].
+
+Kinds: mix, as Saturn's jobs are; cut, whose best makespan is known; pools, of three unlike types; gangs, of
+which some may take whole nodes. Writes the JSON that `slipway plan` reads. A new kind is a row of KINDS.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypedDict
+
+DEVICES = 8  # of a node
+KNOWN_OPTIMUM = 100_000
+SHORTEST = 2_000  # seconds of a piece that is cut
+GANG_SHARE = 0.4
+GANG_NODES = (2, 4)
+
+
+class ModeData(TypedDict):
+    technique: str
+    type: str
+    devices: int
+    seconds: int
+
+
+class JobData(TypedDict):
+    name: str
+    modes: list[ModeData]
+
+
+class PoolData(TypedDict):
+    type: str
+    nodes: int
+    devices_per_node: int
+    price_per_hour: float
+
+
+class _Instance(TypedDict):
+    name: str
+    pools: list[PoolData]
+    jobs: list[JobData]
+
+
+class Instance(_Instance, total=False):
+    known_optimum: int
+
+
+# Hours on one device at least and at most, and for each technique the devices from which on it runs and how
+# much slower a device is with it.
+FAMILIES: Mapping[str, tuple[tuple[float, float], tuple[tuple[str, int, float], ...]]] = {
+    "gpt2": ((2, 15), (("ddp", 1, 1.0),)),
+    "vitg": ((3, 25), (("ddp", 1, 1.0),)),
+    "gptj": ((12, 30), (("spill", 1, 1.7), ("fsdp_offload", 2, 1.6), ("gpipe", 3, 1.0), ("fsdp", 4, 1.03))),
+    "resnet": ((0.5, 6), (("ddp", 1, 1.0),)),
+}
+UNLIKE_POOLS = (("p3.16xlarge", 24.48, 1.0), ("p100x8", 11.68, 1.8), ("p2.8xlarge", 7.2, 6.0))
+
+
+def make_instance(kind: str, jobs: int, nodes: int, seed: int = 0) -> Instance:
+    dice = random.Random(f"{kind} {jobs} {nodes} {seed}")  # noqa: S311 - no secret
+    return {**KINDS[kind](dice, jobs, nodes), "name": f"{kind}{jobs}x{nodes * DEVICES}s{seed}"}
+
+
+def _mix(dice: random.Random, jobs: int, nodes: int) -> Instance:
+    return {"name": "", "pools": [_pool("p4d", nodes, 32.77)], "jobs": list(_mixed_jobs(dice, jobs))}
+
+
+def _mixed_jobs(dice: random.Random, jobs: int) -> Iterator[JobData]:
+    for place in range(jobs):
+        family = dice.choice(sorted(FAMILIES))
+        (least, most), techniques = FAMILIES[family]
+        work = dice.uniform(least, most) * 3600
+        modes = [_mode(dice, "p4d", work, techniques, devices) for devices in range(1, DEVICES + 1)]
+        yield {"name": f"{family}-{place:04}", "modes": modes}
+
+
+def _mode(
+    dice: random.Random, type_: str, work: float, techniques: tuple[tuple[str, int, float], ...], devices: int
+) -> ModeData:
+    """Take the quickest technique that runs on so many devices; each further device is used a little less."""
+    technique, _, slower = min((each for each in techniques if each[1] <= devices), key=lambda each: each[2])
+    seconds = work * slower * (1 + 0.08 * math.log2(devices)) * dice.uniform(0.96, 1.04) / devices
+    return {"technique": technique, "type": type_, "devices": devices, "seconds": round(seconds)}
+
+
+def _cut(dice: random.Random, jobs: int, nodes: int) -> Instance:
+    """Cut each node's devices and time into as many pieces as there are jobs: together they fill it."""
+    pieces = [(-DEVICES * KNOWN_OPTIMUM, node, DEVICES, KNOWN_OPTIMUM) for node in range(nodes)]
+    whole = []
+    count = nodes
+    while len(pieces) + len(whole) < jobs:
+        _, _, devices, seconds = heapq.heappop(pieces)
+        halves = _halves(dice, devices, seconds)
+        if not halves:
+            whole.append((devices, seconds))
+            continue
+        for width, length in halves:
+            count += 1
+            heapq.heappush(pieces, (-round(width * length * dice.uniform(0.3, 1)), count, width, length))
+    cut = whole + [(devices, seconds) for _, _, devices, seconds in pieces]
+    made: list[JobData] = [
+        {"name": f"job-{place:04}", "modes": [_other(dice, *piece, count) for count in range(1, DEVICES + 1)]}
+        for place, piece in enumerate(cut)
+    ]
+    dice.shuffle(made)
+    return {"name": "", "pools": [_pool("p4d", nodes, 32.77)], "jobs": made, "known_optimum": KNOWN_OPTIMUM}
+
+
+def _halves(dice: random.Random, devices: int, seconds: int) -> list[tuple[int, int]]:
+    along_time = seconds >= 2 * SHORTEST and (devices == 1 or dice.random() < 0.6)
+    if along_time:
+        first = dice.randint(SHORTEST, seconds - SHORTEST)
+        return [(devices, first), (devices, seconds - first)]
+    if devices == 1:
+        return []
+    width = dice.randint(1, devices - 1)
+    return [(width, seconds), (devices - width, seconds)]
+
+
+def _other(dice: random.Random, devices: int, seconds: int, count: int) -> ModeData:
+    """Return the piece itself, or a mode on more or fewer devices that takes more of them together."""
+    slower = 1.0 if count == devices else dice.uniform(1.02, 1.5)
+    technique = "ddp" if count == 1 else "fsdp"
+    took = math.ceil(seconds * devices / count * slower)
+    return {"technique": technique, "type": "p4d", "devices": count, "seconds": took}
+
+
+def _pools(dice: random.Random, jobs: int, nodes: int) -> Instance:
+    """Split the nodes 1 : 2 : 4 over three types, each slower than the one before, but not for all alike."""
+    pools = [
+        _pool(type_, max(1, nodes * share // 7), price)
+        for (type_, price, _), share in zip(UNLIKE_POOLS, (1, 2, 4), strict=True)
+    ]
+    made: list[JobData] = []
+    for place in range(jobs):
+        work = dice.uniform(1, 20) * 3600
+        modes = [
+            _mode(dice, type_, work * slower * spread, (("ddp", 1, 1.0),), devices)
+            for type_, _, slower in UNLIKE_POOLS
+            for spread in [dice.uniform(0.6, 1.5)]
+            for devices in (1, 2, 4, 8)
+        ]
+        made.append({"name": f"job-{place:04}", "modes": modes})
+    return {"name": "", "pools": pools, "jobs": made}
+
+
+def _gangs(dice: random.Random, jobs: int, nodes: int) -> Instance:
+    """Let some jobs, four times as long as the others, also take several whole nodes."""
+    made = list(_mixed_jobs(dice, jobs))
+    for job in made:
+        if dice.random() < GANG_SHARE:
+            for mode in job["modes"]:
+                mode["seconds"] *= 4
+            longest = job["modes"][-1]
+            for count in GANG_NODES:
+                if count <= nodes:
+                    seconds = round(longest["seconds"] / count * dice.uniform(1.03, 1.15))
+                    job["modes"].append({**longest, "devices": count * DEVICES, "seconds": seconds})
+    return {"name": "", "pools": [_pool("p4d", nodes, 32.77)], "jobs": made}
+
+
+def _pool(type_: str, nodes: int, price: float) -> PoolData:
+    return {"type": type_, "nodes": nodes, "devices_per_node": DEVICES, "price_per_hour": price}
+
+
+KINDS: Mapping[str, Callable[[random.Random, int, int], Instance]] = {
+    "mix": _mix,
+    "cut": _cut,
+    "pools": _pools,
+    "gangs": _gangs,
+}
+
+if __name__ == "__main__":
+    kind, jobs, nodes, *seed = sys.argv[1:]
+    json.dump(make_instance(kind, int(jobs), int(nodes), *map(int, seed)), sys.stdout)
