@@ -133,6 +133,13 @@ def estimate() -> list[Row]:
     return measure()
 
 
+def plans() -> list[Row]:
+    """Plan many jobs for a minute each, beside plans that need no search."""
+    from scripts.benchmarks_plans import plans as measure
+
+    return list(measure())
+
+
 BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "start-up": start_up,
     "synth": synthesis,
@@ -145,6 +152,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
     "glue": glue,
     "gptj": gptj,
     "checkpoints": checkpoints,
+    "plans": plans,
 }
 
 

@@ -91,7 +91,7 @@ def _mode(
 def _cut(dice: random.Random, jobs: int, nodes: int) -> Instance:
     """Cut each node's devices and time into as many pieces as there are jobs: together they fill it."""
     pieces = [(-DEVICES * KNOWN_OPTIMUM, node, DEVICES, KNOWN_OPTIMUM) for node in range(nodes)]
-    whole = []
+    whole: list[tuple[int, int]] = []
     count = nodes
     while len(pieces) + len(whole) < jobs:
         _, _, devices, seconds = heapq.heappop(pieces)

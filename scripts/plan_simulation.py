@@ -1,0 +1,149 @@
+"""Run a plan whose estimates are wrong, in simulated time: as it was planned, and planned again on events.
+
+An event is the end of a job, or the moment when a job has run a tenth of its time and its estimate turns out
+to be off by more than a tenth.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from slipway.jobs.planner.list_schedule import Slot
+from slipway.jobs.planner.model import Assignment, Mode, Plan
+from slipway.jobs.planner.replan import Situation, Solve, Standing, replan
+
+NOTICED_SHARE = 0.1  # of a job's time, after which its speed is known
+NOTICED_ERROR = 0.1
+
+
+def true_factors(plan: Plan, sigma: float, seed: int) -> Mapping[str, float]:
+    """Return by how much each job takes longer than estimated."""
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    return {job.name: dice.lognormvariate(0.0, sigma) for job in plan.jobs}
+
+
+def fixed_makespan(plan: Plan, factors: Mapping[str, float]) -> float:
+    """Start each job on its planned devices as soon as those planned before it have left them."""
+    free: dict[tuple[int, int, int], float] = {}
+    for each in sorted(plan.assignments, key=lambda each: each.start):
+        devices = [(each.pool, share.node, device) for share in each.placement for device in share.devices]
+        start = max(free.get(device, 0.0) for device in devices)
+        free.update(dict.fromkeys(devices, start + each.seconds * factors[each.job]))
+    return max(free.values())
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A stretch of a job on one allocation."""
+
+    assignment: Assignment
+    began: float
+    left: float  # of the job, when it began
+    lost: float  # seconds of the switch, before it goes on
+    seconds: float  # of the whole job here, in truth
+
+    @property
+    def end(self) -> float:
+        return self.began + self.lost + self.left * self.seconds
+
+    def left_at(self, now: float) -> float:
+        return self.left - min(self.left, max(0.0, now - self.began - self.lost) / self.seconds)
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplannedRun:
+    """Runs a plan, and plans again what is left at each event."""
+
+    plan: Plan
+    factors: Mapping[str, float]
+    switch_seconds: int
+    solve: Solve
+    now: float = 0.0
+    switches: int = 0
+    _left: dict[str, float] = field(default_factory=dict)
+    _known: dict[str, float] = field(default_factory=dict)
+    _runs: dict[str, _Run] = field(default_factory=dict)
+    _planned: dict[str, Assignment] = field(default_factory=dict)
+
+    def makespan(self) -> float:
+        self._left = {job.name: 1.0 for job in self.plan.jobs}
+        self._planned = {each.job: each for each in self.plan.assignments}
+        for each in self.plan.assignments:
+            if each.start == 0:
+                self._begin(each)
+        while self._runs:
+            self._wait_for_event()
+            if self._left:
+                self._plan_again()
+        return self.now
+
+    def _wait_for_event(self) -> None:
+        """Let time pass to the next end, or to the next estimate that turns out wrong."""
+        ends = [(run.end, name, True) for name, run in self._runs.items()]
+        noticed = [
+            (run.began + run.lost + NOTICED_SHARE * run.seconds, name, False)
+            for name, run in self._runs.items()
+            if name not in self._known and run.left > NOTICED_SHARE
+        ]
+        self.now, name, is_end = min(ends + noticed)
+        if is_end:
+            del self._runs[name], self._left[name]
+        else:
+            self._known[name] = self.factors[name]
+
+    def _plan_again(self) -> None:
+        situation = Situation(
+            jobs=tuple(replace(job, depends_on=()) for job in self.plan.jobs if job.name in self._left),
+            pools=self.plan.pools,
+            goal=self.plan.goal,
+            standings={name: self._standing(name) for name in self._left},
+            switch_seconds=self.switch_seconds,
+        )
+        found = replan(situation, self.solve)
+        for name in found.moved:
+            self._left[name] = self._runs.pop(name).left_at(self.now)
+            self.switches += 1
+        for name, slot in found.slots.items():
+            if name not in self._runs:
+                self._planned[name] = self._assignment(name, slot)
+                if slot.start == 0:
+                    self._begin(self._planned[name])
+
+    def _standing(self, name: str) -> Standing:
+        run = self._runs.get(name)
+        return Standing(
+            left=max(1e-6, run.left_at(self.now) if run else self._left[name]),
+            ratio=self._known.get(name, 1.0) if self._is_off(name) else 1.0,
+            running=run.assignment if run else None,
+            planned=self._planned[name],
+        )
+
+    def _is_off(self, name: str) -> bool:
+        return abs(self._known.get(name, 1.0) - 1) > NOTICED_ERROR
+
+    def _begin(self, assignment: Assignment) -> None:
+        name, what = assignment.job, _what(assignment.mode)
+        modes = {_what(mode): mode for job in self.plan.jobs if job.name == name for mode in job.modes}
+        self._runs[name] = _Run(
+            assignment=replace(assignment, mode=modes[what]),
+            began=self.now,
+            left=self._left[name],
+            lost=self.switch_seconds if self._left[name] < 1 else 0,
+            seconds=modes[what].seconds * self.factors[name],
+        )
+
+    def _assignment(self, name: str, slot: Slot) -> Assignment:
+        return Assignment(
+            job=name,
+            mode=slot.option.mode,
+            pool=slot.option.pool,
+            start=round(self.now) + slot.start,
+            seconds=slot.option.seconds,
+            placement=slot.placement,
+        )
+
+
+def _what(mode: Mode) -> tuple[str, str, int]:
+    return mode.technique, mode.type, mode.devices
