@@ -35,7 +35,7 @@ class _Program:
         self.horizon = horizon
         self._solver = highspy.Highs()  # type: ignore[no-untyped-call] # its class has no annotations
         self._solver.setOptionValue("output_flag", False)
-        self._solver.setOptionValue("threads", 2)
+        self._solver.setOptionValue("threads", 1)  # of a process, once any program of it has one
         self._columns = 0
         self.makespan = self.column(horizon, cost=1.0)
 
