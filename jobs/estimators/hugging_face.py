@@ -59,7 +59,7 @@ def _of_job(job: Job, on: str, region: str | None, agreed: Agreed, say: Say) -> 
     request: Any = platform.make_ready(prepared, say).request  # SageMaker's own: the target says so
     # Beside the job's files, as `submit` puts it: by this folder a cluster's jobs are found.
     aws.client("s3", target.region).put_object(**request.put)
-    return of_request(request.create, region=target.region, bucket=target.bucket)
+    return of_request(request.create, target)
 
 
 def _sagemaker_target(target: Target) -> SageMakerTarget:

@@ -49,8 +49,7 @@ def of_script(script: Script, target: SageMakerTarget) -> SdkTraining:
     _refuse_more_nodes(script, target)
     return SdkTraining(
         create=_create(script, target),
-        region=target.region,
-        bucket=target.bucket,
+        target=target,
         entry_point=script.entry_point,
         source=script.source_dir,
         is_ours=False,

@@ -18,6 +18,7 @@ from slipway.jobs.core.smp.hyper_parameters import PARAMETERS, distribution
 from slipway.jobs.core.smp.smp_v1 import SmpV1
 from slipway.jobs.core.smp.smp_v2 import SmpV2
 from slipway.jobs.estimators.defaults import CODE_PREFIX, LOG_LEVEL, sdk_defaults
+from slipway.jobs.estimators.following import waiting_for
 from slipway.jobs.estimators.training import SdkTraining
 
 _PYTHON = "py3"  # the SDK demands one, and with an image reads it nowhere
@@ -26,7 +27,7 @@ _PYTHON = "py3"  # the SDK demands one, and with an image reads it nowhere
 class TargetHuggingFace(HuggingFace):
     """Fit with the job's own name and channels, unless others are given."""
 
-    job_name: str | None = None
+    training: SdkTraining | None = None
     channels: Mapping[str, Any] | None = None
 
     def fit(
@@ -36,10 +37,21 @@ class TargetHuggingFace(HuggingFace):
         logs: str = "All",
         job_name: str | None = None,
         experiment_config: Any = None,
-    ) -> Any:
+    ) -> None:
         """Create the training job; a name may be used once, and SageMaker refuses it the second time."""
-        channels, name = inputs or self.channels, job_name or self.job_name
-        return super().fit(channels, wait, logs, name, experiment_config)
+        assert self.training, "build_estimator gives it"
+        channels, before = inputs or self.channels, self.latest_training_job
+        super().fit(channels, False, logs, job_name or self.job_name, experiment_config)
+        if self.latest_training_job is before:
+            raise KeyboardInterrupt  # the SDK's fit returns at one as if it had done its work
+        if wait:
+            with waiting_for(self.training, self.latest_training_job.name):
+                self.latest_training_job.wait(logs=logs)
+
+    @property
+    def job_name(self) -> str | None:
+        """Return the name that the job has on SageMaker; None where each `fit` makes one."""
+        return self.training.job_name if self.training else None
 
 
 def build_estimator(training: SdkTraining) -> TargetHuggingFace:
@@ -62,7 +74,7 @@ def build_estimator(training: SdkTraining) -> TargetHuggingFace:
         **_of_request(training.create),
         **_launch(training),
     )
-    estimator.job_name = training.name if training.is_ours else None
+    estimator.training = training
     estimator.channels = _channels(training.create.get("InputDataConfig", ()))
     return estimator
 

@@ -19,22 +19,50 @@ from slipway.jobs import aws
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.smp.smp_v1 import SmpV1
 from slipway.jobs.estimators.defaults import CODE_PREFIX, sdk_defaults
+from slipway.jobs.estimators.following import print_log, waiting_for
 from slipway.jobs.estimators.training import SdkTraining
 
 _CHECKS_ROLE = "SAGEMAKER_VALIDATE_ROLE"
 
 
 class TargetModelTrainer(ModelTrainer):
-    """Train with the job's own name, which may be used once."""
+    """Train with the job's own name, which may be used once, and print its log."""
 
-    _job_name: str | None = PrivateAttr(default=None)
+    _training: SdkTraining | None = PrivateAttr(default=None)
     _profiler: Any = PrivateAttr(default=None)  # the SDK has no word for it
+
+    def train(
+        self, input_data_config: Any = None, wait: bool = True, logs: bool = True, dry_run: bool = False
+    ) -> None:
+        """Create the training job; wait for its end and print its log unless told otherwise.
+
+        The SDK would print the log only where Python's logging is set up for it, in boto3's own region only,
+        and none of what a Spot job says after an interruption.
+        """
+        assert self._training, "build_estimator gives it"
+        before = self._latest_training_job
+        super().train(input_data_config, wait=False, logs=False, dry_run=dry_run)
+        if dry_run:
+            return
+        if (job := self._latest_training_job) is before:
+            raise KeyboardInterrupt  # the SDK's train returns at one as if it had done its work
+        if wait:
+            with waiting_for(self._training, job.training_job_name):
+                if logs:
+                    print_log(job.training_job_name, self._training.target)
+                job.wait()  # and raise the reason, if it failed
+
+    @property
+    def job_name(self) -> str | None:
+        """Return the name that the job has on SageMaker; None where each `train` makes one."""
+        return self._training.job_name if self._training else None
+
     _first_process: list[str] | None = PrivateAttr(default=None)  # nor for that, without a source of its own
 
     def _create_training_job_args(self, input_data_config: Any = None, boto3: bool = False) -> dict[str, Any]:
         arguments: dict[str, Any] = super()._create_training_job_args(input_data_config, boto3)
-        if self._job_name:
-            arguments["TrainingJobName" if boto3 else "training_job_name"] = self._job_name
+        if self.job_name:
+            arguments["TrainingJobName" if boto3 else "training_job_name"] = self.job_name
         if self._first_process:
             algorithm = arguments["AlgorithmSpecification" if boto3 else "algorithm_specification"]
             algorithm.container_entrypoint = self._first_process
@@ -47,7 +75,7 @@ def build_estimator(training: SdkTraining) -> TargetModelTrainer:
     """Build the trainer; `.train()` sends it."""
     with _role_unjudged():
         trainer = _build(training, training.create)
-    trainer._job_name = training.name if training.is_ours else None
+    trainer._training = training
     return _watched(trainer, training.create)
 
 

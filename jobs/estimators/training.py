@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slipway.jobs.core.smp.hyper_parameters import Smp
+from slipway.jobs.core.targets import SageMakerTarget
 
 # Those that the toolkit reads; each SDK writes its own from its arguments.
 _OF_TOOLKIT = (
@@ -24,8 +25,7 @@ class SdkTraining:
     """Hold one CreateTrainingJob, decided; an SDK's module says it in the SDK's arguments."""
 
     create: Mapping[str, Any]
-    region: str
-    bucket: str
+    target: SageMakerTarget
     entry_point: str
     source: str  # a folder of this machine, or the URL of an archive
     is_ours: bool  # its name is the job's, which may be sent once; else the SDK names each run
@@ -37,14 +37,26 @@ class SdkTraining:
     def name(self) -> str:
         return str(self.create["TrainingJobName"])
 
+    @property
+    def job_name(self) -> str | None:
+        """Return the name that the job has on SageMaker; None where the SDK makes one for each run."""
+        return self.name if self.is_ours else None
 
-def of_request(create: Mapping[str, Any], *, region: str, bucket: str) -> SdkTraining:
+    @property
+    def region(self) -> str:
+        return self.target.region
+
+    @property
+    def bucket(self) -> str:
+        return self.target.bucket
+
+
+def of_request(create: Mapping[str, Any], target: SageMakerTarget) -> SdkTraining:
     """Take apart a request whose code lies in the bucket already."""
     read = {name: json.loads(value) for name, value in create["HyperParameters"].items()}
     return SdkTraining(
         create=create,
-        region=region,
-        bucket=bucket,
+        target=target,
         entry_point=read["sagemaker_program"],
         source=read["sagemaker_submit_directory"],
         is_ours=True,

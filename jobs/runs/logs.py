@@ -16,6 +16,8 @@ from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.runs.find import refresh
 
 POLL_SECONDS = 2.0
+# containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py mark their own lines so.
+_LAUNCHER = ("[node ", "[run] ")
 # CloudWatch shows the last lines a little after the job has ended.
 LAST_LOOKS = 2
 _NO_STREAM_YET = "ResourceNotFoundException"
@@ -89,6 +91,26 @@ class LogReader:
         moment = datetime.fromtimestamp(event.get("timestamp", 0) / 1000, UTC)
         for text in str(event.get("message", "")).rstrip("\n").split("\n"):
             yield LogLine(time=moment, node=self.locate(node, text), rank=rank_of(text), text=text)
+
+
+def mark_of(line: LogLine, nodes: int | None) -> str:
+    """Return what to print before a line: its node, unless its text names the node or the rank."""
+    is_marked = line.rank is not None or line.text.startswith(_LAUNCHER) or nodes == 1
+    return "" if is_marked else f"[node {line.node}] "
+
+
+def new_words(tell: Callable[[str], None]) -> Callable[[Run], None]:
+    """Return what tells a run's state and reason whenever they are other than the last time."""
+    said: list[str] = []
+
+    def seen(run: Run) -> None:
+        is_well = not run.reason or run.state.value == "succeeded"  # Batch has a reason for that too
+        words = f"{run.name}: {run.state}{'' if is_well else f', {run.reason}'}"
+        if words not in said[-1:]:
+            said.append(words)
+            tell(words)
+
+    return seen
 
 
 def follow_lines(

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.end_to_end.conftest import Shell, yard_at
+from tests.end_to_end.conftest import Shell
+from tests.end_to_end.training_cluster import (
+    BY_SDK,
+    NAME,
+    STACKS,
+    deployed_cluster,
+    request_of_submit,
+    request_received,
+    stacks,
+)
+from tests.jobs.estimators.sending import differences
 from tests.yard.services.sagemaker.training_site import require_training
 
 pytestmark = pytest.mark.cdk
 
-NAME = "sagemaker"
-# As docs/roads/sagemaker.md says for a first try.
-SMALL = {"instance_type": "ml.m5.large", "max_nodes": "1", "volume_gb": "30", "keep_data": "false"}
-DECLARED = tuple(word for key, value in SMALL.items() for word in ("-c", f"{NAME}.{key}={value}"))
-STACKS = {NAME, f"{NAME}-network", f"{NAME}-observability", f"{NAME}-storage"}
-
-
-def stacks(shell: Shell) -> set[str]:
-    return {stack["StackName"] for stack in shell.client("cloudformation").describe_stacks()["Stacks"]}
+FITTED = "fitted"
+JOB = {"name": FITTED, "recipe": "smoke", "nodes": 1, "processes_per_node": 1}
+# It says also that the profiler it was given is not disabled, which SageMaker takes for granted.
+SAID_BY_V2 = {"ProfilerConfig.DisableProfiler": (None, False)}
 
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """Deploy without a quota raised and without an AMI: the cluster needs neither."""
-    assembly = str(tmp_path_factory.mktemp("assembly"))
-    with yard_at(tmp_path_factory.mktemp("yard"), lambda _: None) as shell:
-        approved = ("--require-approval", "never", "--concurrency", "4")
-        shell.must("cdk", "deploy", NAME, *approved, *DECLARED, "--output", assembly)
+    with deployed_cluster(tmp_path_factory.mktemp("cluster"), nodes=1) as shell:
         yield shell
-        shell.must("slipway", "empty", NAME, "--yes")
-        shell.must("cdk", "destroy", f"{NAME}*", "--force", "--app", assembly)
-        assert not stacks(shell) & STACKS
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +86,16 @@ def test_the_deployed_role_suffices_for_a_training_job_and_is_refused_nothing(de
     assert said.status == 0, said.text
     assert deployed.data("slipway", "status", "trained", "--json")["state"] == "succeeded"
     assert deployed.data("slipway", "yard", "denied", "--json") == []
+
+
+@pytest.mark.slow
+def test_fit_of_sdk_v2_trains_by_the_request_of_submit_and_prints_the_log(deployed: Shell) -> None:
+    require_training()
+    pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")
+    said = deployed.must(sys.executable, BY_SDK, "job", json.dumps(JOB))
+    run = deployed.data("slipway", "status", FITTED, "--json")
+    assert run["state"] == "succeeded", said
+    ours = request_of_submit(deployed, run["name"])
+    assert differences(ours, request_received(deployed, run["name"])) == SAID_BY_V2
+    assert "[0] node 0 (algo-1), rank 0" in said
+    assert "Completed - Training job completed" in said

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from slipway.jobs.core.run import AnyFound, Run
     from slipway.jobs.runs.logs import LogLine, Wanted
 
-_LAUNCHER = (
-    "[node ",
-    "[run] ",
-)  # containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py mark their own lines
-
 
 @click.command()
 @click.argument("job")
@@ -66,18 +61,13 @@ def follow_to_end(found: AnyFound, tell: Callable[[str], None]) -> Run:
 
 
 def _follow(found: AnyFound, wanted: Wanted, tell: Callable[[LogLine], None]) -> Run:
-    from slipway.jobs.runs.logs import follow_lines
+    from slipway.jobs.runs.logs import follow_lines, new_words
 
-    last = [found.run]
-    said: list[str] = []
+    last, tell_state = [found.run], new_words(say)
 
     def seen(run: Run) -> None:
         last[0] = run
-        is_well = not run.reason or run.state.value == "succeeded"  # Batch has a reason for that too
-        words = f"{run.name}: {run.state}{'' if is_well else f', {run.reason}'}"
-        if words not in said[-1:]:
-            said.append(words)
-            say(words)
+        tell_state(run)
 
     try:
         for line in follow_lines(found, wanted, to_end=True, seen=seen):
@@ -117,11 +107,7 @@ def _as_json(line: LogLine) -> str:
 
 def _printer(run: Run) -> Callable[[LogLine], str]:
     """Return the function that formats a line: control characters are escaped for a terminal only."""
+    from slipway.jobs.runs.logs import mark_of
+
     shown = printable if is_terminal(sys.stdout) else str
-
-    def show(line: LogLine) -> str:
-        is_marked = line.rank is not None or line.text.startswith(_LAUNCHER) or run.nodes == 1
-        mark = "" if is_marked else f"[node {line.node}] "
-        return mark + shown(line.text.expandtabs())
-
-    return show
+    return lambda line: mark_of(line, run.nodes) + shown(line.text.expandtabs())

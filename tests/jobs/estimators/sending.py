@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
 from typing import Any
 from unittest import mock
 
+from slipway.jobs.core.targets import SageMakerTarget, decode_target
 from slipway.jobs.estimators.sdk import installed_major, load_sdk
 from slipway.jobs.estimators.training import SdkTraining, of_request
 
@@ -43,6 +46,33 @@ def sent_by_installed_sdk(training: SdkTraining) -> Sent:
     )
 
 
+def said_at_ctrl_c(training: SdkTraining) -> str:
+    """Return what is printed when somebody interrupts the wait for a job that was created."""
+
+    begun = {
+        "TrainingJobName": training.name,
+        "TrainingJobArn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/{training.name}",
+        "TrainingJobStatus": "InProgress",
+        "SecondaryStatus": "Starting",
+        "ResourceConfig": training.create["ResourceConfig"],
+    }
+
+    def call(_: object, operation: str, _request: Sent) -> Sent:
+        if operation in ("CreateTrainingJob", "DescribeTrainingJob"):
+            return begun
+        raise KeyboardInterrupt
+
+    said = io.StringIO()
+    estimator = load_sdk(installed_major()).build_estimator(training)
+    calls, pauses = mock.patch("botocore.client.BaseClient._make_api_call", call), mock.patch("time.sleep")
+    with calls, pauses, redirect_stdout(said):
+        try:
+            (estimator.fit if hasattr(estimator, "fit") else estimator.train)()
+        except KeyboardInterrupt:
+            return said.getvalue()
+    raise AssertionError("the interruption went nowhere")
+
+
 def leaves(value: object, where: str = "") -> Iterator[tuple[str, object]]:
     """Yield each value of a request with its place."""
     if isinstance(value, Mapping):
@@ -66,6 +96,9 @@ def differences(ours: Sent, theirs: Sent) -> dict[str, tuple[object, object]]:
 
 
 if __name__ == "__main__":
-    requests = json.load(sys.stdin)
-    trainings = [of_request(create, region="us-east-1", bucket="bucket") for create in requests]
-    print(json.dumps([sent_by_installed_sdk(training) for training in trainings]))
+    given = json.load(sys.stdin)
+    target = decode_target(given["target"], parameter="stdin")
+    assert isinstance(target, SageMakerTarget)
+    trainings = [of_request(create, target) for create in given["requests"]]
+    sent = [sent_by_installed_sdk(training) for training in trainings]
+    print(json.dumps({"sent": sent, "said_at_ctrl_c": said_at_ctrl_c(trainings[0])}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from slipway.jobs.estimators.sdk import load_sdk
 from slipway.jobs.estimators.training import SdkTraining, of_request
 from tests.jobs.core.test_targets import SAGEMAKER_TARGET
 from tests.jobs.estimators.requests import requests
-from tests.jobs.estimators.sending import caught, differences, sent_by_installed_sdk
+from tests.jobs.estimators.sending import caught, differences, said_at_ctrl_c, sent_by_installed_sdk
 
 pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")
 pytestmark = pytest.mark.filterwarnings("ignore")  # the SDK's own
@@ -77,9 +78,23 @@ def as_in_the_yard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("create", requests(), ids=lambda create: create["TrainingJobName"])
 def test_the_request_of_the_sdk_is_ours_field_by_field(sdk: SimpleNamespace, create: dict[str, Any]) -> None:
-    sent = sent_by_installed_sdk(of_request(create, region="us-east-1", bucket="bucket"))
+    sent = sent_by_installed_sdk(of_request(create, SAGEMAKER_TARGET))
     found = differences(create, sent)
     assert {where: pair for where, pair in found.items() if SAID_OTHERWISE.get(where) != pair} == {}
+
+
+def test_ctrl_c_says_that_the_job_goes_on_and_how_to_end_it(sdk: SimpleNamespace) -> None:
+    training = of_request(requests()[0], SAGEMAKER_TARGET)
+    said = f"{training.name} keeps running; end it: slipway cancel {training.name}"
+    assert said in said_at_ctrl_c(training)
+
+
+def test_ctrl_c_names_the_command_for_a_job_that_the_sdk_named(sdk: SimpleNamespace) -> None:
+    assert re.search(
+        r"gptj-[0-9-]+ keeps running; end it: aws sagemaker stop-training-job --region us-east-1 "
+        r"--training-job-name gptj-",
+        said_at_ctrl_c(script_training(ARTICLE)),
+    )
 
 
 @pytest.mark.parametrize("smp", [ARTICLE, PIPELINE, MANUAL, SHARDED, SmpV1()])

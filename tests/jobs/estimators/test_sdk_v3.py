@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slipway.jobs.core.targets import encode_target
+from tests.jobs.core.test_targets import SAGEMAKER_TARGET
 from tests.jobs.estimators.requests import requests
 from tests.jobs.estimators.sending import differences
 
@@ -21,18 +24,20 @@ pytestmark = [
 ]
 
 
-def test_the_request_of_the_sdk_is_ours_field_by_field(tmp_path: Path) -> None:
-    ours = requests()
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Send our requests by the SDK in its environment."""
+    home = tmp_path_factory.mktemp("home")
     ran = subprocess.run(
         [PYTHON, "-m", "tests.jobs.estimators.sending"],
-        input=json.dumps(ours),
+        input=json.dumps({"target": encode_target(SAGEMAKER_TARGET), "requests": requests()}),
         capture_output=True,
         text=True,
         check=False,
-        cwd=tmp_path,
+        cwd=home,
         env={
             "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
+            "HOME": str(home),
             "PYTHONPATH": str(ROOT),
             "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
             "AWS_ACCESS_KEY_ID": "nobody",
@@ -41,5 +46,14 @@ def test_the_request_of_the_sdk_is_ours_field_by_field(tmp_path: Path) -> None:
         },
     )
     assert ran.returncode == 0, ran.stderr
-    sent = json.loads(ran.stdout.splitlines()[-1])
-    assert [differences(one, other) for one, other in zip(ours, sent, strict=True)] == [{}, {}]
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def test_the_request_of_the_sdk_is_ours_field_by_field(told: dict[str, Any]) -> None:
+    assert [differences(one, other) for one, other in zip(requests(), told["sent"], strict=True)] == [{}, {}]
+
+
+def test_ctrl_c_says_that_the_job_goes_on_and_how_to_end_it(told: dict[str, Any]) -> None:
+    name = requests()[0]["TrainingJobName"]
+    assert f"{name} keeps running; end it: slipway cancel {name}" in told["said_at_ctrl_c"]

@@ -1,0 +1,51 @@
+"""A deployed sagemaker cluster of small instances, and the requests that reach it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.end_to_end.conftest import Shell, yard_at
+
+NAME = "sagemaker"
+STACKS = {NAME, f"{NAME}-network", f"{NAME}-observability", f"{NAME}-storage"}
+BY_SDK = str(Path(__file__).parent / "apps" / "recipe_by_sdk.py")
+
+
+@contextmanager
+def deployed_cluster(home: Path, *, nodes: int) -> Iterator[Shell]:
+    """Deploy as docs/roads/sagemaker.md says for a first try: without a quota raised and without an AMI."""
+    small = {"instance_type": "ml.m5.large", "max_nodes": nodes, "volume_gb": 30, "keep_data": "false"}
+    declared = [word for key, value in small.items() for word in ("-c", f"{NAME}.{key}={value}")]
+    assembly = str(home / "assembly")
+    with yard_at(home / "yard", lambda _: None) as shell:
+        approved = ("--require-approval", "never", "--concurrency", "4")
+        shell.must("cdk", "deploy", NAME, *approved, *declared, "--output", assembly)
+        yield shell
+        shell.must("slipway", "empty", NAME, "--yes")
+        shell.must("cdk", "destroy", f"{NAME}*", "--force", "--app", assembly)
+        assert not stacks(shell) & STACKS
+
+
+def stacks(shell: Shell) -> set[str]:
+    return {stack["StackName"] for stack in shell.client("cloudformation").describe_stacks()["Stacks"]}
+
+
+def request_of_submit(shell: Shell, name: str) -> dict[str, Any]:
+    """Return what `submit` would send for a job: it lies beside the job's files."""
+    bucket = shell.data("slipway", "targets", NAME, "--json")["bucket"]
+    kept = shell.client("s3").get_object(Bucket=bucket, Key=f"jobs/{name}/request.json")
+    found: dict[str, Any] = json.loads(kept["Body"].read())
+    return found
+
+
+def request_received(shell: Shell, name: str) -> dict[str, Any]:
+    """Return the CreateTrainingJob that reached SageMaker, as it describes the job."""
+    sagemaker = shell.client("sagemaker")
+    job = sagemaker.describe_training_job(TrainingJobName=name)
+    asked = sagemaker.meta.service_model.operation_model("CreateTrainingJob").input_shape.members
+    tags = sagemaker.list_tags(ResourceArn=job["TrainingJobArn"])["Tags"]
+    return {**{key: value for key, value in job.items() if key in asked}, "Tags": tags}
