@@ -10,11 +10,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.suggestions import did_you_mean
 from slipway.jobs.core.text import printable
-from slipway.jobs.planner.model import Goal, Mode, PlanJob, Pool
+from slipway.jobs.planner.model import Billing, Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.planner.options import jobs_with_deadlines, options_of
 
 MOST_JOBS = 10_000
@@ -34,6 +35,7 @@ class CannotPlan(SlipwayError):
     exit_code = 2
 
 
+Word = TypeVar("Word", Objective, Billing)
 Told = Iterator[tuple[str, str]]  # what is wrong, and what to do
 
 
@@ -44,6 +46,16 @@ def refuse_inputs(jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal) ->
         if problems:
             message, hint = problems[0]
             raise CannotPlan(message + _and_more(len(problems) - 1), hint=hint)
+
+
+def word_of(what: str, value: object, words: type[Word]) -> Word:
+    """Return the member of an enumeration that a text names."""
+    try:
+        return words(str(value))
+    except ValueError:
+        raise CannotPlan(
+            f"{what} is {quoted(str(value))}; allowed is {' or '.join(words)}", hint="say one of these"
+        ) from None
 
 
 def quoted(name: str) -> str:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
 
 from slipway.containers.runtime.named_files import read_text
 from slipway.jobs.core.records import refuse_newer
@@ -26,12 +25,11 @@ from slipway.jobs.planner.model import (
     PlanJob,
     Pool,
 )
+from slipway.jobs.planner.refusals import word_of
 from slipway.jobs.planner_inputs.fields import Fields
 from slipway.jobs.planner_inputs.files import MOST_BYTES, decode_plan_file, load_json
 
 SCHEMA = 1
-
-_Word = TypeVar("_Word", Objective, Billing)
 
 
 def answer(plan: Plan) -> dict[str, object]:
@@ -68,10 +66,10 @@ def decode_plan(found: Fields, name: str) -> Plan:
         jobs=inputs.jobs,
         pools=inputs.pools,
         goal=Goal(
-            objective=_of(goal, "objective", Objective),
+            objective=word_of("goal.objective", goal.text("objective"), Objective),
             deadline=goal.whole("deadline") if goal.has("deadline") else None,
             budget=goal.number("budget") if goal.has("budget") else None,
-            billing=_of(goal, "billing", Billing),
+            billing=word_of("goal.billing", goal.text("billing"), Billing),
         ),
         assignments=tuple(_decode_assignment(each, by_name) for each in found.objects("assignments")),
         bound=LowerBound(value=found.number("bound"), name=found.text("bound_name")),
@@ -117,13 +115,6 @@ def _pool(pool: Pool) -> dict[str, object]:
 
 def _job(job: PlanJob) -> dict[str, object]:
     return {**asdict(job), "modes": [{**asdict(mode), "settings": dict(mode.settings)} for mode in job.modes]}
-
-
-def _of(found: Fields, name: str, words: type[_Word]) -> _Word:
-    try:
-        return words(found.text(name))
-    except ValueError:
-        raise found.refuse(name, " or ".join(words)) from None
 
 
 def _decode_assignment(found: Fields, jobs: Mapping[str, PlanJob]) -> Assignment:

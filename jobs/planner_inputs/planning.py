@@ -9,7 +9,7 @@ from slipway.jobs.planner.check import check
 from slipway.jobs.planner.model import Billing, Goal, LowerBound, Objective, Plan, PlanJob, Pool
 from slipway.jobs.planner.options import PlanProblem, new_problem
 from slipway.jobs.planner.reach import cheapest, in_hours, refuse_unreachable
-from slipway.jobs.planner.refusals import CannotPlan, quoted, refuse_inputs
+from slipway.jobs.planner.refusals import CannotPlan, quoted, refuse_inputs, word_of
 from slipway.jobs.planner_inputs.incumbent import Incumbent
 from slipway.jobs.planner_inputs.portfolio import Portfolio, SearchLimits, search_counted
 
@@ -36,10 +36,10 @@ def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanO
     An interrupt (Ctrl-C) ends the search: the best plan so far is returned.
     """
     goal = Goal(
-        objective=Objective(options.get("objective", Objective.MAKESPAN)),
+        objective=word_of("objective", options.get("objective", Objective.MAKESPAN), Objective),
         deadline=options.get("deadline"),
         budget=options.get("budget"),
-        billing=Billing(options.get("billing", Billing.DEVICE)),
+        billing=word_of("billing", options.get("billing", Billing.DEVICE), Billing),
     )
     refuse_inputs(jobs, pools, goal)
     best = _first(new_problem(jobs, pools, goal))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -17,17 +17,20 @@ if TYPE_CHECKING:
     from slipway.jobs.planner_inputs.files import PlanFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """Holds what is asked of the planner, as the options say it."""
+class Asked(TypedDict):
+    """Says what each option holds."""
 
     objective: str
     deadline: int | None
     budget: float | None
     billing: str
     time_limit: float
-    gap: float
+    gap: float  # percent
     seed: int
+    output: Path | None
+    explained: str | None
+    earlier: Path | None
+    as_json: bool
 
 
 def duration(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
@@ -93,8 +96,18 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     metavar="FILE",
     help="Write the plan with its jobs and pools as JSON.",
 )
+@click.option(
+    "--explain", "explained", metavar="JOB", help="Show why JOB has its mode, and what others cost."
+)
+@click.option(
+    "--diff",
+    "earlier",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Show what changed since the plan that --output wrote to FILE.",
+)
 @json_option
-def command(file: Path, output: Path | None, as_json: bool, **asked: object) -> None:
+def command(file: Path, **asked: Unpack[Asked]) -> None:
     """Plan the jobs of FILE over its pools: modes, devices and start times together, with a proof.
 
     FILE is JSON: jobs with their modes (technique, instance type, devices, seconds), and pools of nodes.
@@ -106,21 +119,41 @@ def command(file: Path, output: Path | None, as_json: bool, **asked: object) -> 
     slipway plan jobs.json
     slipway plan jobs.json --objective cost --deadline 24h
     slipway plan jobs.json --time-limit 10 --json
+    slipway plan jobs.json --output plan.json --explain gpt2-0001
+    slipway plan jobs.json --diff plan.json
     """
-    from slipway.jobs.commands.plans.plan_table import print_plan
+    from slipway.jobs.planner.explain import refuse_stranger
     from slipway.jobs.planner_inputs.files import read_plan_file
-    from slipway.jobs.planner_inputs.plan_json import answer, encode_plan
+    from slipway.jobs.planner_inputs.plan_json import encode_plan, read_plan
 
-    search = Search(**asked)  # type: ignore[arg-type]  # click gives each option's type
     inputs = read_plan_file(file)
-    _tell(inputs, search)
-    plan = _search(inputs, search)
-    if output is not None:
-        write_file(output, encode_plan(plan))
-    if as_json:
-        print_json(answer(plan))
-    else:
-        print_plan(plan)
+    if asked["explained"] is not None:
+        refuse_stranger(asked["explained"], [job.name for job in inputs.jobs])
+    earlier = read_plan(asked["earlier"]) if asked["earlier"] else None
+    _tell(inputs, asked)
+    plan = _search(inputs, asked)
+    if asked["output"] is not None:
+        write_file(asked["output"], encode_plan(plan))
+    _show(plan, earlier, asked)
+
+
+def _show(plan: Plan, earlier: Plan | None, asked: Asked) -> None:
+    from slipway.jobs.commands.plans.plan_table import print_diff, print_explanation, print_plan
+    from slipway.jobs.planner.diff import diff
+    from slipway.jobs.planner.explain import explain
+    from slipway.jobs.planner_inputs.plan_json import answer
+
+    explanation = explain(plan, asked["explained"]) if asked["explained"] is not None else None
+    changes = diff(plan, earlier) if earlier is not None else None
+    if asked["as_json"]:
+        more = {"explanation": explanation, "diff": changes}
+        print_json({**answer(plan), **{name: value for name, value in more.items() if value is not None}})
+        return
+    print_plan(plan)
+    if explanation is not None:
+        print_explanation(explanation)
+    if changes is not None:
+        print_diff(changes)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -131,20 +164,21 @@ def write_file(path: Path, text: str) -> None:
     say(f"written to {path}, {len(text) >> 10} KiB")
 
 
-def _tell(inputs: PlanFile, search: Search) -> None:
+def _tell(inputs: PlanFile, asked: Asked) -> None:
     """Warn of what was passed over; refuse dollars as a goal where a price is missing."""
+    from slipway.jobs.planner.left_out import left_out
     from slipway.jobs.planner.refusals import CannotPlan
 
-    for note in inputs.notes:
+    for note in (*inputs.notes, *left_out(inputs.jobs)):
         warn(note)
-    if inputs.unpriced and (search.objective == "cost" or search.budget is not None):
+    if inputs.unpriced and (asked["objective"] == "cost" or asked["budget"] is not None):
         raise CannotPlan(
             f"no price of {', '.join(inputs.unpriced)} is known, and the goal is in dollars",
             hint="give each pool its price_per_hour",
         )
 
 
-def _search(inputs: PlanFile, search: Search) -> Plan:
+def _search(inputs: PlanFile, asked: Asked) -> Plan:
     """Search with progress on stderr; an interrupt keeps the best plan, if there is one."""
     from slipway.jobs.planner.words import progress_words
     from slipway.jobs.planner_inputs.planning import plan
@@ -160,13 +194,13 @@ def _search(inputs: PlanFile, search: Search) -> Plan:
             return plan(
                 inputs.jobs,
                 inputs.pools,
-                objective=search.objective,
-                deadline=search.deadline,
-                budget=search.budget,
-                billing=search.billing,
-                time_limit=search.time_limit,
-                target_gap=search.gap / 100,
-                seed=search.seed,
+                objective=asked["objective"],
+                deadline=asked["deadline"],
+                budget=asked["budget"],
+                billing=asked["billing"],
+                time_limit=asked["time_limit"],
+                target_gap=asked["gap"] / 100,
+                seed=asked["seed"],
                 progress=found,
             )
         except KeyboardInterrupt:

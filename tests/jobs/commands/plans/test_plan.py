@@ -108,3 +108,19 @@ def test_an_interrupt_keeps_the_best_plan_so_far(
     code, out, _ = slipway("plan", str(file), *QUICK)
     assert code == 0
     assert "stopped: interrupted" in out
+
+
+def test_a_plan_is_explained_and_compared_with_an_earlier_one(
+    file: Path, tmp_path: Path, slipway: Slipway
+) -> None:
+    path = tmp_path / "plan.json"
+    assert slipway("plan", str(file), "--output", str(path), *QUICK)[0] == 0
+    asked = ("--explain", "a", "--diff", str(path), *QUICK)
+    code, out, err = slipway("plan", str(file), *asked)
+    assert code == 0, err
+    assert "why: " in out
+    assert "next best: " in out
+    assert "0 jobs changed, 4 are as before; makespan +0:00:00, cost +0.00 USD" in out
+    found = json.loads(slipway("plan", str(file), "--json", *asked)[1])
+    assert found["explanation"]["assignment"]["job"] == "a"
+    assert found["diff"]["same"] == 4
