@@ -8,14 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipway.jobs.planner.lanes.board import Board
+from slipway.jobs.planner.lanes.board import Board, Worths
 from slipway.jobs.planner.lanes.diving import dive
 from slipway.jobs.planner.lanes.generation import Effort, Generation
 from slipway.jobs.planner.lanes.lane import Floats, Lane, Menu
 from slipway.jobs.planner.lanes.master import Aim
 from slipway.jobs.planner.list_schedule import Slot, list_schedule
+from slipway.jobs.planner.model import Objective
 from slipway.jobs.planner.options import PlanProblem
 
+PENALTY = 10.0  # for needing as many devices again, in the dollars of all jobs at their dearest
 ROUNDING = 1.0005  # lanes are filled in coarse time, and may end so much later
 
 
@@ -25,6 +27,7 @@ class LaneTrial:
 
     horizon: float
     small: float
+    spare: float = 0.0  # share of the devices that the program may not use
     effort: Effort
 
 
@@ -41,11 +44,12 @@ class Attempts:
     """Makes attempts at one problem."""
 
     def __init__(
-        self, problem: PlanProblem, menu: Menu, worth: Floats, keep_going: Callable[[], bool]
+        self, problem: PlanProblem, menu: Menu, worths: Worths, keep_going: Callable[[], bool]
     ) -> None:
         self.problem = problem
         self.menu = menu
-        self._worth = worth
+        self._worths = worths
+        self._is_dollars = problem.goal.objective is Objective.COST
         self._keep_going = keep_going
 
     def make(self, trial: LaneTrial, lanes: list[Lane], chance: random.Random) -> LanePlan | None:
@@ -54,12 +58,12 @@ class Attempts:
         small = self._small(areas, trial.small)
         big = sorted(set(range(len(areas))) - set(small))
         generation = Generation(self.menu, trial.horizon, trial.effort, self._keep_going)
-        aim = self._aim(float(areas[small].sum()) / trial.horizon)
+        aim = self._aim(float(areas[small].sum()) / trial.horizon, trial.spare)
         known = [lane for lane in lanes if self.menu.length(lane) <= trial.horizon * ROUNDING]
         found = dive(generation, big, aim, known, chance)
         if found is None:
             return None
-        board = Board(self.problem, self.menu, self._worth)
+        board = Board(self.problem, self.menu, self._worths)
         rest = board.place(found, self._urgency)
         board.fill(sorted([*rest, *small], key=lambda job: (-areas[job], job)), trial.horizon * ROUNDING)
         width = sum(int(self.menu.devices[lane.kind]) for lane in found)
@@ -84,8 +88,12 @@ class Attempts:
         inside = np.cumsum(areas[order]) <= share * areas.sum()
         return [int(job) for job in order[inside]]
 
-    def _aim(self, devices: float) -> Aim:
+    def _aim(self, devices: float, spare: float) -> Aim:
         capacity = self.menu.capacity
+        if self._is_dollars:
+            most = float(self.menu.dollars.max(axis=0).sum())
+            reserved = capacity * min(0.9, devices / capacity.sum() + spare)
+            return Aim(capacity=capacity, reserved=reserved, is_dollars=True, penalty=PENALTY * most)
         return Aim(
             capacity=capacity,
             reserved=devices * capacity / capacity.sum(),

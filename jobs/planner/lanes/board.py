@@ -16,6 +16,14 @@ LATE = 1e6  # what a second beyond the horizon weighs against a device-second lo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Worths:
+    """Says what a job uses up on each kind of lane, and what a wasted device-second of each pool is worth."""
+
+    jobs: Floats
+    pools: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
     """A place for a job, and what it loses there."""
 
@@ -29,9 +37,9 @@ class Gap:
 class Board:
     """Knows from when on each device is free, and the slots of jobs that are placed."""
 
-    def __init__(self, problem: PlanProblem, menu: Menu, worth: Floats) -> None:
+    def __init__(self, problem: PlanProblem, menu: Menu, worths: Worths) -> None:
         self._menu = menu
-        self._worth = worth  # of a device-second in each pool
+        self._worths = worths
         self._free: list[Integers] = [
             np.zeros((pool.nodes, pool.devices_per_node), dtype=np.int64) for pool in problem.pools
         ]
@@ -89,7 +97,8 @@ class Board:
         option = self._menu.options[kind, job]
         starts, wastes = self._gaps_of_nodes(option) if option.nodes else self._gaps_inside(option)
         late = np.maximum(starts + (option.seconds - horizon), 0.0)
-        losses = (wastes + option.area) * self._worth[option.pool] + LATE * late
+        used = float(self._worths.jobs[kind, job])
+        losses = used + wastes * self._worths.pools[option.pool] + LATE * late
         node, first = np.unravel_index(int(losses.argmin()), losses.shape)
         return Gap(
             loss=float(losses[node, first]),

@@ -10,10 +10,12 @@ import numpy as np
 from slipway.jobs.planner.baselines import score_of
 from slipway.jobs.planner.bounds.area import least_makespan
 from slipway.jobs.planner.bounds.table import OptionTable
-from slipway.jobs.planner.lanes.attempt import Attempts, LaneTrial
+from slipway.jobs.planner.lanes.attempt import Attempts, LanePlan, LaneTrial
+from slipway.jobs.planner.lanes.board import Worths
 from slipway.jobs.planner.lanes.generation import Effort
 from slipway.jobs.planner.lanes.lane import Lane, Menu
 from slipway.jobs.planner.list_schedule import Slot
+from slipway.jobs.planner.model import Objective
 from slipway.jobs.planner.options import PlanProblem
 
 LEAST_WORTH = 1e-3  # of a pool's devices, beside an average of one
@@ -23,6 +25,9 @@ QUICK = Effort(
     room=400, lanes_per_kind=3, gap=0.01, rounds=60, window=80, refill=0.5, step=0.15, dive_rounds=1
 )
 THOROUGH = Effort()
+EARLY = (0.0006, 0.0006, 0.003, 0.01)  # shares of the deadline: coarse time may end lanes so much later
+MOST_SPARED = 0.2  # of the devices
+WASTED = 0.05  # a wasted device-second, in its price: it is not paid for, but may be wanted
 ENDED = 1.001  # of the horizon: a schedule that ends by then has all its lanes on nodes
 
 
@@ -30,23 +35,54 @@ class Tightening:
     """Chooses how long lanes are in the next attempt, from what those before it needed."""
 
     def __init__(self, least: float, best: float, chance: random.Random) -> None:
-        self.best = best
-        self.horizon = least * 1.02
+        self._least, self._best = least, best
+        self._horizon = least * 1.02
         self._step = 0.01
         self._chance = chance
 
-    def learn(self, need: float, makespan: int) -> None:
+    @property
+    def is_done(self) -> bool:
+        return self._best <= self._least
+
+    def trial(self, effort: Effort) -> LaneTrial:
+        return LaneTrial(horizon=self._horizon, small=self._chance.choice(SMALL), effort=effort)
+
+    def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
         """Shorten the lanes after a success; lengthen them if there were too many of them."""
-        self.best = min(self.best, makespan)
-        longer = self.horizon * need**0.9 * 1.0003
-        if makespan <= self.horizon * ENDED:
+        makespan = max(slot.end for slot in plan.slots)
+        self._best = min(self._best, makespan)
+        longer = self._horizon * plan.need**0.9 * 1.0003
+        if makespan <= self._horizon * ENDED:
             self._step = min(0.01, self._step * 1.5)
-            self.horizon = min(self.best * (1 - self._step), longer)
-        elif need > 1 and longer < self.best * 0.9995:
-            self.horizon = longer
+            self._horizon = min(self._best * (1 - self._step), longer)
+        elif plan.need > 1 and longer < self._best * 0.9995:
+            self._horizon = longer
         else:
             self._step = max(0.0005, self._step * 0.8)
-            self.horizon = self.best * (1 - self._step * self._chance.uniform(0.5, 1.5))
+            self._horizon = self._best * (1 - self._step * self._chance.uniform(0.5, 1.5))
+
+
+class Saving:
+    """Chooses how many devices the next attempt spares, so that its rounding meets the deadline."""
+
+    is_done = False
+
+    def __init__(self, deadline: float, chance: random.Random) -> None:
+        self._deadline = deadline
+        self._spare = 0.0
+        self._chance = chance
+
+    def trial(self, effort: Effort) -> LaneTrial:
+        return LaneTrial(
+            horizon=self._deadline * (1 - self._chance.choice(EARLY)),
+            small=self._chance.choice(SMALL),
+            spare=self._spare * self._chance.uniform(0.5, 1.5),
+            effort=effort,
+        )
+
+    def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
+        missed = score[0] > 0
+        self._spare = min(MOST_SPARED, self._spare + 0.005) if missed else self._spare * 0.7
 
 
 def improve(
@@ -62,16 +98,13 @@ def improve(
         return
     chance = random.Random(seed)  # noqa: S311  # no secret
     menu = Menu(problem)
-    least, prices = least_makespan(OptionTable(problem))
-    worth = np.maximum(prices.devices * menu.capacity.sum(), LEAST_WORTH)
-    attempts = Attempts(problem, menu, worth, keep_going)
-    tightening = Tightening(least, max((slot.end for slot in start or ()), default=float("inf")), chance)
+    chooser, worths = _begin(problem, menu, start, chance)
+    attempts = Attempts(problem, menu, worths, keep_going)
     best = score_of(problem, start) if start else (float("inf"),)
     lanes: list[Lane] = []
     effort, fruitless = QUICK, 0
-    while keep_going() and tightening.best > least and fruitless < FRUITLESS:
-        trial = LaneTrial(horizon=tightening.horizon, small=chance.choice(SMALL), effort=effort)
-        plan = attempts.make(trial, lanes, chance)
+    while keep_going() and not chooser.is_done and fruitless < FRUITLESS:
+        plan = attempts.make(chooser.trial(effort), lanes, chance)
         if plan is None:
             return
         effort, lanes, fruitless = THOROUGH, plan.lanes, fruitless + 1
@@ -79,4 +112,19 @@ def improve(
         if score < best:
             best, fruitless = score, 0
             found(plan.slots)
-        tightening.learn(plan.need, max(slot.end for slot in plan.slots))
+        chooser.learn(plan, score)
+
+
+def _begin(
+    problem: PlanProblem, menu: Menu, start: Sequence[Slot] | None, chance: random.Random
+) -> tuple[Tightening | Saving, Worths]:
+    if problem.goal.objective is Objective.COST:
+        longest = float(menu.seconds.max(axis=0).sum())
+        prices = np.array([pool.price_per_hour / pool.devices_per_node / 3600 for pool in problem.pools])
+        deadline = longest if problem.goal.deadline is None else float(problem.goal.deadline)
+        return Saving(min(longest, deadline), chance), Worths(jobs=menu.dollars, pools=prices * WASTED)
+    least, found = least_makespan(OptionTable(problem))
+    worth = np.maximum(found.devices * menu.capacity.sum(), LEAST_WORTH)
+    areas = menu.seconds * menu.devices[:, None] * worth[menu.pools][:, None]
+    best = max((slot.end for slot in start or ()), default=float("inf"))
+    return Tightening(least, best, chance), Worths(jobs=areas, pools=worth)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from slipway.jobs.planner.baselines import greedy
+from slipway.jobs.planner.baselines import greedy, score_of
 from slipway.jobs.planner.lanes.search import improve
 from slipway.jobs.planner.list_schedule import Slot
-from slipway.jobs.planner.model import Goal, Mode, PlanJob, Pool
+from slipway.jobs.planner.model import Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.planner.options import PlanProblem, new_problem
 
 NODE = 8
@@ -122,3 +123,15 @@ def test_the_search_ends_by_itself_when_nothing_is_left_to_gain() -> None:
     assert [makespan(slots) for slots in plans] == [50]
     improve(new_problem([], [pool], Goal()), seed=0, keep_going=lambda: True, found=plans.append)
     assert len(plans) == 1
+
+
+def test_lanes_spend_less_than_the_greedy_plan_and_meet_the_deadline() -> None:
+    problem = mixture(16, 1, counts=(1, 2, 4, 8), pools=2)
+    deadline = int(1.1 * makespan(greedy(problem)))
+    goal = Goal(objective=Objective.COST, deadline=deadline)
+    dear = replace(problem.pools[0], price_per_hour=90.0)
+    problem = new_problem(problem.jobs, [dear, problem.pools[1]], goal)
+    best = plans_of(problem, 300)[-1]
+    assert_valid(problem, best)
+    assert makespan(best) <= deadline
+    assert score_of(problem, best) < score_of(problem, greedy(problem))
