@@ -88,6 +88,7 @@ def standing_of(standing: JobStanding, sight: Sight | None, now: float, *, saved
     return Standing(
         left=standing.left * (1 - share),
         ratio=standing.ratio * (pace or 1.0),
+        measured_on=current.mode.type if current else standing.measured_on,
         running=current,
         planned=current or standing.planned,
         saved_on=saved_on,

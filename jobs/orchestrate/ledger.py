@@ -68,6 +68,11 @@ class JobStanding:
     why: str = ""
     stints: tuple[Stint, ...] = ()
 
+    @property
+    def measured_on(self) -> str | None:
+        """Return the instance type that the ratio was measured on."""
+        return self.stints[-1].assignment.mode.type if self.stints else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
@@ -113,6 +118,7 @@ def _after(
             stage=JobStage.SENDING,
             attempt=event.attempt,
             left=event.left,
+            ratio=job.ratio if job.measured_on == event.assignment.mode.type else 1.0,
             run=None,
             sent_at=event.at,
             assignment=event.assignment,

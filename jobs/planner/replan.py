@@ -26,6 +26,7 @@ class Standing:
 
     left: float = 1.0  # the share of its work that is not saved
     ratio: float = 1.0  # its measured time over the estimate
+    measured_on: str | None = None  # the instance type that the ratio is of; None: every one
     running: Assignment | None = None  # where it runs; None: it waits
     planned: Assignment | None = None  # where the plan in force has it
     saved_on: str | None = None  # the only instance type whose cluster has its checkpoints; None: all have
@@ -154,7 +155,8 @@ def _without_lost(situation: Situation) -> list[Pool]:
 def _left_of(mode: Mode, job: PlanJob, situation: Situation) -> Mode:
     standing = situation.standings[job.name]
     left = standing.left if standing.saved_on in (None, mode.type) else 1.0
-    seconds = math.ceil(mode.seconds * left * standing.ratio)
+    ratio = standing.ratio if standing.measured_on in (None, mode.type) else 1.0
+    seconds = math.ceil(mode.seconds * left * ratio)
     is_where_it_runs = standing.running is not None and _what(standing.running.mode) == _what(mode)
     begins_again = standing.left < 1 or standing.running is not None
     cost = situation.switch_seconds if begins_again and not is_where_it_runs else 0

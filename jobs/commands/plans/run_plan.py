@@ -172,6 +172,7 @@ def rows_of(plan: Plan, ledger: Ledger) -> list[dict[str, object]]:
                 "devices": last.mode.devices if last else None,
                 "planned_hours": planned.seconds / 3600 if planned else None,
                 "hours": sum(stint.ended - stint.began for stint in standing.stints) / 3600,
+                "run": standing.run,
                 "why": standing.why or None,
             }
         )

@@ -122,3 +122,8 @@ def test_a_job_that_has_just_begun_stays_however_much_moving_it_would_gain() -> 
 def test_what_only_one_cluster_has_saved_is_lost_on_another() -> None:
     elsewhere = Standing(left=0.1, saved_on="trn1", planned=on(LONG, 1, node=0))
     assert answer(LONG, standings={"long": elsewhere}).value == 1000 + SWITCH
+
+
+def test_a_pace_that_was_measured_on_one_instance_type_says_nothing_of_another() -> None:
+    slow = Standing(left=0.5, ratio=3.0, measured_on="trn1", planned=on(LONG, 1, node=0))
+    assert answer(LONG, standings={"long": slow}).value == 1000 * 0.5 + SWITCH
