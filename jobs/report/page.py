@@ -35,6 +35,8 @@ class Section:
     title: str
     text: str = ""
     chart: Chart | None = None
+    drawing: str = ""  # SVG that is safe as it stands
+    drawing_label: str = ""
     table: PageTable | None = None
 
 
@@ -89,6 +91,8 @@ def _section(section: Section, number: int) -> str:
     if section.chart is not None:
         caption = f"<figcaption>{_text(section.chart.description)}</figcaption>"
         parts.append(f"<figure>{drawn(section.chart, number)}{caption}</figure>")
+    if section.drawing:
+        parts.append(f"{_scrolled(section.drawing_label)}{section.drawing}</div>")
     if section.table is not None:
         parts.append(_table(section.table))
     return "<section>" + "\n".join(parts) + "</section>"
@@ -99,8 +103,13 @@ def _table(table: PageTable) -> str:
     rows = "".join(
         "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
     )
-    opening = f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.caption)}">'
-    return f"{opening}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    return (
+        f"{_scrolled(table.caption)}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _scrolled(label: str) -> str:
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(label)}">'
 
 
 def _text(text: str) -> str:

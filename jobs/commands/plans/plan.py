@@ -28,6 +28,7 @@ class Asked(TypedDict):
     gap: float  # percent
     seed: int
     output: Path | None
+    page: Path | None
     explained: str | None
     earlier: Path | None
     as_json: bool
@@ -97,6 +98,13 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     help="Write the plan with its jobs and pools as JSON.",
 )
 @click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the plan as a picture: one HTML page that needs no network.",
+)
+@click.option(
     "--explain", "explained", metavar="JOB", help="Show why JOB has its mode, and what others cost."
 )
 @click.option(
@@ -120,11 +128,13 @@ def command(file: Path, **asked: Unpack[Asked]) -> None:
     slipway plan jobs.json --objective cost --deadline 24h
     slipway plan jobs.json --time-limit 10 --json
     slipway plan jobs.json --output plan.json --explain gpt2-0001
-    slipway plan jobs.json --diff plan.json
+    slipway plan jobs.json --diff plan.json --html plan.html
     """
     from slipway.jobs.planner.explain import refuse_stranger
     from slipway.jobs.planner_inputs.files import read_plan_file
     from slipway.jobs.planner_inputs.plan_json import encode_plan, read_plan
+    from slipway.jobs.report.page import render
+    from slipway.jobs.report.plan_page import plan_page
 
     inputs = read_plan_file(file)
     if asked["explained"] is not None:
@@ -134,6 +144,8 @@ def command(file: Path, **asked: Unpack[Asked]) -> None:
     plan = _search(inputs, asked)
     if asked["output"] is not None:
         write_file(asked["output"], encode_plan(plan))
+    if asked["page"] is not None:
+        write_file(asked["page"], render(plan_page(plan)))
     _show(plan, earlier, asked)
 
 

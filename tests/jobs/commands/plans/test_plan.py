@@ -124,3 +124,10 @@ def test_a_plan_is_explained_and_compared_with_an_earlier_one(
     found = json.loads(slipway("plan", str(file), "--json", *asked)[1])
     assert found["explanation"]["assignment"]["job"] == "a"
     assert found["diff"]["same"] == 4
+
+
+def test_a_plan_is_written_as_a_page(file: Path, tmp_path: Path, slipway: Slipway) -> None:
+    path = tmp_path / "plan.html"
+    code, _, err = slipway("plan", str(file), "--html", str(path), *QUICK)
+    assert (code, f"written to {path}" in err) == (0, True)
+    assert path.read_text().startswith("<!DOCTYPE html>")
