@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 
+from slipway.jobs.planner.model import Objective
 from slipway.jobs.planner.options import PlanProblem
 
 FEW_JOBS = 30  # so many an exact search can still settle
@@ -41,6 +42,11 @@ def _table(problem: PlanProblem) -> Sequence[Sequence[tuple[str, float]]]:
             [("annealing", 0.1), ("exact", 0.9)],
             [("bound", 0.3), ("lanes", 0.1), ("annealing", 0.6)],
         )
+    if _has_conditions(problem):
+        return (
+            [("annealing", 1.0)],
+            [("bound", 0.3), ("lanes", 0.2), ("annealing", 0.5)],
+        )
     if jobs <= SOME_JOBS:
         return (
             [("lanes", 0.4), ("annealing", 0.6)],
@@ -49,6 +55,17 @@ def _table(problem: PlanProblem) -> Sequence[Sequence[tuple[str, float]]]:
     return (
         [("lanes", 1.0)],
         [("bound", 0.5), ("lanes", 0.5)],
+    )
+
+
+def _has_conditions(problem: PlanProblem) -> bool:
+    """Return True where more counts than the last job's end, which is what lanes make early."""
+    goal = problem.goal
+    return (
+        goal.objective is Objective.COST
+        or goal.budget is not None
+        or any(problem.after)
+        or any(job.deadline is not None for job in problem.jobs)
     )
 
 

@@ -13,7 +13,7 @@ from numba import njit
 from slipway.jobs.planner.annealing.tables import Desk, Ints, Seeds, Tables, Walk
 
 LATE = 20.0  # what a share of time or money beyond a limit weighs
-SMOOTH = 0.1  # what the devices' mean end weighs beside the last one: it tells plateaus apart
+SMOOTH = 1.0  # what all devices' ends weigh beside the last one: it tells plateaus apart
 NEAR = 8  # half of the moves in the order stay within so many places
 
 
@@ -52,7 +52,7 @@ def worth(tables: Tables, desk: Desk, order: Ints, choice: Ints, open_nodes: Int
     over = late * goal.second + max(0.0, dollars - goal.budget) * goal.dollar
     if goal.by_cost:
         return dollars * goal.dollar + LATE * over + urgent
-    return (last + SMOOTH * _mean_end(tables, desk)) * goal.second + LATE * over + urgent
+    return last * goal.second + SMOOTH * _fullness(tables, desk) + LATE * over + urgent
 
 
 @njit(cache=True, nogil=True)
@@ -150,14 +150,16 @@ def _bill(tables: Tables, desk: Desk) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _mean_end(tables: Tables, desk: Desk) -> float:
+def _fullness(tables: Tables, desk: Desk) -> float:
+    """Return the mean eighth power of the ends: each device that ends late counts, not only the last."""
     total, devices = 0.0, 0
     for pool in range(len(tables.width)):
         width = tables.width[pool]
         for node in range(tables.first_node[pool], tables.first_node[pool + 1]):
             devices += width
             for device in range(width):
-                total += desk.free[node, device]
+                squared = (desk.free[node, device] * tables.goal.second) ** 2
+                total += squared * squared * squared * squared
     return total / devices
 
 
@@ -195,7 +197,9 @@ def _propose(tables: Tables, walk: Walk) -> tuple[int, int, int]:
         count = tables.first_option[one + 1] - tables.first_option[one]
         before = walk.choice[one]
         if count > 1:
-            walk.choice[one] = (before + 1 + _below(walk.chance, count - 1)) % count
+            other = (before + 1 + _below(walk.chance, count - 1)) % count
+            if tables.seconds[tables.first_option[one] + other] < walk.longest[0]:
+                walk.choice[one] = other
         if tables.goal.by_node and _below(walk.chance, 8) == 0:
             walk.choice[one] = before
             return _open_or_close(tables, walk)

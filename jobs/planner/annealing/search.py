@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from slipway.jobs.planner.annealing.compiled import steps, worth
-from slipway.jobs.planner.annealing.tables import Ints, Tables, Walk, desk_of, tables_of
+from slipway.jobs.planner.annealing.tables import NEVER, Ints, Tables, Walk, desk_of, tables_of
+from slipway.jobs.planner.baselines import score_of
 from slipway.jobs.planner.list_schedule import Slot, list_schedule
+from slipway.jobs.planner.model import Objective
 from slipway.jobs.planner.options import Option, PlanProblem
 
 PLACEMENTS_A_CHUNK = 200_000  # jobs that are placed between two looks at the clock: some 20 ms
 FIRST_WALK = 20_000  # steps
-HOT, WARM, COLD = 0.1, 0.02, 0.0002  # as a share of the plan's worth
+HOT, WARM, COLD = 0.05, 0.02, 0.0001  # as a share of the plan's worth
 MOST_STEPS = 3_000_000
 
 
@@ -33,13 +35,16 @@ def improve(
         found(slots)
     tables = tables_of(problem, max(slot.end for slot in slots), sum(slot.option.dollars for slot in slots))
     walk = _new_walk(tables, order, choice, seed)
+    _shorten(problem, walk, slots)
     for count, hot, cold in _chunks(len(problem.jobs)):
         if not keep_going():
             return
         if count == 0:
             _restart(walk)
         elif steps(tables, walk, count, hot, cold):
-            found(_slots(problem, walk))
+            slots = _slots(problem, walk)
+            _shorten(problem, walk, slots)
+            found(slots)
 
 
 def _chunks(jobs: int) -> Iterator[tuple[int, float, float]]:
@@ -84,9 +89,17 @@ def _new_walk(tables: Tables, order: Ints, choice: Ints, seed: int) -> Walk:
         best_choice=choice.copy(),
         best_open=opened.copy(),
         values=np.array([value, value]),
+        longest=np.array([NEVER]),
         chance=np.array([seed * 2 + 1], dtype=np.uint64),
         desk=desk,
     )
+
+
+def _shorten(problem: PlanProblem, walk: Walk, slots: Sequence[Slot]) -> None:
+    """Use no more options that alone last as long as this plan."""
+    missed, over, value = score_of(problem, slots)
+    if problem.goal.objective is Objective.MAKESPAN and not missed and not over:
+        walk.longest[0] = min(walk.longest[0], int(value))
 
 
 def _restart(walk: Walk) -> None:

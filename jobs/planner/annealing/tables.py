@@ -126,5 +126,6 @@ class Walk(NamedTuple):
     best_choice: Ints
     best_open: Ints
     values: Floats  # here, best
+    longest: Ints  # one number: seconds that an option may not reach, for the best plan is no longer
     chance: Seeds  # the state of the generator
     desk: Desk
