@@ -39,7 +39,7 @@ MAKESPANS: tuple[tuple[str, int, int, float], ...] = (
     ("gangs", 1000, 128, 5.0),
 )
 DEADLINES: Mapping[float, float] = {1.05: 5.0, 1.25: 2.0, 2.0: 2.0}  # in the shortest plan: percent
-ERROR, SWITCH_SECONDS, RUNS = 0.2, 300, 3
+ERROR, SWITCH_SECONDS, RUNS = 0.2, 300, 5
 
 
 def plans() -> Iterator[Row]:

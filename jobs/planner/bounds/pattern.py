@@ -17,7 +17,7 @@ from slipway.jobs.planner.bounds.table import Numbers, OptionTable
 from slipway.jobs.planner.bounds.worth_search import CLOSE, NEAR, KeepGoing, Patterns, Tried, WorthSearch
 from slipway.jobs.planner.bounds.worths import Lanes
 
-FIRST_STEP = 0.01  # of the bound so far; as long as that succeeds, the next is twice as long
+FIRST_STEP = 0.002  # of the bound so far; as long as that succeeds, the next is twice as long
 LAST_STEP = 5e-4  # smaller ones are not worth the time
 
 
