@@ -17,21 +17,49 @@ if TYPE_CHECKING:
     from slipway.jobs.planner_inputs.planning import plan
     from slipway.jobs.runs.find import find_run
     from slipway.jobs.submit.submission import prepare, submit
+    from slipway.jobs.tasks.library import BaseTechnique, deregister, register, retrieve
+    from slipway.jobs.tasks.orchestrating import orchestrate
+    from slipway.jobs.tasks.searching import search
+    from slipway.jobs.tasks.task import HParams, Task
 
 # The code of a job travels as slipway.containers alone: the rest of the package is the machine's own.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 # Loaded when first asked for: containers import this package, too, and have no jobs.
 _HOMES = {
+    "BaseTechnique": "slipway.jobs.tasks.library",
+    "HParams": "slipway.jobs.tasks.task",
     "Job": "slipway.jobs.core.job",
     "SlipwayError": "slipway.jobs.core.errors",
+    "Task": "slipway.jobs.tasks.task",
+    "deregister": "slipway.jobs.tasks.library",
     "estimate": "slipway.jobs.estimate_inputs.asking",
     "find_run": "slipway.jobs.runs.find",
+    "orchestrate": "slipway.jobs.tasks.orchestrating",
     "plan": "slipway.jobs.planner_inputs.planning",
     "prepare": "slipway.jobs.submit.submission",
+    "register": "slipway.jobs.tasks.library",
+    "retrieve": "slipway.jobs.tasks.library",
+    "search": "slipway.jobs.tasks.searching",
     "submit": "slipway.jobs.submit.submission",
 }
-__all__ = ["Job", "SlipwayError", "estimate", "find_run", "plan", "prepare", "submit"]
+__all__ = [
+    "BaseTechnique",
+    "HParams",
+    "Job",
+    "SlipwayError",
+    "Task",
+    "deregister",
+    "estimate",
+    "find_run",
+    "orchestrate",
+    "plan",
+    "prepare",
+    "register",
+    "retrieve",
+    "search",
+    "submit",
+]
 
 
 def __getattr__(name: str) -> object:

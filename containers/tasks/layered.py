@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import Layout
@@ -26,6 +27,13 @@ def with_layers(model: nn.Module, layout: Layout, *, engine: str) -> nn.Module:
                 f"{' and no '.join(missing)}",
                 hint=f"give it what slipway.containers.models.decoder.Decoder has, or set {degree}=1",
             )
+    averaging = next((module for module in model.modules() if isinstance(module, _BatchNorm)), None)
+    if averaging is not None and averaging.track_running_stats:
+        raise Refusal(
+            f"{type(model).__name__} has {type(averaging).__name__}, whose running means our checkpoints "
+            "do not keep, and which sees the rows of one rank alone",
+            hint="use GroupNorm or LayerNorm, or register a technique of your own",
+        )
     if engine == "native" and not isinstance(getattr(model, "layers", None), nn.Module):
         # Not registered: a second name of the same modules would be a second name of their parameters.
         model.__dict__["layers"] = _numbered(_longest_list(model))

@@ -29,6 +29,10 @@ class ScriptStops(BaseException):
     """Ends a script that another process runs for its definitions alone."""
 
 
+def is_loading() -> bool:
+    return _loading
+
+
 def stop_if_loading() -> None:
     """Raise ScriptStops where this process only wants what a script defines."""
     if _loading:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from tests.yard.conftest import RunningYard
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SUBMITTING, DECIDING, LOOKING, ESTIMATING, PLANNING, ESTIMATOR, TRANSLATING, SETTING, MISTAKEN = (
+SUBMITTING, DECIDING, LOOKING, ESTIMATING, PLANNING, SWEEP, ESTIMATOR, TRANSLATING, SETTING, MISTAKEN = (
     EXAMPLE.findall(PAGE)
 )
 
@@ -54,6 +55,22 @@ def test_the_examples_without_a_cluster_print_what_the_page_shows(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # no prices or measurements of whoever runs this
     run(example)
     assert capsys.readouterr().out == printed
+
+
+def test_the_sweep_of_the_page_runs_as_a_script(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "sweep.py"
+    script.write_text(SWEEP, encoding="utf-8")
+    own = {"XDG_CACHE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == "3 tasks trained\n", ran.stderr
 
 
 def test_the_page_names_all_that_the_package_offers() -> None:

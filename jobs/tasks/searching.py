@@ -1,0 +1,74 @@
+"""`search(tasks)`: find out how each task trains fastest on each number of this machine's devices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.tasks.references import stop_if_loading
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.tasks.library import all_names, retrieve
+from slipway.jobs.tasks.local_machine import LocalMachine, find_devices, scratch_folder
+from slipway.jobs.tasks.profiling import Profiler
+from slipway.jobs.tasks.task import NamedTasks, Task
+
+
+def search(
+    tasks: Sequence[Task],
+    executor_names: Sequence[str] | None = None,
+    log: bool = False,
+    *,
+    devices: int | None = None,
+) -> None:
+    """Try few batches of few combinations on this machine, and give each task its `strategies`.
+
+    `executor_names` are the techniques to consider (all), `devices` the most to use (all).
+    """
+    stop_if_loading()
+    named, names = NamedTasks.of(tasks).tasks, list(executor_names or all_names())
+    for name in names:
+        retrieve(name)  # refuses one that is not there, before a device is touched
+    found = find_devices(devices)
+    for task in named:
+        task.strategies.clear()
+        task.not_fitting.clear()
+    try:
+        with scratch_folder() as scratch, LocalMachine(found) as machine:
+            Profiler(
+                machine=machine,
+                folder=Path(scratch),
+                counts=_counts(named, machine.count),
+                names=names,
+                say=_say if log else _silent,
+            ).profile(named)
+    except Refusal as refusal:
+        raise SlipwayError(refusal.message, hint=refusal.hint) from None
+    for task in named:
+        _refuse_hopeless(task)
+
+
+def _counts(tasks: Sequence[Task], most: int) -> list[int]:
+    """Return 1, 2, 4, … and all devices, and what tasks ask for."""
+    asked = {count for task in tasks for count in task.gpu_range or ()}
+    usual = {2**power for power in range(most.bit_length())} | {most}
+    return sorted(count for count in usual | asked if 1 <= count <= most)
+
+
+def _refuse_hopeless(task: Task) -> None:
+    if task.strategies:
+        return
+    reasons = "; ".join(f"{words}: {reason}" for words, reason in task.not_fitting.items())
+    raise SlipwayError(
+        f"nothing can train task '{task.name}' on this machine: {reasons or 'no technique was tried'}",
+        hint="register a technique of your own, or change the task",
+    )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _silent(line: str) -> None:
+    """Print nothing: nobody asked for a log."""

@@ -1,0 +1,87 @@
+"""A user's batches are shared by rows, so that all ranks together train on each row once."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+import itertools
+
+import torch
+from torch import nn
+
+from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.tasks.batches import LoadedBatches, RowShares, flat, part_of
+from slipway.containers.tasks.layered import with_layers
+from slipway.containers.tasks.user_task import UserTask
+from slipway.containers.training.devices import open_device
+from slipway.containers.training.layout import Layout
+from slipway.containers.training.start import Beginning
+from slipway.containers.training.task import StepBatch
+from tests.containers.tasks import own_code
+
+DEVICE = open_device(read_contract({}), "cpu", "fp32")
+
+
+def shares(layout: Layout, reader: int, micro_batch: int | None = None, stages: int = 1) -> RowShares:
+    return RowShares(layout=layout, reader=reader, stages=stages, micro_batch=micro_batch)
+
+
+def batches(cut: RowShares, first: int, count: int) -> list[StepBatch]:
+    loaded = LoadedBatches(load=own_code.points, cut=cut, seed=3, device=DEVICE)
+    with loaded.open(Beginning(step=first)) as opened:
+        return list(itertools.islice(opened, count))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 8])
+@pytest.mark.parametrize("micro_batch", [None, 1, 3])
+def test_every_row_counts_once_however_many_read(rows: int, micro_batch: int | None) -> None:
+    counted = [0.0] * rows
+    for reader in range(3):
+        for part, weight in shares(Layout(data=3), reader, micro_batch).shares(rows):
+            for row in range(rows)[part]:
+                counted[row] += weight / len(range(rows)[part]) / 3
+    assert counted == pytest.approx([1 / rows] * rows)
+
+
+def test_a_pipeline_gets_micro_batches_of_one_size() -> None:
+    cut = shares(Layout(pipeline=2), 0, stages=4)
+    assert [part for part, _ in cut.shares(8)] == [slice(0, 2), slice(2, 4), slice(4, 6), slice(6, 8)]
+    with pytest.raises(Refusal, match="7 rows cannot be cut evenly"):
+        cut.pieces(7)
+
+
+def test_a_training_goes_on_at_its_data_position_in_any_epoch() -> None:
+    whole = batches(shares(Layout(), 0), 0, 10)  # an epoch has four
+    rest = batches(shares(Layout(), 0), 6, 4)
+    for one, other in zip(whole[6:], rest, strict=True):
+        assert torch.equal(one.micro_batches[0].inputs["inputs"], other.micro_batches[0].inputs["inputs"])
+        assert one.cursor == other.cursor
+    assert not torch.equal(
+        whole[0].micro_batches[0].inputs["inputs"],
+        whole[4].micro_batches[0].inputs["inputs"],
+    )
+
+
+def test_a_mapping_goes_to_the_model_by_names_and_whole_to_the_loss() -> None:
+    class Adds(nn.Module):  # type: ignore[misc]  # torch counts as untyped
+        def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+            return one + other
+
+    tensors = flat({"one": torch.ones(2), "other": torch.ones(2)})
+    task = UserTask(lambda outputs, batch: (outputs - batch["one"]).mean())
+    assert task.forward(Adds(), tensors).tolist() == [1.0]
+    assert part_of(tensors, "targets") is None
+
+
+@pytest.mark.parametrize("batch", ["text", [1, 2], (torch.ones(2), ["a"])])
+def test_a_batch_of_anything_but_tensors_is_refused(batch: object) -> None:
+    with pytest.raises(Refusal, match="give tensors"):
+        flat(batch)
+
+
+def test_a_model_whose_averages_no_checkpoint_keeps_is_refused() -> None:
+    with pytest.raises(Refusal, match="use GroupNorm or LayerNorm"):
+        with_layers(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), Layout(), engine="plain")
