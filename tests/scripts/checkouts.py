@@ -38,7 +38,7 @@ esac
 SET_UP = "import os, sys\nif sys.argv[1] == '--missing': print(os.environ.get('MISSING', ''))\n"
 
 
-SCRIPTS = ("bench", "check", "demo", "lock", "start.sh", "test")
+SCRIPTS = ("bench", "check", "demo", "lock", "set_up_apart", "start.sh", "test")
 PROGRAMS = ("slipway", "cdk", "python", "pytest", "mypy", "ruff", "lint-imports", "uv")
 
 
@@ -71,9 +71,9 @@ class Checkout:
         own = {"SAID": str(self.folder / "said"), MARK: str(self.folder), "TMPDIR": str(temporary)}
         return {**os.environ, **own, **more}
 
-    def run(self, *arguments: str, **more: str) -> tuple[int, str]:
+    def run(self, *arguments: str, script: str = "demo", **more: str) -> tuple[int, str]:
         done = subprocess.run(
-            [*self.command(), *arguments],
+            [*self.command(script), *arguments],
             cwd="/",
             env=self.environment(**more),
             stdout=subprocess.PIPE,

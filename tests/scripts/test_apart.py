@@ -1,0 +1,50 @@
+"""Environments apart: `scripts/test --all` makes them, and an interrupted set-up begins anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.checkouts import Checkout, Running, make_checkout, wait_until
+
+LOCK = "scripts/locks/apart/sagemaker-v3.txt"
+INSTALLS = "uv pip install"
+MAKES_ENVIRONMENTS = """
+if [ "$1" = venv ]; then
+  mkdir -p "${@: -1}/bin"
+  ln -sf /bin/true "${@: -1}/bin/python"
+fi
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    made = make_checkout(tmp_path)
+    (tmp_path / LOCK).parent.mkdir(parents=True)
+    (tmp_path / LOCK).write_text("sagemaker==3.27.0\n")
+    with (tmp_path / ".venv" / "bin" / "uv").open("a") as uv:
+        uv.write(MAKES_ENVIRONMENTS)
+    return made
+
+
+def installs(checkout: Checkout) -> int:
+    return sum(line.startswith(INSTALLS) for line in checkout.said())
+
+
+def test_all_with_arguments_installs_what_they_may_need_and_passes_them_on(checkout: Checkout) -> None:
+    code, said = checkout.run("--all", "tests/jobs", script="test")
+    assert code == 0, said
+    assert installs(checkout) == 1
+    assert checkout.said()[-1] == "pytest tests/jobs"
+
+
+def test_an_interrupted_set_up_begins_anew_and_a_whole_one_is_kept(checkout: Checkout) -> None:
+    running = Running(checkout.command("set_up_apart"), checkout.environment(HANGING=INSTALLS))
+    wait_until(lambda: any("sleep 1000" in line for line in checkout.processes()))
+    assert running.interrupt("Ctrl-C") == 130
+    checkout.assert_nothing_is_left()
+    for _ in range(2):
+        code, said = checkout.run(script="set_up_apart")
+        assert code == 0, said
+    assert installs(checkout) == 2
