@@ -123,18 +123,24 @@ def request_increase(quota: NeededQuota) -> NeededQuota:
 def wait_for_quotas(
     cluster: DeclaredCluster, pause: Callable[[float], None] = time.sleep
 ) -> Sequence[NeededQuota]:
-    """Return when all suffice; AWS takes minutes to days, and a refusal ends the wait."""
+    """Return when all suffice; AWS takes minutes to days, and a refusal ends the wait.
+
+    It counts as one only the second time: a request may be granted between the two questions of a look.
+    """
+    closed: list[str] = []
     while True:
         found = find_quotas(cluster)
         lacking = [quota for quota in found if not quota.suffices]
         if not lacking:
             return found
-        if refused := [quota for quota in lacking if quota.requested is None]:
+        refused = [quota for quota in lacking if quota.requested is None]
+        if any(quota.code in closed for quota in refused):
             raise NoQuota(
                 f"the quota '{refused[0].name}' is {refused[0].allowed:.0f} {refused[0].unit} of "
                 f"{refused[0].needed}, and no request is open",
                 hint="AWS closed it: look at the support case in the console",
             )
+        closed = [quota.code for quota in refused]
         pause(1.0 if aws.is_in_yard() else _POLL_SECONDS)
 
 

@@ -44,6 +44,8 @@ def yards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Yar
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CLOCK_VARIABLE, CLOCK)
         with yard_at(tmp_path_factory.mktemp("yard"), running.append) as shell:
+            # A fresh account starts no such type.
+            shell.must("slipway", "quota", NAME, "-c", f"{NAME}.market=spot", "--request", "--wait")
             shell.must("cdk", "deploy", NAME, "--require-approval", "never", "--concurrency", "4", *declared)
             yield shell, running[0]
             shell.must("slipway", "empty", NAME, "--yes")

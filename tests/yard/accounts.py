@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from slipway.yard.endpoint import Yard, control
-from slipway.yard.services.service_quotas.quotas import QUOTAS
+from slipway.yard.services.service_quotas.quotas import known_codes, of_a_fresh_account
 
-ENOUGH_VCPUS = 4096
+ENOUGH = 4096  # vCPUs, or instances of a training job
 IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
 
 
 def raise_quotas(yard: Yard) -> None:
-    for code in QUOTAS:
-        control(yard, "POST", "/grant-quota", {"code": code, "vcpus": ENOUGH_VCPUS})
+    for code in known_codes():
+        if of_a_fresh_account(code) < ENOUGH:
+            control(yard, "POST", "/grant-quota", {"code": code, "vcpus": ENOUGH})
 
 
 def stand_in(yard: Yard, *images: str, region: str = "us-east-1") -> None:

@@ -34,8 +34,7 @@ def grant_quota(code: str, vcpus: int, region: str | None) -> None:
     """Set a quota of EC2 to VCPUS at once, as AWS does days after a request.
 
     CODE is Service Quotas' code. A new yard has the quotas of a fresh account: 5 vCPUs of standard
-    instances, and none of accelerated ones. SageMaker's quotas count instances and hold once they are set
-    here, by their names.
+    instances, and none of accelerated ones. SageMaker's quotas count instances; they go by their names, too.
 
     \b
     slipway yard grant-quota L-1216C47A 256     # standard instances, such as c6i

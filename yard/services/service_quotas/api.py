@@ -1,4 +1,4 @@
-"""Service Quotas of EC2, of which moto has none: the API of what quotas.py holds."""
+"""Service Quotas, of which moto has none: the API of what quotas.py holds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.recorded import page
 from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.service_quotas import quotas
-from slipway.yard.services.service_quotas.quotas import QUOTAS, QuotaRequest
+from slipway.yard.services.service_quotas.quotas import QuotaRequest
 
-SERVICE = "ec2"
+SERVICE_NAMES: Mapping[str, str] = {
+    "ec2": "Amazon Elastic Compute Cloud (Amazon EC2)",
+    "sagemaker": "Amazon SageMaker",
+}
 
 Parameters = Mapping[str, Any]
 
@@ -22,8 +25,10 @@ Parameters = Mapping[str, Any]
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation not in _OPERATIONS:
         raise not_emulated("service-quotas", operation)
-    if parameters.get("ServiceCode", SERVICE) != SERVICE:
-        reason = f"it has the quotas of {SERVICE}, and none of '{parameters['ServiceCode']}'"
+    if parameters.get("ServiceCode", "ec2") not in SERVICE_NAMES:
+        reason = (
+            f"it has the quotas of {' and '.join(SERVICE_NAMES)}, and none of '{parameters['ServiceCode']}'"
+        )
         raise not_emulated("service-quotas", operation, reason=reason)
     return _OPERATIONS[operation](parameters, region)
 
@@ -33,7 +38,7 @@ def _get(parameters: Parameters, region: str, *, as_default: bool = False) -> di
 
 
 def _list(parameters: Parameters, region: str, *, as_default: bool = False) -> dict[str, Any]:
-    found = [_described(code, region, as_default) for code in QUOTAS]
+    found = [_described(code, region, as_default) for code in quotas.known_codes(parameters["ServiceCode"])]
     shown, more = page(found, {name[0].lower() + name[1:]: value for name, value in parameters.items()})
     return {"Quotas": shown, **{name[0].upper() + name[1:]: value for name, value in more.items()}}
 
@@ -69,21 +74,21 @@ def _requested(asked: QuotaRequest) -> dict[str, Any]:
 
 
 def _known(parameters: Parameters) -> str:
-    code = str(parameters["QuotaCode"])
-    if code not in QUOTAS:
-        raise _missing(f"quota '{code}' in the yard; it has {', '.join(QUOTAS)}")
+    code, known = str(parameters["QuotaCode"]), quotas.known_codes(parameters["ServiceCode"])
+    if code not in known:
+        raise _missing(f"quota '{code}' in the yard; it has {', '.join(known)}")
     return code
 
 
 def _described(code: str, region: str, as_default: bool) -> dict[str, Any]:
-    quota = QUOTAS[code]
+    service = quotas.service_of(code)
     return {
-        "ServiceCode": SERVICE,
-        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
-        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:{SERVICE}/{code}",
+        "ServiceCode": service,
+        "ServiceName": SERVICE_NAMES[service],
+        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:{service}/{code}",
         "QuotaCode": code,
-        "QuotaName": quota.name,
-        "Value": float(quota.vcpus if as_default else quotas.limit(code, region)),
+        "QuotaName": quotas.name_of(code),
+        "Value": quotas.of_a_fresh_account(code) if as_default else quotas.limit(code, region),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,

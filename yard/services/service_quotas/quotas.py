@@ -1,8 +1,8 @@
-"""EC2's vCPU quotas of this account: what each allows, what runs, and what was asked for.
+"""The quotas of this account: what each allows, what runs, and what was asked for.
 
 They start at a fresh account's values, in every Region for itself. Another quota is one line of QUOTAS; all
 count vCPUs. Codes and names are of Service Quotas' console, values of EC2's user guide, "Amazon EC2 instance
-quotas". SageMaker's quotas count instances of one type; they go by their names, and hold once they are set.
+quotas". Those of SageMaker's training jobs are in training_quotas.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from datetime import UTC, datetime
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.services.service_quotas.training_quotas import (
+    TRAINING_QUOTAS,
+    code_or_name,
+    is_of_instances,
+)
 
 APPROVAL_VARIABLE = "SLIPWAY_YARD_QUOTA_SECONDS"
 APPROVAL_S = 1.0  # until a request is approved; AWS takes minutes to days, and may refuse
@@ -53,7 +58,8 @@ QUOTAS: Mapping[str, ServiceQuota] = {
 }
 
 
-_OF_TRAINING = re.compile(r"ml\.[\w.-]+ for (spot )?training job usage")
+# By what Service Quotas calls their service.
+_CODES: Mapping[str, tuple[str, ...]] = {"ec2": tuple(QUOTAS), "sagemaker": tuple(TRAINING_QUOTAS)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,10 +93,11 @@ def reset() -> None:
 
 
 def grant(code: str, vcpus: float, region: str | None = None) -> None:
-    """Set a quota at once, in one Region or in all of them."""
-    if code not in QUOTAS and not _OF_TRAINING.fullmatch(code):
+    """Set a quota at once, in one Region or in all of them; those of training jobs go by their names, too."""
+    code = code_or_name(code)
+    if code not in known_codes() and not is_of_instances(code):
         raise ApiError(
-            "NoSuchResourceException", f"the yard has no quota '{code}'; it has {', '.join(QUOTAS)}"
+            "NoSuchResourceException", f"the yard has no quota '{code}'; it has {', '.join(known_codes())}"
         )
     with _lock:
         if region is None:
@@ -99,15 +106,31 @@ def grant(code: str, vcpus: float, region: str | None = None) -> None:
             _granted[code, region] = vcpus
 
 
+def known_codes(service: str | None = None) -> tuple[str, ...]:
+    """Return the codes of one service, as Service Quotas calls it, or of all."""
+    return tuple(code for name, codes in _CODES.items() if service in (None, name) for code in codes)
+
+
+def service_of(code: str) -> str:
+    return next(service for service, codes in _CODES.items() if code in codes)
+
+
 def name_of(code: str) -> str:
-    return QUOTAS[code].name if code in QUOTAS else code
+    found = QUOTAS.get(code) or TRAINING_QUOTAS.get(code_or_name(code))
+    return found.name if found else code
 
 
-def of_training(instance_type: str, region: str, *, is_spot: bool) -> tuple[str, float | None]:
-    """Return the name of SageMaker's quota for a type, and how many instances it allows if that was set."""
-    name = f"{instance_type} for {'spot ' if is_spot else ''}training job usage"
+def of_a_fresh_account(code: str) -> float:
+    return float(QUOTAS[code].vcpus if code in QUOTAS else TRAINING_QUOTAS[code].value)
+
+
+def of_training(name: str, region: str) -> float | None:
+    """Return what a quota of training jobs allows; None if it is not known here and nobody has set it."""
+    code = code_or_name(name)
+    if code in TRAINING_QUOTAS:
+        return limit(code, region)
     with _lock:
-        return name, _granted.get((name, region), _everywhere.get(name))
+        return _granted.get((name, region), _everywhere.get(name))
 
 
 def request(code: str, vcpus: float, region: str) -> QuotaRequest:
@@ -137,7 +160,7 @@ def limit(code: str, region: str) -> float:
     """Return what the quota allows now: the fresh account's, or the most that was granted."""
     approved = [each.vcpus for each in requests(region, code) if each.status == "APPROVED"]
     with _lock:
-        granted = _granted.get((code, region), _everywhere.get(code, QUOTAS[code].vcpus))
+        granted = _granted.get((code, region), _everywhere.get(code, of_a_fresh_account(code)))
     return max(granted, *approved) if approved else granted
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slipway.jobs.clusters import quotas as needed_quotas
 from slipway.jobs.clusters.declared import declared_cluster
-from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, TrainingQuota
+from slipway.jobs.clusters.quotas import NeededQuota
 from slipway.jobs.commands.cli import run
 from slipway.yard.endpoint import control
 from tests.yard.conftest import RunningYard
 
 DL, STANDARD = "L-6E869C2A", "L-1216C47A"
+LONGEST = "L-33A961FD"
 
 
 @pytest.fixture(autouse=True)
@@ -50,40 +51,44 @@ def test_what_lacks_is_requested_once_and_waited_for(
     assert sorted(quota["QuotaCode"] for quota in history["RequestedQuotas"]) == [STANDARD, DL]
 
 
-class Answers:
-    """Stands in for Service Quotas: the yard has none of SageMaker."""
+@pytest.mark.parametrize(("market", "code"), [("on-demand", "L-09B4A649"), ("spot", "L-09D56C4F")])
+def test_sagemaker_has_quotas_of_its_own_which_are_requested_of_it(
+    capsys: pytest.CaptureFixture[str], market: str, code: str
+) -> None:
+    chosen = ["-c", f"sagemaker.market={market}", "--json"]
+    run(["quota", "sagemaker", *chosen])
+    before = {quota["code"]: quota for quota in json.loads(capsys.readouterr().out)}
+    assert (before[code]["needed"], before[code]["allowed"], before[code]["unit"]) == (2, 0, "instances")
+    assert (before[LONGEST]["allowed"], before[LONGEST]["unit"]) == (432_000, "seconds")
+    assert run(["quota", "sagemaker", *chosen, "--request", "--wait"]) == 0
+    after = {quota["code"]: quota["allowed"] for quota in json.loads(capsys.readouterr().out)}
+    assert after == {code: 2, LONGEST: 432_000}
 
-    def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
 
-    def request_service_quota_increase(self, **sent: Any) -> dict[str, Any]:
-        self.sent.append(sent)
-        return {"RequestedQuota": {"DesiredValue": sent["DesiredValue"]}}
+def test_a_quota_that_service_quotas_does_not_list_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quota", "sagemaker", "-c", "sagemaker.instance_type=ml.p5.48xlarge"]) == 1
+    said = capsys.readouterr().err
+    assert "lists none for a job of sagemaker, such as 'ml.p5.48xlarge for training job usage'" in said
 
 
-def test_sagemaker_has_quotas_of_its_own_which_are_requested_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def limit(name: str, value: float) -> TrainingQuota:
-        return TrainingQuota(code=name[-5:], name=name, value=value)
-
-    limits = TrainingLimits(
-        instances=limit("ml.p4d.24xlarge for training job usage", 0),
-        warm_pool=None,
-        longest_job=limit("Longest run time for a training job", 432_000),
-        log=None,
+def test_a_request_that_is_granted_while_it_is_looked_at_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its value is asked for first, and then whether a request is open: between the two it was approved."""
+    needed = NeededQuota(
+        purpose="",
+        service="ec2",
+        code=DL,
+        name="DL",
+        region="",
+        needed=96,
+        allowed=0,
+        requested=None,
+        unit="",
     )
-    service = Answers()
-    monkeypatch.setattr(needed_quotas, "ask_training", lambda _: limits)
-    monkeypatch.setattr(needed_quotas, "_open_request", lambda *_: None)
-    monkeypatch.setattr(needed_quotas, "aws", SimpleNamespace(client=lambda *_: service))
-    found = needed_quotas.find_quotas(declared_cluster("sagemaker"))
-    assert [(each.service, each.needed, each.allowed, each.unit) for each in found] == [
-        ("sagemaker", 2, 0, "instances"),
-        ("sagemaker", 24 * 3600, 432_000, "seconds"),
-    ]
-    assert [needed_quotas.request_increase(each).requested for each in found] == [2.0, None]
-    assert [each["ServiceCode"] for each in service.sent] == ["sagemaker"]
-
-
-def test_a_quota_of_sagemaker_that_the_yard_has_not_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["quota", "sagemaker"]) == 1
-    assert "ListServiceQuotas gave no answer: NotImplemented" in capsys.readouterr().err
+    looks = iter([[needed], [replace(needed, allowed=96)], [needed], [needed]])
+    monkeypatch.setattr(needed_quotas, "find_quotas", lambda _: next(looks))
+    cluster = declared_cluster("dl1")
+    assert needed_quotas.wait_for_quotas(cluster, pause=lambda _: None)[0].allowed == 96
+    with pytest.raises(needed_quotas.NoQuota, match="no request is open"):
+        needed_quotas.wait_for_quotas(cluster, pause=lambda _: None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.catalogue.instances import instance_type, instance_types
-from tests.yard.accounts import ENOUGH_VCPUS, IMAGES, stand_in
+from tests.yard.accounts import ENOUGH, IMAGES, stand_in
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
 
@@ -146,7 +146,7 @@ def test_an_ami_that_was_asked_for_says_that_it_stands_in(yard: RunningYard, reg
 def test_quotas_that_were_granted_are_listed_beside_a_fresh_accounts(yard: RunningYard, code: str) -> None:
     quotas = yard.client("service-quotas")
     quota = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
-    assert quota["Value"] == ENOUGH_VCPUS >= 8 * instance_type(QUOTA_OF_CLUSTERS[code]).vcpus
+    assert quota["Value"] == ENOUGH >= 8 * instance_type(QUOTA_OF_CLUSTERS[code]).vcpus
     fresh = quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
     assert fresh["Value"] == 0
     listed = quotas.list_service_quotas(ServiceCode="ec2", MaxResults=100)["Quotas"]

@@ -84,6 +84,30 @@ def test_more_instances_than_the_quota_has_are_refused(site: TrainingSite) -> No
         site.sagemaker.create_training_job(**two)
 
 
+def test_a_fresh_account_starts_none_of_the_large_types_until_it_has_asked(site: TrainingSite) -> None:
+    large = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1}
+    quotas = site.yard.client("service-quotas")
+    listed = {
+        each["QuotaName"]: each for each in quotas.list_service_quotas(ServiceCode="sagemaker")["Quotas"]
+    }
+    found = listed["ml.p4d.24xlarge for training job usage"]
+    assert (found["QuotaCode"], found["Value"]) == ("L-09B4A649", 0)
+    refused = r"ResourceLimitExceeded.*'ml.p4d.24xlarge for training job usage' is 0 Instances"
+    with pytest.raises(ClientError, match=refused):
+        site.sagemaker.create_training_job(**site.request("large", resources=large))
+    asked = {"ServiceCode": "sagemaker", "QuotaCode": found["QuotaCode"]}
+    quotas.request_service_quota_increase(**asked, DesiredValue=1)
+    site.until(lambda: quotas.get_service_quota(**asked)["Quota"]["Value"] == 1, "large")
+    site.train_alone("large", "print('done')", resources=large)
+    assert site.ended("large")["TrainingJobStatus"] == "Completed"
+
+
+def test_a_job_longer_than_the_account_allows_is_refused(site: TrainingSite) -> None:
+    long = site.request("long", StoppingCondition={"MaxRuntimeInSeconds": 432_001})
+    with pytest.raises(ClientError, match=r"'Longest run time for a training job' is 432000 Seconds"):
+        site.sagemaker.create_training_job(**long)
+
+
 def test_a_role_without_rights_fails_the_job_by_name(site: TrainingSite) -> None:
     trusted = {**EC2_ALONE, "Principal": {"Service": "sagemaker.amazonaws.com"}}
     role = make_role(site.yard.client("iam"), "powerless", trusted)

@@ -17,6 +17,7 @@ from slipway.yard.permissions import roles
 from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.sagemaker.training import images, records
 from slipway.yard.services.service_quotas import quotas
+from slipway.yard.services.service_quotas.training_quotas import LONGEST_JOB
 
 SERVICE = "sagemaker.amazonaws.com"
 
@@ -156,17 +157,21 @@ def _region_of(bucket: str) -> str:
 def _above_the_quota(parameters: Parameters, region: str) -> None:
     resources, is_spot = parameters["ResourceConfig"], bool(parameters.get("EnableManagedSpotTraining"))
     kind, asked = resources["InstanceType"], resources["InstanceCount"]
-    name, allowed = quotas.of_training(kind, region, is_spot=is_spot)
-    if allowed is None:
-        return
-    used = records.instances_in_use(kind, region, is_spot=is_spot)
-    if used + asked > allowed:
+    name = f"{kind} for {'spot ' if is_spot else ''}training job usage"
+    _refuse_above(name, region, records.instances_in_use(kind, region, is_spot=is_spot), asked, "Instances")
+    seconds = (parameters.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds", 0)
+    _refuse_above(LONGEST_JOB, region, 0, seconds, "Seconds")
+
+
+def _refuse_above(name: str, region: str, used: int, asked: int, unit: str) -> None:
+    allowed = quotas.of_training(name, region)
+    if allowed is not None and used + asked > allowed:
         raise ApiError(
             "ResourceLimitExceeded",
-            f"The account-level service limit '{name}' is {allowed:.0f} Instances, with current utilization "
-            f"of {used} Instances and a request delta of {asked} Instances. Please use AWS Service Quotas to "
-            "request an increase for this quota. If AWS Service Quotas is not available, contact AWS "
-            "support to request an increase for this quota.",
+            f"The account-level service limit '{name}' is {allowed:.0f} {unit}, with current utilization of "
+            f"{used} {unit} and a request delta of {asked} {unit}. Please use AWS Service Quotas to request "
+            "an increase for this quota. If AWS Service Quotas is not available, contact AWS support to "
+            "request an increase for this quota.",
         )
 
 

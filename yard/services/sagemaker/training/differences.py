@@ -9,7 +9,7 @@ LEFT_OUT = (
     "GPUs and EFA; volumes, of which neither size nor encryption is held",
     "channels: FastFile is copied as File is, and a file system is a folder of this machine",
     "MPI over several instances, the debugger, the profiler and remote debugging",
-    "instance quotas, but those that `slipway yard grant-quota` has set by their names",
+    "instance quotas, but those of a few types, and those that `slipway yard grant-quota` has set by names",
     "metrics: FinalMetricDataList has the last value of each; CloudWatch gets none",
     "warm pools: a job's instances are shown as kept, and no later job takes them over",
     "a Spot job's billable seconds, which AWS counts at the Spot price, are those of its instances",
