@@ -1,4 +1,4 @@
-"""The one door to AWS: every boto3 client is made here, so that retries and the endpoint are decided once.
+"""The one door to AWS: every client is made here, so that retries and the endpoint are decided once.
 
 `client` is for what changes the world, `sender` for submissions, `reader` for what only asks. `ask` and
 `ask_all` give an Unanswered in place of an exception, for those who can go on without the answer.
@@ -42,9 +42,7 @@ def endpoint() -> str | None:
 
 def own_region() -> str | None:
     """Return the region that the user's own settings name."""
-    import boto3
-
-    named = _region(None) or boto3.Session().region_name
+    named = _region(None) or own_session().get_config_variable("region")
     return checked_region(str(named)) if named else None
 
 
@@ -62,6 +60,15 @@ def is_in_yard() -> bool:
     """Return True if the endpoint is this machine's yard, where nothing costs money."""
     url = endpoint()
     return url is not None and is_loopback(url)
+
+
+@lru_cache(maxsize=1)
+def own_session() -> Any:
+    """Return the session of all clients, which looks for credentials once. It is botocore's: loading boto3
+    takes a fifth of a command that only asks."""
+    import botocore.session
+
+    return botocore.session.get_session()
 
 
 @lru_cache(maxsize=64)
@@ -84,21 +91,27 @@ def sender(service: str, region: str | None = None) -> Any:
 
 def _once(service: str, region: str | None) -> Any:
     """Keep botocore from sending again a request whose answer was lost: it makes two jobs of a SubmitJob."""
-    import boto3
     from botocore.config import Config
 
     config = Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
-    return boto3.client(service, region_name=_region(region), config=config)
+    return _with_transfers(own_session()).client(service, region_name=_region(region), config=config)
+
+
+@lru_cache(maxsize=1)
+def _with_transfers(asking: Any) -> Any:
+    """Return boto3's session on top of botocore's: its clients of S3 upload files. Only one can be."""
+    import boto3
+
+    return boto3.Session(botocore_session=asking)
 
 
 @lru_cache(maxsize=64)
 def reader(service: str, region: str | None = None) -> Any:
     """Make a client for questions: it may repeat them, and refuses operations that change anything."""
-    import boto3
     from botocore.config import Config
 
     config = Config(retries={"mode": "standard"}, connect_timeout=5, read_timeout=30)
-    asking = boto3.client(service, region_name=_region(region), config=config)
+    asking = own_session().create_client(service, region_name=_region(region), config=config)
     asking.meta.events.register("before-call", _only_read)
     be_patient(asking, _say)
     return asking
@@ -115,7 +128,7 @@ def forget_credentials() -> None:
     """Ask for credentials anew from here on: clients, and boto3's own session, keep those that they had."""
     import boto3
 
-    for made in (client, sender, reader):
+    for made in (own_session, client, sender, reader):
         made.cache_clear()
     boto3.setup_default_session()
 

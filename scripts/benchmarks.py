@@ -28,6 +28,9 @@ EMPTY_APP = (
     "CfnResource(Stack(app, 'empty'), 'Handle', type='AWS::CloudFormation::WaitConditionHandle'); app.synth()"
 )
 DRY_RUN = ["slipway", "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--dry-run"]
+TRAINING_DRY_RUN = ["slipway", "submit", "gptj_finetune", "--on", "sagemaker", "--nodes", "1", "--dry-run"]
+# What any program needs that asks AWS one question.
+ONE_CLIENT = [sys.executable, "-c", "import boto3; boto3.client('ssm', region_name='us-east-1')"]
 
 
 def start_up() -> list[Row]:
@@ -66,6 +69,7 @@ def yard() -> list[Row]:
             deploy = ["cdk", "deploy", "--all", "--require-approval", "never", "--concurrency", "4"]
             deployed = wall([*deploy, "--output", f"{home}/cdk.out"], environment)
             seconds, megabytes = cpu_and_memory(DRY_RUN, environment)
+            training, client = side_by_side(TRAINING_DRY_RUN, ONE_CLIENT, environment)
         finally:
             wall(["slipway", "yard", "down"], environment)
     return [
@@ -73,6 +77,7 @@ def yard() -> list[Row]:
         Row(what="cdk deploy --all", measured=f"{deployed:.1f} s wall", beside="", goal="under 60 s"),
         Row(what="slipway submit --dry-run", measured=f"{seconds:.2f} s CPU", beside="", goal="under 0.5 s"),
         Row(what="slipway submit --dry-run", measured=f"{megabytes:.0f} MB", beside="", goal="under 60 MB"),
+        compare("submit gptj_finetune --dry-run", training, "boto3 and a client", client, goal="under 0.5 s"),
     ]
 
 

@@ -1,7 +1,7 @@
 """Submits a job exactly once: `submit(Job(name="bert", recipe="bert_pretrain", nodes=2), on="dl1")`.
 
-`prepare` decides everything and changes nothing. `submit` writes the journal, looks whether the job exists,
-and sends it as jobs/platforms/sending.py does.
+preparing.py decides everything and changes nothing. `submit` writes the journal, looks whether the job
+exists, and sends it as jobs/platforms/sending.py does.
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from slipway.jobs import aws
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.deployed import find_target_by_name
 from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
-from slipway.jobs.core.inputs import refuse_unreachable_inputs
-from slipway.jobs.core.job import DoesNotFit, Job
+from slipway.jobs.core.job import Job
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import Target
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.prepared import AnyPrepared
-from slipway.jobs.platforms.registry import platform_of, takes_arrays, twins_of
+from slipway.jobs.platforms.registry import platform_of, twins_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
-from slipway.jobs.recipes import Recipe, find_recipe, refuse_array, refuse_hardware, refuse_settings
 from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
-from slipway.jobs.submit.dependencies import find_dependencies, with_whole_names
 from slipway.jobs.submit.journal import Entry, Journal, NoJournal, journal_folder
+from slipway.jobs.submit.preparing import prepare
+
+__all__ = ["Submitted", "find_job_id", "prepare", "submit", "submit_prepared"]
 
 # A job that the platform took this long ago and does not know any more ended days ago, or was another yard's.
 _REMEMBERED_SECONDS = 3600
@@ -38,29 +36,6 @@ class Submitted:
     prepared: AnyPrepared
     job_id: str
     existed: bool  # it was submitted before, or elsewhere in the same instant
-
-
-def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
-    recipe = find_recipe(job.recipe)
-    refuse_settings(recipe, job.settings)
-    target = find_target_by_name(on, region)
-    refuse_hardware(recipe, instance_type(target.instance_type))
-    if job.array is not None:
-        _refuse_array(job, recipe, target)
-    refuse_unreachable_inputs(job, target)
-    job = with_whole_names(job, recipe.job_settings, target)
-    waits_for = find_dependencies(job.depends_on, target) if job.depends_on else ()
-    return platform_of(target).prepare(job, recipe, target, waits_for)
-
-
-def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
-    """Refuse an array where no platform or no recipe has any."""
-    if not takes_arrays(target):
-        raise DoesNotFit(
-            f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; only Slurm does",
-            hint="submit to a cluster of Slurm (slipway targets), or leave out --array",
-        )
-    refuse_array(recipe, job.settings)
 
 
 def submit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,3 +152,13 @@ def test_the_region_of_the_environment_is_read_as_other_tools_do(
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     assert reader("ssm").meta.region_name == "eu-west-1"
+
+
+def test_clients_that_act_share_one_session_and_upload_files(yard_shell: RunningYard, tmp_path: Path) -> None:
+    file = tmp_path / "words"
+    file.write_text("rain")
+    client("sqs", REGION).create_queue(QueueName="a")
+    storage = sender("s3", REGION)
+    storage.create_bucket(Bucket="words-of-mine")
+    client("s3", REGION).upload_file(str(file), "words-of-mine", "words")
+    assert storage.get_object(Bucket="words-of-mine", Key="words")["Body"].read() == b"rain"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs import aws
 from slipway.jobs.aws import client_at
 from slipway.yard import process
 from slipway.yard.chaos import conditions, consistency
@@ -51,6 +52,7 @@ def point_at(yard: RunningYard, patch: pytest.MonkeyPatch) -> None:
         patch.setenv(name, value)
     patch.delenv("AWS_SESSION_TOKEN", raising=False)
     patch.setattr("boto3.DEFAULT_SESSION", None)  # it keeps the keys of the first yard that it meets
+    aws.own_session.cache_clear()  # and so does ours
 
 
 @pytest.fixture(autouse=True)

@@ -112,7 +112,7 @@ def command(
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """
     from slipway.jobs.core.cost import parse_agreed
-    from slipway.jobs.submit.submission import prepare
+    from slipway.jobs.submit.preparing import prepare
 
     agreed, follows = parse_agreed(confirm_cost), asked.pop("follow")
     prepared = prepare(_job(**asked), target, region)

@@ -1,4 +1,7 @@
-"""What commands ask of SageMaker. The request is built in jobs/platforms/sagemaker/request.py."""
+"""What commands ask of SageMaker. The request is built in jobs/platforms/sagemaker/request.py.
+
+What a dry run has no use for is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,7 @@ from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import SageMakerTarget
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.platforms.sagemaker import code, readiness
-from slipway.jobs.platforms.sagemaker import explain as training_explain
-from slipway.jobs.platforms.sagemaker.failure_reasons import known_reason
+from slipway.jobs.platforms.sagemaker import code
 from slipway.jobs.platforms.sagemaker.request import (
     SageMakerRequest,
     attempts,
@@ -83,6 +84,8 @@ def repeat(prepared: SageMakerPrepared, job: Job) -> SageMakerPrepared:
 
 def refuse_unready(prepared: SageMakerPrepared) -> None:
     """Refuse if the training image is missing; the yard needs none, it runs this checkout."""
+    from slipway.jobs.platforms.sagemaker import readiness
+
     if not aws.is_in_yard():
         readiness.refuse_missing_image(prepared.target)
 
@@ -92,6 +95,8 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
 
     Loading SageMaker's model takes a tenth of a dry run, which does without; tests hold every request to it.
     """
+    from slipway.jobs.platforms.sagemaker import readiness
+
     target = prepared.target
     refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
     for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
@@ -123,6 +128,8 @@ def find_job_id(name: str, target: SageMakerTarget) -> str | None:
 
 def log_streams(found: Found[SageMakerTarget], node: int | None) -> list[tuple[int, str]]:
     """List the streams of one instance or of all, those of the first attempt first."""
+    from slipway.jobs.platforms.sagemaker import explain as training_explain
+
     return [each for each in training_explain.log_streams(found) if node in (None, each[0])]
 
 
@@ -137,6 +144,8 @@ def cancel(found: Found[SageMakerTarget], reason: str) -> None:
 
 
 def explain(found: Found[SageMakerTarget]) -> Explanation:
+    from slipway.jobs.platforms.sagemaker import explain as training_explain
+
     return training_explain.explain(found)
 
 
@@ -173,6 +182,8 @@ def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
 
 def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
     """Raise what SageMaker refused with what to do, if that is known."""
+    from slipway.jobs.platforms.sagemaker.failure_reasons import known_reason
+
     message = said.get("Message", "")
     reason = known_reason(f"{said.get('Code')} {message}")
     if reason:

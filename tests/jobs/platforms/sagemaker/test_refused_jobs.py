@@ -13,6 +13,7 @@ from slipway.jobs.core.targets import encode_target
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.platforms.sagemaker.platform import Refused
 from slipway.jobs.platforms.sagemaker.readiness import MissingTrainingImage, WrongBucket
+from tests.jobs.deployed import deploy_sagemaker_target
 from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal
 from tests.jobs.platforms.sagemaker.training_jobs import (
     JOB,
@@ -20,6 +21,7 @@ from tests.jobs.platforms.sagemaker.training_jobs import (
     pack_once,
     prepared,
 )
+from tests.yard.conftest import RunningYard
 
 __all__ = ["pack_once"]
 
@@ -88,6 +90,18 @@ def test_deciding_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert prepared().request.create["ResourceConfig"]["InstanceCount"] == 2
 
 
+def test_a_dry_run_loads_what_decides_and_not_what_submits_or_explains(yard_shell: RunningYard) -> None:
+    target = deploy_sagemaker_target(yard_shell)
+    words = ["submit", "smoke", "--on", target.name, "--nodes", "1", "--dry-run"]
+    program = (
+        f"import sys; from slipway.jobs.commands.cli import run; assert run({words!r}) == 0; "
+        "print(list(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    needless = ("submit.journal", "submit.dependencies", "sagemaker.explain", "boto3", "s3transfer")
+    assert [name for name in needless if f"{name}'" in ended.stderr.splitlines()[-1]] == []
+
+
 def test_deciding_needs_no_sdk_of_sagemaker_and_no_torch() -> None:
     program = f"""
 import sys
@@ -95,10 +109,7 @@ from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import decode_target
 from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
-from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.recipes import find_recipe
-from slipway.jobs.runs.find import find_run
-from slipway.jobs.submit.submission import submit_prepared
 target = decode_target({encode_target(TARGET)!r}, parameter="it")
 platform.prepare(Job(name="smoke", recipe="smoke", nodes=2), find_recipe("smoke"), target, ())
 print([name for name in ("sagemaker", "torch", "boto3", "numpy") if name in sys.modules])

@@ -1,0 +1,44 @@
+"""Decides a job, and changes nothing: a dry run ends here, so that only what decides is loaded."""
+
+from __future__ import annotations
+
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.clusters.deployed import find_target_by_name
+from slipway.jobs.core.inputs import refuse_unreachable_inputs
+from slipway.jobs.core.job import DoesNotFit, Job
+from slipway.jobs.core.targets import Target
+from slipway.jobs.platforms.prepared import AnyPrepared
+from slipway.jobs.platforms.registry import platform_of, takes_arrays
+from slipway.jobs.recipes import Recipe, find_recipe, refuse_array, refuse_hardware, refuse_settings
+
+
+def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
+    recipe = find_recipe(job.recipe)
+    refuse_settings(recipe, job.settings)
+    target = find_target_by_name(on, region)
+    refuse_hardware(recipe, instance_type(target.instance_type))
+    if job.array is not None:
+        _refuse_array(job, recipe, target)
+    refuse_unreachable_inputs(job, target)
+    job, waits_for = _with_other_jobs(job, recipe, target)
+    return platform_of(target).prepare(job, recipe, target, waits_for)
+
+
+def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
+    """Refuse an array where no platform or no recipe has any."""
+    if not takes_arrays(target):
+        raise DoesNotFit(
+            f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; only Slurm does",
+            hint="submit to a cluster of Slurm (slipway targets), or leave out --array",
+        )
+    refuse_array(recipe, job.settings)
+
+
+def _with_other_jobs(job: Job, recipe: Recipe, target: Target) -> tuple[Job, tuple[str, ...]]:
+    """Return the job with the names of others as their folders have them, and the ids that it waits for."""
+    if not (job.depends_on or recipe.job_settings):
+        return job, ()
+    from slipway.jobs.submit.dependencies import find_dependencies, with_whole_names
+
+    job = with_whole_names(job, recipe.job_settings, target)
+    return job, find_dependencies(job.depends_on, target) if job.depends_on else ()
