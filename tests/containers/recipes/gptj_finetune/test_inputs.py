@@ -73,7 +73,7 @@ def weights(config: GptjConfig, origin: StartingModel) -> dict[str, torch.Tensor
     assert origin.folder is not None
     model = build_model(config, origin).to_empty(device="cpu")
     assert load_weights(model, origin.folder.weights()) == []
-    return model.state_dict()
+    return dict(model.state_dict())
 
 
 def sentences(config: GptjConfig, origin: StartingModel, data: Path | None) -> Any:
