@@ -37,14 +37,14 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class ModeExplanation:
     assignment: Assignment
     why: str
     next_best: str
     alternatives: tuple[Alternative, ...]  # the chosen one first, then from the best to the worst
 
 
-def explain(plan: Plan, job: str) -> Explanation:
+def explain(plan: Plan, job: str) -> ModeExplanation:
     """Compare the job's mode with each other one that some pool has room for."""
     names = [each.name for each in plan.jobs]
     refuse_stranger(job, names)
@@ -65,7 +65,7 @@ def explain(plan: Plan, job: str) -> Explanation:
         dollars=plan.dollars,
         misses="",
     )
-    return Explanation(
+    return ModeExplanation(
         assignment=chosen,
         why=_why(own, others, plan),
         next_best=_next_best(others, plan),

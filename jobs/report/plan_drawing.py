@@ -25,7 +25,7 @@ _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class PoolBand:
     """Says where a pool stands in the drawing, and how high its devices are."""
 
     pool: Pool
@@ -59,12 +59,12 @@ def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, number: int
     )
 
 
-def _lanes(pools: Sequence[Pool]) -> Iterator[Lane]:
+def _lanes(pools: Sequence[Pool]) -> Iterator[PoolBand]:
     top = float(HEAD + GAP)
     for pool in pools:
         fitting = [height for most, height in DEVICE_HEIGHTS.items() if pool.devices <= most]
         device = float(fitting[0]) if fitting else max(NODE_HEIGHT / pool.devices_per_node, 1.0)
-        lane = Lane(pool=pool, top=top, device=device)
+        lane = PoolBand(pool=pool, top=top, device=device)
         yield lane
         top = lane.bottom + GAP
 
@@ -80,7 +80,7 @@ def _x(seconds: float, horizon: int) -> float:
     return LEFT + WIDTH * seconds / horizon
 
 
-def _lane(lane: Lane) -> str:
+def _lane(lane: PoolBand) -> str:
     pool = lane.pool
     spot = ", spot" if pool.is_spot else ""
     name = f"{pool.type} × {pool.nodes}, {pool.devices_per_node} devices each{spot}"
@@ -107,7 +107,7 @@ def _ticks(horizon: int, height: float) -> Iterator[str]:
         yield f'<text class="tick" x="{x:.1f}" y="{HEAD - 8}">{clock(seconds)}</text>'
 
 
-def _bar(plan: Plan, each: Assignment, lane: Lane, horizon: int, hue: float) -> str:
+def _bar(plan: Plan, each: Assignment, lane: PoolBand, horizon: int, hue: float) -> str:
     boxes = list(_boxes(each, lane))
     left, right = _x(each.start, horizon), _x(each.end, horizon)
     fill = f'fill="hsl({hue:.0f} 55% 62%)"'
@@ -135,7 +135,7 @@ def bar_words(plan: Plan, each: Assignment) -> str:
     )
 
 
-def _boxes(each: Assignment, lane: Lane) -> Iterator[tuple[float, float]]:
+def _boxes(each: Assignment, lane: PoolBand) -> Iterator[tuple[float, float]]:
     """Yield top and height of each run of neighbouring devices; whole nodes beside each other are one."""
     per_node = lane.pool.devices_per_node
     numbers = sorted(share.node * per_node + device for share in each.placement for device in share.devices)
@@ -147,7 +147,7 @@ def _boxes(each: Assignment, lane: Lane) -> Iterator[tuple[float, float]]:
         last = number
 
 
-def _spot(plan: Plan, each: Assignment, lane: Lane, horizon: int, number: int) -> str:
+def _spot(plan: Plan, each: Assignment, lane: PoolBand, horizon: int, number: int) -> str:
     if not plan.pools[each.pool].is_spot:
         return ""
     left, right = _x(each.start, horizon), _x(each.end, horizon)

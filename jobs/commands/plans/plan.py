@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slipway.jobs.planner_inputs.files import PlanFile
 
 
-class Asked(TypedDict):
+class PlanAsked(TypedDict):
     """Says what each option holds."""
 
     objective: str
@@ -115,7 +115,7 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     help="Show what changed since the plan that --output wrote to FILE.",
 )
 @json_option
-def command(file: Path, **asked: Unpack[Asked]) -> None:
+def command(file: Path, **asked: Unpack[PlanAsked]) -> None:
     """Plan the jobs of FILE over its pools: modes, devices and start times together, with a proof.
 
     FILE is JSON: jobs with their modes (technique, instance type, devices, seconds), and pools of nodes.
@@ -149,7 +149,7 @@ def command(file: Path, **asked: Unpack[Asked]) -> None:
     _show(plan, earlier, asked)
 
 
-def _show(plan: Plan, earlier: Plan | None, asked: Asked) -> None:
+def _show(plan: Plan, earlier: Plan | None, asked: PlanAsked) -> None:
     from slipway.jobs.commands.plans.plan_table import print_diff, print_explanation, print_plan
     from slipway.jobs.planner.diff import diff
     from slipway.jobs.planner.explain import explain
@@ -176,7 +176,7 @@ def write_file(path: Path, text: str) -> None:
     say(f"written to {path}, {len(text) >> 10} KiB")
 
 
-def _tell(inputs: PlanFile, asked: Asked) -> None:
+def _tell(inputs: PlanFile, asked: PlanAsked) -> None:
     """Warn of what was passed over; refuse dollars as a goal where a price is missing."""
     from slipway.jobs.planner.left_out import left_out
     from slipway.jobs.planner.refusals import CannotPlan
@@ -190,7 +190,7 @@ def _tell(inputs: PlanFile, asked: Asked) -> None:
         )
 
 
-def _search(inputs: PlanFile, asked: Asked) -> Plan:
+def _search(inputs: PlanFile, asked: PlanAsked) -> Plan:
     """Search with progress on stderr; an interrupt keeps the best plan, if there is one."""
     from slipway.jobs.planner.words import progress_words
     from slipway.jobs.planner_inputs.planning import plan

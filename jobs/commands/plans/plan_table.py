@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipway.jobs.commands.output import Column, Row, print_table, print_text
 from slipway.jobs.core.text import printable
 from slipway.jobs.planner.diff import PlanChange, PlanDiff
-from slipway.jobs.planner.explain import Alternative, Explanation
+from slipway.jobs.planner.explain import Alternative, ModeExplanation
 from slipway.jobs.planner.model import Assignment, Plan
 from slipway.jobs.planner.refusals import words_of
 from slipway.jobs.planner.words import clock, devices_by_node, dollars_of_job, summary
@@ -44,7 +44,7 @@ def print_plan(plan: Plan) -> None:
     print_text(summary(plan))
 
 
-def print_explanation(found: Explanation) -> None:
+def print_explanation(found: ModeExplanation) -> None:
     each = found.assignment
     print_text(f"\n{printable(each.job)}: {words_of(each.mode)}, {clock(each.start)} to {clock(each.end)}")
     print_text(f"why: {found.why}")
