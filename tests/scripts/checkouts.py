@@ -38,7 +38,7 @@ esac
 SET_UP = "import os, sys\nif sys.argv[1] == '--missing': print(os.environ.get('MISSING', ''))\n"
 
 
-SCRIPTS = ("bench", "check", "demo", "lock", "set_up_apart", "start.sh", "test")
+SCRIPTS = ("bench", "check", "demo", "lock", "set_up_apart", "start.sh", "test", "tests_of")
 PROGRAMS = ("slipway", "cdk", "python", "pytest", "mypy", "ruff", "lint-imports", "uv")
 
 

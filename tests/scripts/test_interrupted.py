@@ -17,8 +17,8 @@ from tests.scripts.checkouts import Running, make_checkout, wait_until
         ("check", "ruff", "closed terminal", 129),
         ("lock", "uv pip", "SIGTERM", 143),
         ("test", "ruff", "Ctrl-C", 130),
-        ("test", "pytest -n 2", "SIGTERM", 143),
-        ("test", "pytest -n 3", "SIGHUP", 129),
+        ("test", "pytest --cache-clear -n 2", "SIGTERM", 143),
+        ("test", "pytest --cache-clear -n 3", "SIGHUP", 129),
     ],
 )
 def test_an_interrupted_script_leaves_no_process(
