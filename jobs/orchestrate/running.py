@@ -24,6 +24,7 @@ from slipway.jobs.orchestrate.events import (
 )
 from slipway.jobs.orchestrate.journal import PlanJournal
 from slipway.jobs.orchestrate.ledger import JobStage, Ledger, after, new_ledger
+from slipway.jobs.planner.list_schedule import as_assignment
 from slipway.jobs.planner.model import Assignment, Plan, PlanJob
 from slipway.jobs.planner.replan import Situation, Solve, replan
 
@@ -187,38 +188,9 @@ class PlanRun:
 
     def _plan_again(self, sights: Mapping[str, Sight], news: list[str]) -> None:
         now = self._now()
-        left = [job for job in self.plan.jobs if not self.ledger.jobs[job.name].stage.is_final]
-        answer = replan(
-            Situation(
-                jobs=tuple(left),
-                pools=self.plan.pools,
-                goal=self.plan.goal,
-                standings={
-                    job.name: decisions.standing_of(
-                        self.ledger.jobs[job.name],
-                        sights.get(job.name),
-                        now,
-                        saved_on=self._saved_on(job),
-                    )
-                    for job in left
-                },
-                switch_seconds=self._around.switch_seconds,
-                lost=self._lost,
-            ),
-            self._around.solve,
-        )
-        assignments = tuple(
-            Assignment(
-                job=name,
-                mode=slot.option.mode,
-                pool=slot.option.pool,
-                start=slot.start,
-                seconds=slot.option.seconds,
-                placement=slot.placement,
-            )
-            for name, slot in answer.slots.items()
-        )
+        answer = replan(self._situation(sights, now), self._around.solve)
         self._homeless = answer.homeless
+        assignments = tuple(as_assignment(name, slot) for name, slot in answer.slots.items())
         if not decisions.is_another_plan(self.ledger, assignments):
             return
         why = "; ".join(news)
@@ -226,6 +198,23 @@ class PlanRun:
         moved = f"; {', '.join(answer.moved)} move" if answer.moved else ""
         homeless = f"; no room for {', '.join(answer.homeless)}" if answer.homeless else ""
         self._around.say(f"planned again, since {why}{moved}{homeless}")
+
+    def _situation(self, sights: Mapping[str, Sight], now: float) -> Situation:
+        left = [job for job in self.plan.jobs if not self.ledger.jobs[job.name].stage.is_final]
+        standings = {
+            job.name: decisions.standing_of(
+                self.ledger.jobs[job.name], sights.get(job.name), now, saved_on=self._saved_on(job)
+            )
+            for job in left
+        }
+        return Situation(
+            jobs=tuple(left),
+            pools=self.plan.pools,
+            goal=self.plan.goal,
+            standings=standings,
+            switch_seconds=self._around.switch_seconds,
+            lost=self._lost,
+        )
 
     def _stop_movers(self) -> None:
         for name, _ in [*decisions.find_movers(self.ledger)]:

@@ -86,21 +86,24 @@ def list_schedule(problem: PlanProblem, choice: Sequence[int], order: Sequence[i
     return [slots[job] for job in range(len(problem.jobs))]
 
 
+def as_assignment(job: str, slot: Slot) -> Assignment:
+    return Assignment(
+        job=job,
+        mode=slot.option.mode,
+        pool=slot.option.pool,
+        start=slot.start,
+        seconds=slot.option.seconds,
+        placement=slot.placement,
+    )
+
+
 def as_plan(problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound, stopped: str = "") -> Plan:
     return Plan(
         jobs=problem.jobs,
         pools=problem.pools,
         goal=problem.goal,
         assignments=tuple(
-            Assignment(
-                job=job.name,
-                mode=slot.option.mode,
-                pool=slot.option.pool,
-                start=slot.start,
-                seconds=slot.option.seconds,
-                placement=slot.placement,
-            )
-            for job, slot in zip(problem.jobs, slots, strict=True)
+            as_assignment(job.name, slot) for job, slot in zip(problem.jobs, slots, strict=True)
         ),
         bound=bound,
         stopped=stopped,
