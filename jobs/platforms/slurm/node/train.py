@@ -61,20 +61,31 @@ def train_words(parsed: argparse.Namespace, environment: Mapping[str, str] = os.
         )
     if not 1 <= parsed.attempts <= _MOST_ATTEMPTS:
         raise WrongWords(f"--attempts is {parsed.attempts}; allowed is 1 to {_MOST_ATTEMPTS}")
-    if parsed.ranks_per_node is not None and parsed.ranks_per_node < 1:
-        raise WrongWords(f"--ranks-per-node is {parsed.ranks_per_node}; at least 1 is allowed")
+    ranks = _ranks_per_node(parsed.ranks_per_node, environment)
     names = (variables.JOB, variables.MODEL, "SLURM_JOB_NAME")
     return TrainWords(
         phase=phase,
         model=next((environment[name] for name in names if environment.get(name)), parsed.recipe),
         attempts=parsed.attempts,
-        ranks_per_node=parsed.ranks_per_node,
+        ranks_per_node=ranks,
         folder=parsed.folder,
         code=parsed.code,
         module=parsed.module,
         recipe=parsed.recipe,
         settings=_settings(parsed.settings),
     )
+
+
+def _ranks_per_node(given: int | None, environment: Mapping[str, str]) -> int | None:
+    """Return what the script says, or else whoever handed it to sbatch, in a variable."""
+    where, value = variables.PROCESSES_PER_NODE, environment.get(variables.PROCESSES_PER_NODE)
+    if given is not None:
+        where, value = "--ranks-per-node", str(given)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and int(value)):
+        raise WrongWords(f"{where} is '{value[:20]}'; a number of ranks from 1 is allowed")
+    return int(value)
 
 
 def _settings(words: list[str]) -> dict[str, str]:
