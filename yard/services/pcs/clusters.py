@@ -54,8 +54,10 @@ class RunningCluster:
         with self.lock:
             if word == "resume":
                 self._resume(node)
-            else:
-                self._give_back(node)
+                return
+            self._give_back(node)
+            if word == "failed":  # Slurm has it down, and nobody else would bring it back
+                self._take_down(node, "it did not boot in time")
 
     def look(self) -> None:
         with self.lock:

@@ -54,6 +54,8 @@ write_files:
   content: '{}'
 --X--
 """
+# As `systemctl mask --runtime slurmd` leaves it.
+MASKED = USER_DATA.replace("/etc/slipway/node.json", "/run/yard/masked/slurmd.service")
 RANK_PROGRAM = Path(__file__).parents[3] / "jobs/platforms/slurm/rank_program.py"
 TARGET = replace(
     SLURM_TARGET, queue="train", instance_type="c6i.large", efa_interfaces=0, job_timeout_seconds=3600
@@ -61,6 +63,7 @@ TARGET = replace(
 # Nobody here has the half minute that Slurm leaves to a job which it takes back.
 SETTINGS = [
     {"parameterName": "KillWait", "parameterValue": "2"},
+    {"parameterName": "ResumeTimeout", "parameterValue": "20"},
     {"parameterName": "Prolog", "parameterValue": places.PROLOG},
 ]
 OVER = ("COMPLETED", "FAILED", "CANCELLED")
@@ -71,6 +74,8 @@ pytestmark = pytest.mark.slow
 @dataclass(slots=True, kw_only=True)
 class PlainCluster:
     hosts: Site
+    pcs: Any
+    template: str
     login: str
     workers: str  # the group's id
     code: str  # the digest of the jobs' code
@@ -122,6 +127,18 @@ class PlainCluster:
         """Return the instances of the workers."""
         return [str(host["instance"]) for host in self.hosts.hosts() if host["group"] == self.workers]
 
+    def node(self, name: str) -> dict[str, str]:
+        words = self.says("scontrol", "--oneliner", "show", "node", name).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def boots_again(self) -> None:
+        """Give the nodes that are late a launch template of which slurmd starts."""
+        self.pcs.update_compute_node_group(
+            clusterIdentifier="trn",
+            computeNodeGroupIdentifier="late",
+            customLaunchTemplate={"id": self.template, "version": "1"},
+        )
+
     def log(self, name: str) -> str:
         return self.program("logs", f"jobs/{name}/request.json")
 
@@ -158,6 +175,8 @@ def deployed(yard: RunningYard) -> PlainCluster:
     login = site.node_group(identifier, "login", **small, **one)["id"]
     workers = site.node_group(identifier, **small, **two)["id"]
     site.queue(identifier, workers)
+    masked = {"customLaunchTemplate": {"id": site.launch_template("late", MASKED), "version": "1"}}
+    site.queue(identifier, site.node_group(identifier, "late", **small, **masked)["id"], "late")
     s3 = yard.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     bundle = pack(own_containers(), beside={RANK_PROGRAM.name: RANK_PROGRAM.read_bytes()})
@@ -168,8 +187,11 @@ def deployed(yard: RunningYard) -> PlainCluster:
         return next((str(host["name"]) for host in found), "")
 
     name = hosts.until(login_host)
-    hosts.until(lambda: hosts.on(name, "sinfo", "--noheader", "--format=%D %T").out == "2 idle\n")
-    return PlainCluster(hosts=hosts, login=name, workers=workers, code=bundle.digest)
+    asked = ("sinfo", "--noheader", "--partition=train", "--format=%D %T")
+    hosts.until(lambda: hosts.on(name, *asked).out == "2 idle\n")
+    return PlainCluster(
+        hosts=hosts, pcs=site.pcs, template=site.template, login=name, workers=workers, code=bundle.digest
+    )
 
 
 def test_a_job_has_slurms_own_environment_on_nodes_that_are_plain_processes(cluster: PlainCluster) -> None:
@@ -230,6 +252,18 @@ def test_a_job_that_loses_a_node_runs_again_with_another(cluster: PlainCluster) 
     control(cluster.hosts.yard, "POST", "/kill-host", {"host": lost})
     cluster.until(lambda: cluster.job(job).restarts == 1)
     cluster.until(lambda: lost not in cluster.instances())
+
+
+def test_a_node_whose_boot_is_forgotten_goes_down_and_its_job_runs_on_another(cluster: PlainCluster) -> None:
+    """Of this launch template an instance runs and slurmd does not; EC2 and PCS find nothing wrong."""
+    made = "--partition=late", "--nodes=1", "--output=/dev/null"
+    job = cluster.says("sbatch", "--parsable", *made, "--wrap", "true")
+    cluster.until(lambda: cluster.node("late-1")["State"].startswith("DOWN"))
+    cluster.boots_again()
+    cluster.until(lambda: cluster.is_over(job))
+    assert cluster.slurm_says(job)[0] == "COMPLETED"
+    assert " NodeList=late-1 " not in cluster.says("scontrol", "--oneliner", "show", "job", job)
+    cluster.until(lambda: cluster.node("late-1")["State"] == "IDLE+CLOUD+POWERED_DOWN")
 
 
 def test_what_slurm_is_here_is_said(cluster: PlainCluster) -> None:
