@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.core.slurm import places
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
@@ -26,9 +27,11 @@ MODEL = "./neox_tiny.sh"
 # A short training that saves often, of neox_tiny.sh and of a submission that sets what this sets.
 SHORT = {"data": "random", "tokens": str(24 * 16 * 64), "checkpoint_every": "6"}
 TINY = {"size": "tiny", "tensor": "2", "pipeline": "2"}
+ALONE = {"tensor": "1", "pipeline": "1"}  # one process
 WAITS = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED")
 STAND_IN = "/etc/slipway/stand-in"  # where a yard's processors stand in for accelerators
 CHARTS = "events.out.tfevents.*"  # as TensorBoard looks for them
+ROUNDING = 2e-3  # of a loss, as it is printed
 STEP = re.compile(r"step (\d+)\b.*?\bloss (\d+\.\d+)")
 
 
@@ -46,9 +49,11 @@ class LoginNode:
     def sbatch(self, *words: str) -> str:
         return self.types(" ".join(("sbatch", "--parsable", *words))).splitlines()[-1]
 
-    def scripted(self, script: str, *options: str) -> str:
-        settings = (f"{name}={value}" for name, value in SHORT.items())
-        return self.sbatch(f"--nodes={NODES}", *options, script, MODEL, *settings)
+    def scripted(
+        self, script: str, *options: str, model: str = MODEL, nodes: int = NODES, **more: str
+    ) -> str:
+        settings = (f"{name}={value}" for name, value in {**SHORT, **more}.items())
+        return self.sbatch(f"--nodes={nodes}", *options, script, model, *settings)
 
     def job(self, job: str) -> dict[str, str]:
         words = self.types(f"scontrol --oneliner show job {job}").split()
@@ -113,11 +118,13 @@ def login_node(shell: Shell, group: str) -> str:
 
 @pytest.fixture(scope="module")
 def losses_by_hand(slurm: LoginNode) -> dict[int, float]:
-    """Train as a person does on the login node, and return what each step of it told."""
-    compiled = slurm.scripted("compile.slurm")
-    trained = slurm.scripted("run.slurm", f"--dependency=afterok:{compiled}")
+    """Train two copies as a person does on the login node, and return what each step of it told."""
+    two_copies = f"--export=ALL,{variables.PROCESSES_PER_NODE}=2"
+    compiled = slurm.scripted("compile.slurm", two_copies)
+    trained = slurm.scripted("run.slurm", f"--dependency=afterok:{compiled}", two_copies)
     slurm.ends_well(compiled, f"compile-{compiled}.log")
     slurm.ends_well(trained, f"run-{trained}.log")
+    assert "4 hosts, 2 ranks each" in slurm.log(f"run-{trained}.log")
     return slurm.losses(f"run-{trained}.log")
 
 
@@ -126,6 +133,15 @@ def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(
 ) -> None:
     assert losses_by_hand[max(losses_by_hand)] < losses_by_hand[min(losses_by_hand)]
     assert slurm.charts("neox_tiny"), "TensorBoard finds nothing"
+
+
+def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_of_one_process(
+    slurm: LoginNode, losses_by_hand: dict[int, float]
+) -> None:
+    slurm.types(f"cp {MODEL} ./alone.sh")  # another name: checkpoints of its own
+    alone = slurm.scripted("run.slurm", model="./alone.sh", nodes=1, **ALONE)
+    slurm.ends_well(alone, f"run-{alone}.log")
+    assert slurm.losses(f"run-{alone}.log") == pytest.approx(losses_by_hand, abs=ROUNDING)
 
 
 def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
@@ -141,7 +157,9 @@ def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
     slurm.yard.must("slipway", "yard", "kill-node", last_host(slurm, job))
     slurm.ends_well(job, log)
     found = slurm.losses(log)
-    assert (max(found), found[max(found)]) == (max(losses_by_hand), losses_by_hand[max(losses_by_hand)])
+    last = max(losses_by_hand)
+    assert max(found) == last
+    assert found[last] == pytest.approx(losses_by_hand[last], abs=ROUNDING)
     assert slurm.log(log).count("step 1/") == 1, "it began anew"
     ended = slurm.yard.data("slipway", "status", "neox", "--json")
     assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
