@@ -28,6 +28,7 @@ THOROUGH = Effort()
 EARLY = (0.0006, 0.0006, 0.003, 0.01)  # shares of the deadline: coarse time may end lanes so much later
 MOST_SPARED = 0.2  # of the devices
 WASTED = 0.05  # a wasted device-second, in its price: it is not paid for, but may be wanted
+FIRST_SHORTER = 0.99  # what a thorough attempt saves of the lanes that the first, quick one needed
 ENDED = 1.001  # of the horizon: a schedule that ends by then has all its lanes on nodes
 
 
@@ -38,6 +39,7 @@ class Tightening:
         self._least, self._best = least, best
         self._horizon = least * 1.02
         self._step = 0.01
+        self._shorter = FIRST_SHORTER
         self._chance = chance
 
     @property
@@ -51,7 +53,8 @@ class Tightening:
         """Shorten the lanes after a success; lengthen them if there were too many of them."""
         makespan = max(slot.end for slot in plan.slots)
         self._best = min(self._best, makespan)
-        longer = self._horizon * plan.need**0.9 * 1.0003
+        longer = self._horizon * plan.need**0.9 * 1.0003 * self._shorter
+        self._shorter = 1.0
         if makespan <= self._horizon * ENDED:
             self._step = min(0.01, self._step * 1.5)
             self._horizon = min(self._best * (1 - self._step), longer)
