@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from slipway.jobs.planner_inputs.planning import plan
     from slipway.jobs.runs.find import find_run
     from slipway.jobs.submit.submission import prepare, submit
-    from slipway.jobs.tasks.library import BaseTechnique, deregister, register, retrieve
+    from slipway.jobs.tasks.base_technique import BaseTechnique
+    from slipway.jobs.tasks.library import deregister, register, retrieve
     from slipway.jobs.tasks.orchestrating import orchestrate
     from slipway.jobs.tasks.searching import search
     from slipway.jobs.tasks.task import HParams, Task
@@ -27,7 +28,7 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 
 # Loaded when first asked for: containers import this package, too, and have no jobs.
 _HOMES = {
-    "BaseTechnique": "slipway.jobs.tasks.library",
+    "BaseTechnique": "slipway.jobs.tasks.base_technique",
     "HParams": "slipway.jobs.tasks.task",
     "Job": "slipway.jobs.core.job",
     "SlipwayError": "slipway.jobs.core.errors",

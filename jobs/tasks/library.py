@@ -9,32 +9,22 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from abc import ABC
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, cast, overload
+from typing import cast, overload
 
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.references import CodeReference, is_loading
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.suggestions import did_you_mean
+from slipway.jobs.tasks.base_technique import BaseTechnique
 from slipway.jobs.techniques.registry import TECHNIQUES
 
 VARIABLE = "SLIPWAY_TECHNIQUES"  # names another place for the file
 
 _of_this_session: dict[str, CodeReference] = {}
-
-
-class BaseTechnique(ABC):
-    """A way to train a task on some devices: subclass it, write both functions, and `register` the class."""
-
-    name: ClassVar[str] = ""
-
-    # Written as plain functions of the class: `MyTechnique.execute(task, gpus, task_id, batch_count)`.
-    execute: ClassVar[Callable[..., None]]
-    search: ClassVar[Callable[..., object]]
 
 
 class UnknownTechnique(SlipwayError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from slipway.containers.runtime.collective import Json
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.tasks.library import BaseTechnique
+from slipway.jobs.tasks.base_technique import BaseTechnique
 from slipway.jobs.tasks.local_machine import LocalMachine, RankGang, find_devices, scratch_folder
 from slipway.jobs.tasks.saved_models import CHECKPOINTS
 from slipway.jobs.techniques.registry import find_technique

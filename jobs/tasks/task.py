@@ -21,7 +21,7 @@ from slipway.jobs.core.text import printable
 if TYPE_CHECKING:
     from torch import nn
 
-    from slipway.jobs.tasks.library import BaseTechnique
+    from slipway.jobs.tasks.base_technique import BaseTechnique
 
 _DIGEST_LENGTH = 8
 _LONGEST_NAME = 50
@@ -193,19 +193,19 @@ class Task:
     def has_ckpt(self) -> bool:
         from slipway.jobs.tasks import saved_models
 
-        return saved_models.is_saved(self)
+        return saved_models.is_saved(self.folder)
 
     def get_model(self, fresh: bool = False) -> nn.Module:
         """Return the model with the weights that were saved last, or as `load_model` makes it."""
         from slipway.jobs.tasks import saved_models
 
-        return saved_models.load(self, fresh=fresh)
+        return saved_models.load(self.folder, self.describe(), fresh=fresh)
 
     def save(self, model: nn.Module) -> None:
         """Keep the weights of a model; a technique of the user's own calls it at its end."""
         from slipway.jobs.tasks import saved_models
 
-        saved_models.save(self, model)
+        saved_models.save(self.folder, model)
 
     def __str__(self) -> str:
         chosen = self.selected_strategy

@@ -39,6 +39,7 @@ PURE = {
         "slipway.jobs.estimate",
         "slipway.jobs.planner",
         "slipway.jobs.techniques",
+        "numpy",
     ),
 }
 CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
