@@ -59,12 +59,13 @@ def test_the_examples_without_a_cluster_print_what_the_page_shows(
 
 def test_the_sweep_of_the_page_runs_as_a_script(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    script = tmp_path / "sweep.py"
-    script.write_text(SWEEP, encoding="utf-8")
-    own = {"XDG_CACHE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "sweep.py").write_text(SWEEP, encoding="utf-8")
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     ran = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
+        [sys.executable, "sweep.py"],
+        cwd=project,
         env={**os.environ, **own},
         capture_output=True,
         text=True,

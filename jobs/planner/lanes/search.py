@@ -65,7 +65,7 @@ class Tightening:
             self._horizon = self._best * (1 - self._step * self._chance.uniform(0.5, 1.5))
 
 
-class Saving:
+class FirstSaving:
     """Chooses how many devices the next attempt spares, so that its rounding meets the deadline."""
 
     is_done = False
@@ -120,12 +120,12 @@ def improve(
 
 def _begin(
     problem: PlanProblem, menu: Menu, start: Sequence[Slot] | None, chance: random.Random
-) -> tuple[Tightening | Saving, Worths]:
+) -> tuple[Tightening | FirstSaving, Worths]:
     if problem.goal.objective is Objective.COST:
         longest = float(menu.seconds.max(axis=0).sum())
         prices = np.array([pool.price_per_hour / pool.devices_per_node / 3600 for pool in problem.pools])
         deadline = longest if problem.goal.deadline is None else float(problem.goal.deadline)
-        return Saving(min(longest, deadline), chance), Worths(jobs=menu.dollars, pools=prices * WASTED)
+        return FirstSaving(min(longest, deadline), chance), Worths(jobs=menu.dollars, pools=prices * WASTED)
     least, found = least_makespan(OptionTable(problem))
     worth = np.maximum(found.devices * menu.capacity.sum(), LEAST_WORTH)
     areas = menu.seconds * menu.devices[:, None] * worth[menu.pools][:, None]

@@ -255,7 +255,7 @@ def test_a_job_that_loses_a_node_runs_again_with_another(cluster: PlainCluster) 
 
 
 def test_a_node_whose_boot_is_forgotten_goes_down_and_its_job_runs_on_another(cluster: PlainCluster) -> None:
-    """Of this launch template an instance runs and slurmd does not; EC2 and PCS find nothing wrong."""
+    """The launch template starts an instance without slurmd; EC2 and PCS find nothing wrong."""
     made = "--partition=late", "--nodes=1", "--output=/dev/null"
     job = cluster.says("sbatch", "--parsable", *made, "--wrap", "true")
     cluster.until(lambda: cluster.node("late-1")["State"].startswith("DOWN"))
