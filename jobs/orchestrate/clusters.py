@@ -17,7 +17,7 @@ from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import Target
 from slipway.jobs.core.text import Say
 from slipway.jobs.orchestrate.decisions import Report, Sight
-from slipway.jobs.planner.model import Assignment, PlanJob, Pool
+from slipway.jobs.planner.model import Assignment, Plan, PlanJob, Pool
 from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.runs.curve import points
 from slipway.jobs.runs.find import refresh
@@ -119,22 +119,30 @@ class ClusterExecutor:
     def _target(self, place: int) -> Target:
         if place not in self.targets:
             pool = self.pools[place]
-            if not pool.cluster:
-                raise NoTarget(
-                    f"the plan's pool of {pool.type} is no cluster, so nothing can run there",
-                    hint="name clusters in the plan's pools: docs/planner.md",
-                )
+            assert pool.cluster, "a plan that has pools without a cluster is refused"
             self.targets[place] = find_target_by_name(pool.cluster, None)
         return self.targets[place]
 
 
+def refuse_unrunnable(plan: Plan) -> None:
+    """Refuse a plan of which something cannot be submitted, before anything is."""
+    for pool in plan.pools:
+        if not pool.cluster:
+            raise NoTarget(
+                f"the plan's pool of {pool.type} is no cluster, so nothing can run there",
+                hint="name clusters in the plan's pools: docs/planner.md",
+            )
+    for job in plan.jobs:
+        if job.job is None:
+            raise NoTarget(
+                f"job '{job.name}' has modes but no recipe, so it cannot be submitted",
+                hint="plan from a TOML file of recipes: docs/planner.md",
+            )
+
+
 def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: int) -> Job:
     """Return the job of one attempt; all attempts share their checkpoints."""
-    if job.job is None:
-        raise NoTarget(
-            f"job '{job.name}' has modes but no recipe, so it cannot be submitted",
-            hint="plan from a TOML file of recipes: docs/planner.md",
-        )
+    assert job.job is not None, "a plan that has jobs without a recipe is refused"
     share = assignment.mode.devices if assignment.mode.devices < pool.devices_per_node else None
     limit = math.ceil(assignment.seconds * (1 + assignment.mode.error)) + START_SECONDS
     return replace(

@@ -118,25 +118,25 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
 def command(file: Path, **asked: Unpack[PlanAsked]) -> None:
     """Plan the jobs of FILE over its pools: modes, devices and start times together, with a proof.
 
-    FILE is JSON: jobs with their modes (technique, instance type, devices, seconds), and pools of nodes.
-    docs/planner.md has the format. The plan is checked by what knows nothing of the search before it is
-    shown. The lower bound says what no plan is better than, and the gap how far this one may be from the
-    best. Ctrl-C ends the search and keeps the best plan so far. Nothing is submitted.
+    FILE is TOML, with recipes, grids of their settings and clusters, whose modes are estimated; or JSON, with
+    jobs and their modes (technique, instance type, devices, seconds). docs/planner.md has both formats. The
+    plan is checked by what knows nothing of the search before it is shown. The lower bound says what no plan
+    is better than, and the gap how far this one may be from the best. Ctrl-C ends the search and keeps the
+    best plan so far. Nothing is submitted.
 
     \b
-    slipway plan jobs.json
+    slipway plan sweep.toml --output plan.json
     slipway plan jobs.json --objective cost --deadline 24h
     slipway plan jobs.json --time-limit 10 --json
     slipway plan jobs.json --output plan.json --explain gpt2-0001
     slipway plan jobs.json --diff plan.json --html plan.html
     """
     from slipway.jobs.planner.explain import refuse_stranger
-    from slipway.jobs.planner_inputs.files import read_plan_file
     from slipway.jobs.planner_inputs.plan_json import encode_plan, read_plan
     from slipway.jobs.report.page import render
     from slipway.jobs.report.plan_page import plan_page
 
-    inputs = read_plan_file(file)
+    inputs = _read(file)
     if asked["explained"] is not None:
         refuse_stranger(asked["explained"], [job.name for job in inputs.jobs])
     earlier = read_plan(asked["earlier"]) if asked["earlier"] else None
@@ -166,6 +166,17 @@ def _show(plan: Plan, earlier: Plan | None, asked: PlanAsked) -> None:
         print_explanation(explanation)
     if changes is not None:
         print_diff(changes)
+
+
+def _read(file: Path) -> PlanFile:
+    """Read a sweep of recipes, or jobs with given modes."""
+    if file.suffix == ".toml":
+        from slipway.jobs.planner_inputs.sweeps import read_sweep
+
+        return read_sweep(file)
+    from slipway.jobs.planner_inputs.files import read_plan_file
+
+    return read_plan_file(file)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -81,11 +81,13 @@ def command(file: Path, journal: Path | None, switch_seconds: int, confirm_cost:
     slipway run-plan plan.json
     """
     from slipway.jobs.core.cost import parse_agreed
+    from slipway.jobs.orchestrate.clusters import refuse_unrunnable
     from slipway.jobs.orchestrate.journal import PlanJournal
     from slipway.jobs.orchestrate.running import PlanRun
     from slipway.jobs.planner_inputs.plan_json import read_plan
 
     plan = read_plan(file)
+    refuse_unrunnable(plan)
     _agree(plan, file, parse_agreed(confirm_cost))
     kept = PlanJournal(journal or file.with_name(f"{file.name}.journal"))
     with kept.opened() as events:

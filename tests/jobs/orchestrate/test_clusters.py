@@ -11,8 +11,8 @@ from slipway.jobs.core.cost import Cost
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.run import Run
 from slipway.jobs.core.states import JobState
-from slipway.jobs.orchestrate.clusters import START_SECONDS, NoTarget, as_job, outcome_of
-from slipway.jobs.planner.model import Assignment, Mode, NodeDevices, PlanJob, Pool
+from slipway.jobs.orchestrate.clusters import START_SECONDS, NoTarget, as_job, outcome_of, refuse_unrunnable
+from slipway.jobs.planner.model import Assignment, Goal, LowerBound, Mode, NodeDevices, Plan, PlanJob, Pool
 
 POOL = Pool(type="trn1.32xlarge", nodes=4, devices_per_node=32, price_per_hour=21.5, cluster="trn1")
 JOB = PlanJob(
@@ -56,9 +56,17 @@ def test_attempts_are_other_jobs_with_the_same_checkpoints_and_plans_do_not_shar
     assert other.checkpoints == "checkpoints/q/lr1"
 
 
-def test_a_job_without_a_recipe_is_refused_by_name() -> None:
+def plan_of(job: PlanJob, pool: Pool) -> Plan:
+    bound = LowerBound(value=0, name="none")
+    return Plan(jobs=(job,), pools=(pool,), goal=Goal(), assignments=(assignment(8, 1),), bound=bound)
+
+
+def test_what_cannot_be_submitted_is_refused_by_name_before_anything_is() -> None:
+    refuse_unrunnable(plan_of(JOB, POOL))
     with pytest.raises(NoTarget, match="job 'lr1' has modes but no recipe"):
-        as_job(replace(JOB, job=None), assignment(8, 1), POOL, "p", attempt=1)
+        refuse_unrunnable(plan_of(replace(JOB, job=None), POOL))
+    with pytest.raises(NoTarget, match=r"the plan's pool of trn1.32xlarge is no cluster"):
+        refuse_unrunnable(plan_of(JOB, replace(POOL, cluster="")))
 
 
 def run(**facts: Any) -> Run:

@@ -1,0 +1,99 @@
+"""A sweep of recipes and grids becomes jobs, with estimated modes for each pool that they can train in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.planner.refusals import CannotPlan
+from slipway.jobs.planner_inputs.files import PlanFile
+from slipway.jobs.planner_inputs.planning import plan
+from slipway.jobs.planner_inputs.sweeps import read_sweep
+from slipway.jobs.recipes import find_recipe, refuse_settings
+
+POOLS = """
+[[pools]]
+cluster = "dl1"
+nodes = 2
+
+[[pools]]
+type = "p4d.24xlarge"
+nodes = 1
+"""
+JOBS = """
+[[jobs]]
+name = "bert"
+recipe = "bert_pretrain"
+settings = { size = "large", sequences = 2000000, micro_batch = 8 }
+grid = { learning_rate = [1e-3, 3e-4], global_batch = [512, 1024] }
+"""
+
+
+def read(tmp_path: Path, text: str) -> PlanFile:
+    path = tmp_path / "sweep.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_sweep(path)
+
+
+def test_each_point_of_a_grid_is_a_job_with_estimated_modes_in_every_pool(tmp_path: Path) -> None:
+    found = read(tmp_path, POOLS + JOBS)
+    assert [job.name for job in found.jobs] == [
+        "bert-0_001-512",
+        "bert-0_001-1024",
+        "bert-0_0003-512",
+        "bert-0_0003-1024",
+    ]
+    dl1, p4d = found.pools
+    assert (dl1.cluster, dl1.devices_per_node, p4d.devices_per_node) == ("dl1", 1, 8)
+    first = found.jobs[0]
+    assert first.job is not None
+    assert first.job.settings["learning_rate"] == "0.001"
+    assert {mode.type for mode in first.modes} == {"dl1.24xlarge", "p4d.24xlarge"}
+    assert {"data", "fsdp"} <= {mode.technique for mode in first.modes}
+    assert all(mode.source == "estimated" and mode.error > 0 for mode in first.modes)
+
+
+def test_the_recipe_takes_what_every_mode_would_set(tmp_path: Path) -> None:
+    for job in read(tmp_path, POOLS + JOBS).jobs:
+        assert job.job is not None
+        recipe = find_recipe(job.job.recipe)
+        for mode in job.modes:
+            refuse_settings(recipe, {**job.job.settings, **dict(mode.settings)})
+
+
+def test_a_sweep_can_be_planned_at_a_known_price(tmp_path: Path) -> None:
+    found = read(tmp_path, POOLS + JOBS)
+    assert found.unpriced == ()
+    planned = plan(found.jobs, found.pools, time_limit=0)
+    assert planned.dollars > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[pools]", "is not TOML"),
+        ('[[pools]]\nnodes = 1\n[[jobs]]\nrecipe = "smoke"', "pools[0] needs a cluster or a type"),
+        ('[[pools]]\ntype = "p4d.24xlarge"\n', "pools[0] has no nodes"),
+        ('[[pools]]\ncluster = "nowhere"\n', "nowhere"),
+        (POOLS + "[[jobs]]\nrecipe = 'bert_pretrian'\n", "no recipe 'bert_pretrian'"),
+        (POOLS + JOBS + "grids = 3\n", "jobs[0].grids is no field of a sweep"),
+        (POOLS + JOBS.replace("[512, 1024]", "512"), "jobs[0].grid.global_batch is no list of values"),
+        (POOLS + JOBS.replace("large", "huge"), "jobs[0]: --set: size is 'huge'"),
+        (POOLS + "[[jobs]]\nrecipe = 'smoke'\n", "jobs[0]: recipe 'smoke' trains no model"),
+        (POOLS + JOBS.replace("sequences = 2000000, ", "steps = 0, "), "steps is '0'"),
+    ],
+)
+def test_what_cannot_be_planned_is_told_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    from slipway.jobs.core.errors import SlipwayError
+
+    with pytest.raises(SlipwayError) as refused:
+        read(tmp_path, text)
+    assert said in refused.value.message
+    assert refused.value.exit_code == 2
+
+
+def test_a_model_that_fits_nowhere_is_named_with_the_pools(tmp_path: Path) -> None:
+    jobs = '[[jobs]]\nname = "neox"\nrecipe = "gpt_neox"\nsettings = { size = "neox-20b" }\n'
+    with pytest.raises(CannotPlan, match=r"job 'neox' fits none of the pools \(p3.16xlarge\)"):
+        read(tmp_path, f'[[pools]]\ntype = "p3.16xlarge"\nnodes = 1\n{jobs}')
