@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -84,6 +84,20 @@ class Ledger:
     @property
     def is_over(self) -> bool:
         return all(job.stage.is_final for job in self.jobs.values())
+
+
+def what_ran(ledger: Ledger, now: float) -> Iterator[Assignment]:
+    """Yield each attempt where and when it was, those that go on until now."""
+    for job in ledger.jobs.values():
+        for stint in job.stints:
+            yield _as_it_was(stint.assignment, ledger, stint.began, stint.ended)
+        if job.assignment:
+            yield _as_it_was(job.assignment, ledger, job.sent_at, now)
+
+
+def _as_it_was(planned: Assignment, ledger: Ledger, began: float, ended: float) -> Assignment:
+    start = max(0, round(began - ledger.began))
+    return replace(planned, start=start, seconds=max(1, round(ended - ledger.began) - start))
 
 
 def new_ledger(jobs: Iterable[PlanJob], events: Iterable[HappenedEvent] = ()) -> Ledger:

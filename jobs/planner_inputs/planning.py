@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypedDict, Unpack
 
+from slipway.jobs.planner.answered import AnsweredPlan
 from slipway.jobs.planner.check import check
 from slipway.jobs.planner.model import Billing, Goal, LowerBound, Objective, Plan, PlanJob, Pool
 from slipway.jobs.planner.options import PlanProblem, new_problem
@@ -30,7 +31,7 @@ class PlanOptions(TypedDict, total=False):
     progress: Progress | None  # is told of each better plan or bound
 
 
-def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanOptions]) -> Plan:
+def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanOptions]) -> AnsweredPlan:
     """Plan the jobs over the pools, and search until the gap is small enough or time is over.
 
     An interrupt (Ctrl-C) ends the search: the best plan so far is returned.
@@ -53,7 +54,7 @@ def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanO
     found = best.plan(_search(best, options, told))
     _refuse_missed(best, found)
     check(found)
-    return found
+    return AnsweredPlan.of(found)
 
 
 def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> str:

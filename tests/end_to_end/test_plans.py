@@ -90,7 +90,8 @@ def test_a_plan_runs_on_two_clusters_though_its_runner_is_killed_and_a_job_is_ca
 ) -> None:
     plan = jobs.with_name("plan.json")
     clusters.must("slipway", "plan", str(jobs), "--time-limit", "2", "--output", str(plan))
-    run = ("slipway", "run-plan", str(plan), "--switch-seconds", "30")
+    page = jobs.with_name("plan.html")
+    run = ("slipway", "run-plan", str(plan), "--switch-seconds", "30", "--html", str(page))
     killed = subprocess.Popen(
         run,
         cwd=ROOT,
@@ -115,6 +116,7 @@ def test_a_plan_runs_on_two_clusters_though_its_runner_is_killed_and_a_job_is_ca
         withdrawn: "withdrawn"
     }
     assert {row["cluster"] for row in rows} == {"dl1", "c6i"}
+    assert "What ran" in page.read_text(encoding="utf-8")
     sent = [
         line for line in plan.with_name("plan.json.journal").read_text().splitlines() if '"intent"' in line
     ]

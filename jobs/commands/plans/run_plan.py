@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,22 @@ class PlanFailed(SlipwayError):
     show_envvar=True,
     help="Maximum cost in USD of the whole plan to accept without asking. Jobs in the yard cost nothing.",
 )
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw what ran beside the plan, again with each thing that happens.",
+)
 @json_option
-def command(file: Path, journal: Path | None, switch_seconds: int, confirm_cost: str, as_json: bool) -> None:
+def command(
+    file: Path,
+    journal: Path | None,
+    switch_seconds: int,
+    confirm_cost: str,
+    page: Path | None,
+    as_json: bool,
+) -> None:
     """Run the plan of FILE, which `slipway plan --output` wrote, on the clusters of its pools.
 
     Each job is submitted when its turn comes, as `slipway submit` would. A job that ends, fails or is
@@ -93,6 +108,8 @@ def command(file: Path, journal: Path | None, switch_seconds: int, confirm_cost:
     with kept.opened() as events:
         began = events[0].at if events else time.time()
         world = _world(plan, file, kept, began, switch_seconds)
+        if page:
+            world = replace(world, changed=lambda ledger: _draw(plan, ledger, page))
         ledger = _finish(PlanRun(plan, world, events), events)
     rows = rows_of(plan, ledger)
     print_table(f"plan of {file}", COLUMNS, rows, as_json=as_json)
@@ -138,6 +155,20 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
         began=began,
         say=say,
     )
+
+
+def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
+    """Write the page beside its old self and put it in its place: a browser never reads half of it."""
+    from slipway.jobs.orchestrate.ledger import what_ran
+    from slipway.jobs.report.page import render
+    from slipway.jobs.report.plan_page import plan_page
+
+    new = path.with_name(f"{path.name}.new")
+    try:
+        new.write_text(render(plan_page(plan, [*what_ran(ledger, time.time())])), encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        say(f"the picture {path} cannot be written: {error.strerror}")
 
 
 def _solve(problem: PlanProblem) -> Sequence[Slot]:

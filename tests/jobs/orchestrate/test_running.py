@@ -9,7 +9,9 @@ import pytest
 
 from slipway.jobs.orchestrate.events import DamagedEvents
 from slipway.jobs.orchestrate.journal import PlanIsRunning, PlanJournal
-from slipway.jobs.orchestrate.ledger import AnotherPlan, JobStage, Ledger
+from slipway.jobs.orchestrate.ledger import AnotherPlan, JobStage, Ledger, what_ran
+from slipway.jobs.report.page import render
+from slipway.jobs.report.plan_page import plan_page
 from tests.jobs.orchestrate.simulated import Killed, Orchestrated, SimulatedCluster, job, plan_of
 
 JOBS = (
@@ -145,3 +147,12 @@ def test_the_journal_of_another_plan_is_refused(orchestrated: Orchestrated) -> N
     orchestrated.plan = plan_of(job("other", (8, 100)))
     with pytest.raises(AnotherPlan, match="a job 'a' that the plan has not"):
         orchestrated.run()
+
+
+def test_what_ran_can_be_drawn_beside_the_plan(orchestrated: Orchestrated) -> None:
+    ledger = orchestrated.run()
+    ran = [*what_ran(ledger, orchestrated.cluster.time)]
+    assert {each.job for each in ran} == {"a", "b", "c", "d"}
+    assert max(each.end for each in ran) == lasted(ledger)
+    page = render(plan_page(orchestrated.plan, ran))
+    assert "What ran: 4 jobs" in page

@@ -40,3 +40,11 @@ def test_deadlines_that_no_plan_keeps_together_are_refused_with_the_proof() -> N
 def test_a_job_with_a_deadline_goes_first() -> None:
     jobs = [*(job(f"job{place}", (8, 100)) for place in range(3)), job("urgent", (8, 90), deadline=190)]
     assert slipway.plan(jobs, [POOL]).assignments[-1].end <= 190
+
+
+def test_a_plan_explains_its_choices_and_compares_itself_with_another() -> None:
+    jobs = cut_jobs()
+    earlier = slipway.plan(jobs, [POOL], time_limit=0)
+    assert earlier.explain(jobs[0].name).why
+    found = earlier.diff(earlier)
+    assert (found.changes, found.same) == ((), len(jobs))
