@@ -112,6 +112,18 @@ def refuse_array(recipe: Recipe, settings: Mapping[str, str]) -> None:
         )
 
 
+def refuse_ranks(recipe: Recipe, settings: Mapping[str, str], world: int, ranks_per_node: int) -> None:
+    """Let the recipe itself refuse a number of ranks that its settings cannot be shared out to."""
+    from slipway.containers.runtime.errors import Refusal
+
+    if (refuse := getattr(recipe.config, "refuse_ranks", None)) is None:
+        return
+    try:
+        refuse([f"{name}={value}" for name, value in settings.items()], world, ranks_per_node)
+    except Refusal as refusal:
+        raise DoesNotFit(refusal.message, hint=refusal.hint) from None
+
+
 def refuse_hardware(recipe: Recipe, instance_type: InstanceType) -> None:
     device = device_of(instance_type)
     if device not in recipe.accelerators:

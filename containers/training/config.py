@@ -50,12 +50,15 @@ class TrainingConfig:
 
     def layout(self, contract: LaunchContract) -> Layout:
         """Return the layout of this training on the contract's ranks."""
+        return self.layout_of(contract.world, contract.local_world)
+
+    def layout_of(self, world: int, ranks_per_node: int) -> Layout:
         return Layout.of(
-            contract.world,
+            world,
             sharded=self.sharded,
             tensor=self.tensor,
             pipeline=self.pipeline,
-            ranks_per_node=contract.local_world,
+            ranks_per_node=ranks_per_node,
         )
 
     @property

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.deployed import find_target_by_name
 from slipway.jobs.core.inputs import refuse_unreachable_inputs
 from slipway.jobs.core.job import DoesNotFit, Job
+from slipway.jobs.core.launch_environment import launch_environment
 from slipway.jobs.core.targets import Target
 from slipway.jobs.platforms.prepared import AnyPrepared
 from slipway.jobs.platforms.registry import platform_of, takes_arrays
-from slipway.jobs.recipes import Recipe, find_recipe, refuse_array, refuse_hardware, refuse_settings
+from slipway.jobs.recipes import (
+    Recipe,
+    find_recipe,
+    refuse_array,
+    refuse_hardware,
+    refuse_ranks,
+    refuse_settings,
+)
 
 
 def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
@@ -21,6 +30,8 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
         _refuse_array(job, recipe, target)
     refuse_unreachable_inputs(job, target)
     job, waits_for = _with_other_jobs(job, recipe, target)
+    ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
+    refuse_ranks(recipe, job.settings, ranks * job.nodes, ranks)
     return platform_of(target).prepare(job, recipe, target, waits_for)
 
 

@@ -19,9 +19,11 @@ ROOT = Path(__file__).resolve().parents[3]
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
 NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "options", "output")} | {
+    "slipway.jobs.commands.estimates.doubts",
     "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
     "slipway.jobs.commands.estimates.estimate_idle",  # another
     "slipway.jobs.commands.estimates.formats",
+    "slipway.jobs.commands.plans.plan_table",
     "slipway.yard.commands.account",  # parts of `slipway yard`
     "slipway.yard.commands.faults",
     "slipway.yard.commands.hosts",

@@ -6,7 +6,7 @@ import pytest
 
 from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, dealt
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
-from slipway.containers.recipes.gptj_finetune.train import refuse_spanning
+from slipway.containers.recipes.gptj_finetune.ranks import refuse_spanning
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan, share_batch
 from slipway.containers.training.layout import Layout
