@@ -19,6 +19,7 @@ from slipway.jobs.recipes import (
     idle_accelerators,
     refuse_array,
     refuse_hardware,
+    refuse_ranks,
     refuse_settings,
 )
 
@@ -89,3 +90,30 @@ def test_accelerators_that_a_recipe_has_no_use_for_are_told_with_their_price() -
     assert "--nodes 1" in line
     assert list(idle_accelerators(recipe, instance_type("c6i.16xlarge"), 4)) == []
     assert list(idle_accelerators(find_recipe("bert_pretrain"), instance_type("dl1.24xlarge"), 16)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        (
+            "gptj_finetune",
+            {"sharded": "8", "micro_batch": "8"},
+            "a global batch of 32 is not a multiple of 64",
+        ),
+        ("gptj_finetune", {"tensor": "4"}, "tensor=4 exceeds a node"),
+        ("gpt_neox", {"size": "pythia-6.9b", "tensor": "1", "global_batch": "12"}, "not a multiple of 16"),
+    ],
+)
+def test_ranks_that_cannot_share_the_work_are_refused_before_they_are_paid_for(
+    name: str, settings: dict[str, str], said: str
+) -> None:
+    ranks_per_node = 2 if "exceeds" in said else 8
+    with pytest.raises(DoesNotFit, match=said):
+        refuse_ranks(find_recipe(name), settings, 8, ranks_per_node)
+
+
+def test_ranks_that_share_the_work_are_taken_and_recipes_without_a_rule_take_any() -> None:
+    refuse_ranks(
+        find_recipe("gptj_finetune"), {"global_batch": "64", "sharded": "8", "micro_batch": "8"}, 8, 8
+    )
+    refuse_ranks(find_recipe("smoke"), {}, 3, 1)
