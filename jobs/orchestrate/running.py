@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.text import Say
 from slipway.jobs.orchestrate import decisions
 from slipway.jobs.orchestrate.decisions import Sight
@@ -28,6 +29,7 @@ from slipway.jobs.planner.list_schedule import as_assignment
 from slipway.jobs.planner.model import Assignment, Plan, PlanJob
 from slipway.jobs.planner.replan import Situation, Solve, replan
 
+MISTAKE = 2  # the exit code of what no second try mends
 _PERCENT = 100
 
 
@@ -75,6 +77,7 @@ class PlanRun:
         self._paces: dict[str, float] = {}
         self._lost: frozenset[tuple[int, int]] = frozenset()
         self._homeless: tuple[str, ...] = ()
+        self._refused: dict[str, str] = {}
         self._by_name = {job.name: job for job in plan.jobs}
 
     def finish(self) -> Ledger:
@@ -89,6 +92,7 @@ class PlanRun:
         return self.ledger
 
     def step(self) -> None:
+        self._send_waiting()
         sights = self._look()
         news = [
             *self._note_ended(sights),
@@ -103,11 +107,9 @@ class PlanRun:
         self._start()
 
     def _go_on(self) -> None:
-        """Finish what a run that was killed had begun."""
-        for name, job in self.ledger.jobs.items():
-            if job.stage is JobStage.SENDING:
-                self._send(name)
-            elif job.stage is JobStage.STOPPING and job.run:
+        """Ask again for what a run that was killed had begun to ask for."""
+        for job in self.ledger.jobs.values():
+            if job.stage is JobStage.STOPPING and job.run:
                 self._around.executor.stop(job.run, job.why)
 
     def _look(self) -> Mapping[str, Sight]:
@@ -244,11 +246,25 @@ class PlanRun:
         last = current or (stints[-1].assignment if stints else None)
         return None if last is None or self._around.executor.has_everywhere(job) else last.mode.type
 
+    def _send_waiting(self) -> None:
+        """Send what is intended and was not taken yet: we were killed, or the cluster was busy."""
+        for name, job in [*self.ledger.jobs.items()]:
+            if job.stage is JobStage.SENDING:
+                self._send(name)
+
     def _send(self, name: str) -> None:
         standing = self.ledger.jobs[name]
         assert standing.assignment is not None
         where = self.plan.pools[standing.assignment.pool]
-        run = self._around.executor.send(self._by_name[name], standing.assignment, standing.attempt)
+        try:
+            run = self._around.executor.send(self._by_name[name], standing.assignment, standing.attempt)
+        except SlipwayError as error:
+            if error.exit_code == MISTAKE:
+                raise
+            if self._refused.get(name) != error.message:
+                self._refused[name] = error.message
+                self._around.say(f"{name} is tried again: {error.message}")
+            return
         again = f", attempt {standing.attempt}" if standing.attempt > 1 else ""
         self._around.say(f"{name} goes to {where.cluster or where.type} as {run}{again}")
         self._note(AttemptSubmitted(at=self._now(), job=name, run=run))

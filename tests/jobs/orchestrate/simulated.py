@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slipway.jobs.core.errors import InvalidConfig, Problem, SlipwayError
 from slipway.jobs.orchestrate.decisions import Report, Sight
 from slipway.jobs.orchestrate.events import HappenedEvent
 from slipway.jobs.orchestrate.journal import PlanJournal
@@ -45,8 +46,14 @@ class SimulatedCluster:
     lost: set[tuple[int, int]] = field(default_factory=set)
     at: dict[float, Callable[[], None]] = field(default_factory=dict)
     reports: bool = True
+    busy_until: float = 0.0
+    mistake: bool = False
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
+        if self.mistake:
+            raise InvalidConfig([Problem(where="--set", message="no such setting")])
+        if self.time < self.busy_until:
+            raise SlipwayError("somebody else's job runs")
         run = f"{job.name}-{attempt}"
         if run not in self.runs:
             self._refuse_shared(assignment)

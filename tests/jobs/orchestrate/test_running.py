@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slipway.jobs.core.errors import InvalidConfig
 from slipway.jobs.orchestrate.events import DamagedEvents
 from slipway.jobs.orchestrate.journal import PlanIsRunning, PlanJournal
 from slipway.jobs.orchestrate.ledger import AnotherPlan, JobStage, Ledger, what_ran
@@ -156,3 +157,23 @@ def test_what_ran_can_be_drawn_beside_the_plan(orchestrated: Orchestrated) -> No
     assert max(each.end for each in ran) == lasted(ledger)
     page = render(plan_page(orchestrated.plan, ran))
     assert "What ran: 4 jobs" in page
+
+
+def test_a_cluster_that_takes_no_job_for_a_while_is_asked_again_and_told_once(
+    orchestrated: Orchestrated,
+) -> None:
+    orchestrated.cluster.busy_until = 1100
+    ledger = orchestrated.run()
+    assert set(stages(ledger).values()) == {"succeeded"}
+    told = [line for line in orchestrated.said if "is tried again: somebody else's job runs" in line]
+    assert len(told) == len(set(told)) > 0
+
+
+def test_what_no_second_try_mends_ends_the_run_and_is_tried_when_it_is_run_again(
+    orchestrated: Orchestrated,
+) -> None:
+    orchestrated.cluster.mistake = True
+    with pytest.raises(InvalidConfig):
+        orchestrated.run()
+    orchestrated.cluster.mistake = False
+    assert set(stages(orchestrated.run()).values()) == {"succeeded"}
