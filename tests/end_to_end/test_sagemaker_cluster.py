@@ -75,7 +75,9 @@ def test_preflight_asks_sagemaker_and_not_ec2_for_quotas(deployed: Shell) -> Non
     assert found["vCPU quota"]["outcome"] == "ok"
     assert found["machine image"]["outcome"] == "ok"
     failed = {name for name, each in found.items() if each["outcome"] == "failed"}
-    assert failed <= {"alert e-mail", "cost allocation tag"}, failed
+    # A fresh account may start none of the large types.
+    assert failed <= {"alert e-mail", "cost allocation tag", "training instances"}, failed
+    assert "training instances" in found
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ LARGE = find_workload("bert-large-512")
 SMALL_STEPS = replace(LARGE, layout=replace(LARGE.layout, global_batch=512))  # few enough for GPipe to hold
 BERT = EstimatedJob(workload=SMALL_STEPS, rows=our_measurements())
 FOLDER = Path(__file__).resolve().parents[3] / "jobs" / "techniques"
-WORDS = {"__init__", "technique", "registry", "modes"}
+WORDS = {"__init__", "fitted", "technique", "registry", "modes"}
 
 
 def found(job: EstimatedJob, pool: Pool = NODE) -> list[Mode]:

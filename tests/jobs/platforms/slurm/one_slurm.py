@@ -101,12 +101,6 @@ class OneSlurm:
         controller.terminate()
         controller.wait()
 
-    def kill_controller(self) -> None:
-        """Kill it before it writes down what it did last."""
-        controller = self.daemons.pop("controller")
-        controller.kill()
-        controller.wait()
-
     def stop(self) -> None:
         for daemon in self.daemons.values():
             daemon.send_signal(signal.SIGTERM)
@@ -133,15 +127,15 @@ class OneSlurm:
     def state(self, job: str) -> str:
         return self.ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
 
-    def reason(self, job: str) -> str:
-        return self.ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%r")
-
     def ended(self, job: str) -> str:
         """Wait for the end of a job and return Slurm's word for it."""
         over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
         def is_over() -> bool:
-            if self.reason(job) == "BeginTime":
+            if (
+                self.ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%r")
+                == "BeginTime"
+            ):
                 # A requeued job waits two minutes, which nobody here has.
                 self.ask("scontrol", "update", f"jobid={job}", "starttime=now")
             return self.state(job) in over

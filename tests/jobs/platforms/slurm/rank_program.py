@@ -1,6 +1,5 @@
 """What ranks run in tests of Slurm jobs: no torch, one way to end for each `mode=`. Copied beside a job."""
 
-import fcntl
 import json
 import os
 import signal
@@ -18,20 +17,6 @@ def save(number: int, frame: object) -> None:
     sys.exit(85)
 
 
-def run_alone() -> int:
-    """Say so if this rank's place is taken: another copy of the job runs."""
-    saved.parent.mkdir(parents=True, exist_ok=True)
-    place = (saved.parent / f"rank-{os.environ['RANK']}").open("w")
-    try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print("another copy runs", flush=True)
-        return 3
-    print("trains", flush=True)
-    time.sleep(300)
-    return 0
-
-
 def main() -> int:
     mode = settings.get("mode", "echo")
     if mode == "echo":
@@ -39,8 +24,6 @@ def main() -> int:
         print(json.dumps({"arguments": sys.argv[1:], "environment": told}))
     if mode == "second_fails":
         return 3 if settings["share"].startswith("1/") else 0
-    if mode == "alone":
-        return run_alone()
     if mode in ("fail", "resumable"):
         return {"fail": 3, "resumable": 85}[mode]
     if mode == "resume":

@@ -92,29 +92,6 @@ def test_without_a_controller_nothing_is_submitted_and_what_is_known_is_still_to
     assert cluster.slurm.ended(job_id) == "COMPLETED"
 
 
-def test_a_controller_that_dies_before_it_has_written_down_that_a_job_runs_never_runs_it_twice(
-    cluster: Cluster,
-) -> None:
-    """The next controller has it in the queue, and starts it where it still runs."""
-    slurm = cluster.slurm
-    job_id, request = cluster.submit(Job(name="early", recipe="smoke", nodes=2, settings={"mode": "alone"}))
-    slurm.until(lambda: cluster.log(request.name).count("trains") == 2, "training")
-    slurm.kill_controller()
-    slurm.start_controller()
-    slurm.until(lambda: slurm.reason(job_id) == "BeginTime", "requeueing")
-    slurm.ask("scontrol", "update", f"jobid={job_id}", "starttime=now")
-    # The node that refused a second copy was drained for it; on AWS it is given back, and replaced.
-    reason = ("sinfo", "--noheader", "--nodes=n1", "--format=%T %E")
-    slurm.until(lambda: slurm.ask(*reason) == "drained Duplicate jobid", "draining")
-    slurm.ask("scontrol", "update", "nodename=n1", "state=resume")
-    slurm.until(lambda: cluster.log(request.name).count("trains") == 4, "training again")
-    assert "another copy runs" not in cluster.log(request.name)
-    assert "attempt 2" in cluster.log(request.name)
-    slurm.ask("scancel", job_id)
-    assert slurm.ended(job_id) == "CANCELLED"
-    slurm.await_idle()
-
-
 def test_without_accounts_jobs_are_submitted_and_told_from_their_own_folders(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
