@@ -159,5 +159,4 @@ def _may_start(job: PlanJob, ledger: Ledger) -> bool:
 
 
 def _place(assignment: Assignment) -> tuple[object, ...]:
-    mode = assignment.mode
-    return assignment.pool, mode.technique, mode.devices, assignment.placement
+    return assignment.pool, assignment.mode.way, assignment.placement

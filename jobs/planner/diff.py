@@ -70,18 +70,13 @@ def _difference(
         return Difference.ADDED
     if is_now is None:
         return Difference.REMOVED
-    if _mode(was) != _mode(is_now):
+    if was.mode.way != is_now.mode.way:
         return Difference.MODE
     if earlier.pools[was.pool].type != plan.pools[is_now.pool].type or was.placement != is_now.placement:
         return Difference.PLACE
     if (was.start, was.seconds) != (is_now.start, is_now.seconds):
         return Difference.TIME
     return None
-
-
-def _mode(each: Assignment) -> tuple[str, str, int]:
-    """Return what a mode is, without what it is estimated to take."""
-    return each.mode.technique, each.mode.type, each.mode.devices
 
 
 def _words(plan: Plan, each: Assignment) -> str:

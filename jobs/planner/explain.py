@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from slipway.jobs.core.cost import SECONDS_PER_HOUR
 from slipway.jobs.core.suggestions import did_you_mean
 from slipway.jobs.core.text import printable
 from slipway.jobs.planner.list_schedule import Slot, as_plan, list_schedule
-from slipway.jobs.planner.model import SECONDS_PER_HOUR, Assignment, Goal, Objective, Plan
-from slipway.jobs.planner.options import Option, PlanProblem, new_problem
+from slipway.jobs.planner.model import Assignment, Goal, Objective, Plan
+from slipway.jobs.planner.options import Option, PlanProblem, new_problem, option_as_assigned
 from slipway.jobs.planner.refusals import CannotPlan, quoted, words_of
-from slipway.jobs.planner.words import clock, dollars_of_job, value_words
+from slipway.jobs.planner.words import clock, value_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def explain(plan: Plan, job: str) -> ModeExplanation:
         key=lambda each: (bool(each.misses), each.value(plan.goal), each.makespan, each.dollars),
     )
     own = Alternative(
-        option=_option(plan, chosen),
+        option=option_as_assigned(chosen, plan.pools[chosen.pool]),
         is_chosen=True,
         makespan=plan.makespan,
         dollars=plan.dollars,
@@ -91,24 +92,13 @@ def _try(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Altern
 
 def _schedules(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Iterator[list[Slot]]:
     """Yield all jobs in the order of their starts, with the job at its turn, before all others and last."""
-    options = [_option(plan, each) for each in plan.assignments]
+    options = [option_as_assigned(each, plan.pools[each.pool]) for each in plan.assignments]
     options[place] = option
     fixed = replace(problem, options=tuple((each,) for each in options))
     order = sorted(range(len(options)), key=lambda job: (plan.assignments[job].start, job))
     others = [job for job in order if job != place]
     for tried in (order, [place, *others], [*others, place]):
         yield list_schedule(fixed, [0] * len(options), tried)
-
-
-def _option(plan: Plan, each: Assignment) -> Option:
-    return Option(
-        mode=each.mode,
-        pool=each.pool,
-        devices=each.mode.devices,
-        nodes=len(each.placement) if each.mode.devices > plan.pools[each.pool].devices_per_node else 0,
-        seconds=each.seconds,
-        dollars=dollars_of_job(plan, each),
-    )
 
 
 def _missed(plan: Plan) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,13 +76,26 @@ class FreeDevices:
 def list_schedule(problem: PlanProblem, choice: Sequence[int], order: Sequence[int]) -> list[Slot]:
     """Place each job's chosen option in this order; one that waits for others comes when they are placed."""
     free = [FreeDevices(pool) for pool in problem.pools]
-    slots: dict[int, Slot] = {}
+    options = [options[taken] for options, taken in zip(problem.options, choice, strict=True)]
+    return place_in_order(problem, options, order, free, {})
+
+
+def place_in_order(
+    problem: PlanProblem,
+    options: Sequence[Option],
+    order: Sequence[int],
+    free: Sequence[FreeDevices],
+    placed: Mapping[int, Slot],
+) -> list[Slot]:
+    """Place each job's option on what is free, but for those that are placed already."""
+    slots = dict(placed)
     for job in after_dependencies(problem, order):
-        option = problem.options[job][choice[job]]
-        ready = max((slots[before].end for before in problem.after[job]), default=0)
-        start, placement = free[option.pool].earliest(option, ready)
-        free[option.pool].take(placement, start + option.seconds)
-        slots[job] = Slot(option=option, start=start, placement=placement)
+        if job not in slots:
+            option = options[job]
+            ready = max((slots[before].end for before in problem.after[job]), default=0)
+            start, placement = free[option.pool].earliest(option, ready)
+            free[option.pool].take(placement, start + option.seconds)
+            slots[job] = Slot(option=option, start=start, placement=placement)
     return [slots[job] for job in range(len(problem.jobs))]
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from slipway.jobs.core.cost import SECONDS_PER_HOUR
 from slipway.jobs.core.job import Job
-
-SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +23,11 @@ class Mode:
     source: str = "given"  # measured, fitted, estimated or given
     error: float = 0.0  # half the width of the estimate's interval, as a share of its seconds
     settings: tuple[tuple[str, str], ...] = ()  # what the technique sets of the recipe, beside the job's own
+
+    @property
+    def way(self) -> tuple[str, str, int]:
+        """Return what the mode is, without what it is estimated to take."""
+        return self.technique, self.type, self.devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.planner.model import Goal, Mode, PlanJob, Pool, dollars_of
+from slipway.jobs.core.cost import SECONDS_PER_HOUR
+from slipway.jobs.planner.model import Assignment, Goal, Mode, PlanJob, Pool, dollars_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,18 @@ def _options(job: PlanJob, pools: Sequence[Pool], is_sure: bool) -> tuple[Option
     return tuple(undominated(iter(on_demand if is_sure and on_demand else every)))
 
 
+def option_as_assigned(each: Assignment, pool: Pool) -> Option:
+    """Return the one option of a job whose mode and place are decided."""
+    return Option(
+        mode=each.mode,
+        pool=each.pool,
+        devices=each.mode.devices,
+        nodes=len(each.placement) if each.mode.devices > pool.devices_per_node else 0,
+        seconds=each.seconds,
+        dollars=dollars_of(each.mode, pool, each.seconds),
+    )
+
+
 def has_room(mode: Mode, pool: Pool) -> bool:
     if mode.devices <= pool.devices_per_node:
         return pool.nodes > 0
@@ -95,7 +108,7 @@ def expected_seconds(mode: Mode, pool: Pool) -> int:
     if not pool.is_spot:
         return mode.seconds
     nodes = max(1, mode.devices // pool.devices_per_node)
-    rework = pool.interruptions_per_hour / 3600 * nodes * pool.rework_seconds
+    rework = pool.interruptions_per_hour / SECONDS_PER_HOUR * nodes * pool.rework_seconds
     return math.ceil(mode.seconds * (1 + rework))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from slipway.jobs.core.cost import SECONDS_PER_HOUR
 from slipway.jobs.planner.list_schedule import after_dependencies
-from slipway.jobs.planner.model import SECONDS_PER_HOUR, LowerBound
+from slipway.jobs.planner.model import LowerBound
 from slipway.jobs.planner.options import PlanProblem
 from slipway.jobs.planner.refusals import CannotPlan, quoted
 

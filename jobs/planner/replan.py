@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slipway.jobs.planner.list_schedule import FreeDevices, Slot, after_dependencies
+from slipway.jobs.core.cost import SECONDS_PER_HOUR
+from slipway.jobs.planner.list_schedule import FreeDevices, Slot, place_in_order
 from slipway.jobs.planner.model import Assignment, Goal, Mode, NodeDevices, Objective, PlanJob, Pool
-from slipway.jobs.planner.options import Option, PlanProblem, new_problem, options_of
+from slipway.jobs.planner.options import Option, PlanProblem, new_problem, option_as_assigned, options_of
 
 # A move must gain this many times what it costs: estimates of both are not exact.
 LEAST_GAIN = 2
@@ -125,7 +126,7 @@ class _Wishes:
             fitting = [
                 option
                 for option in problem.options[place]
-                if planned and (option.pool, _what(option.mode)) == (planned.pool, _what(planned.mode))
+                if planned and (option.pool, option.mode.way) == (planned.pool, planned.mode.way)
             ]
             choice.append(fitting[0] if fitting else problem.options[place][0])
             starts.append((planned.start if planned else math.inf, place))
@@ -157,7 +158,7 @@ def _left_of(mode: Mode, job: PlanJob, situation: Situation) -> Mode:
     left = standing.left if standing.saved_on in (None, mode.type) else 1.0
     ratio = standing.ratio if standing.measured_on in (None, mode.type) else 1.0
     seconds = math.ceil(mode.seconds * left * ratio)
-    is_where_it_runs = standing.running is not None and _what(standing.running.mode) == _what(mode)
+    is_where_it_runs = standing.running is not None and standing.running.mode.way == mode.way
     begins_again = standing.left < 1 or standing.running is not None
     cost = situation.switch_seconds if begins_again and not is_where_it_runs else 0
     return replace(mode, seconds=max(1, seconds + cost))
@@ -175,25 +176,16 @@ def _settled(
     for pool, node in situation.lost:
         every = tuple(range(situation.pools[pool].devices_per_node))
         free[pool].take([NodeDevices(node=node, devices=every)], horizon)
-    for place in after_dependencies(problem, wishes.order):
-        if place not in slots:
-            option = wishes.choice[place]
-            ready = max((slots[before].end for before in problem.after[place]), default=0)
-            start, placement = free[option.pool].earliest(option, ready)
-            free[option.pool].take(placement, start + option.seconds)
-            slots[place] = Slot(option=option, start=start, placement=placement)
-    return [slots[place] for place in range(len(problem.jobs))]
+    return place_in_order(problem, wishes.choice, wishes.order, free, slots)
 
 
 def _where_it_is(situation: Situation, problem: PlanProblem, place: int) -> Slot:
     job = problem.jobs[place]
     running = situation.standings[job.name].running
     assert running is not None
-    mode = next(mode for mode in job.modes if _what(mode) == _what(running.mode))
-    whole = running.mode.devices // situation.pools[running.pool].devices_per_node
-    option = Option(
-        mode=mode, pool=running.pool, devices=mode.devices, nodes=whole, seconds=mode.seconds, dollars=0.0
-    )
+    mode = next(mode for mode in job.modes if mode.way == running.mode.way)
+    left = replace(running, mode=mode, seconds=mode.seconds)
+    option = option_as_assigned(left, situation.pools[running.pool])
     return Slot(option=option, start=0, placement=running.placement)
 
 
@@ -215,31 +207,24 @@ def _with_fewest_moves(
 
 def _value(situation: Situation, slots: Sequence[Slot]) -> float:
     if situation.goal.objective is Objective.COST:
-        return sum(_dollars(situation, slot) for slot in slots)
+        return sum(slot.option.dollars for slot in slots)
     return float(max((slot.end for slot in slots), default=0))
-
-
-def _dollars(situation: Situation, slot: Slot) -> float:
-    pool = situation.pools[slot.option.pool]
-    return pool.price_per_hour / 3600 * slot.option.devices / pool.devices_per_node * slot.option.seconds
 
 
 def _cost_of_moving(situation: Situation) -> float:
     """Return what one move costs, in what the goal counts: the seconds of a move are in each plan already."""
     if situation.goal.objective is Objective.COST:
-        return max(pool.price_per_hour for pool in situation.pools) / 3600 * situation.switch_seconds
+        return (
+            max(pool.price_per_hour for pool in situation.pools) / SECONDS_PER_HOUR * situation.switch_seconds
+        )
     return float(situation.switch_seconds)
 
 
 def _is_current(situation: Situation, problem: PlanProblem, wishes: _Wishes, place: int) -> bool:
     running = situation.standings[problem.jobs[place].name].running
     option = wishes.choice[place]
-    return running is not None and (option.pool, _what(option.mode)) == (running.pool, _what(running.mode))
+    return running is not None and (option.pool, option.mode.way) == (running.pool, running.mode.way)
 
 
 def _running(situation: Situation, job: PlanJob) -> Assignment | None:
     return situation.standings[job.name].running
-
-
-def _what(mode: Mode) -> tuple[str, str, int]:
-    return mode.technique, mode.type, mode.devices
