@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from slipway.containers.data.errors import DataError
@@ -20,13 +21,7 @@ class TextLocation:
     )
 
     def read(self, text: str) -> str | None:
-        if not is_remote(text):
-            return RelativePath().read(text)
-        try:
-            check_address(text)
-        except DataError:
-            return None
-        return None if has_secrets(text) else text
+        return _read(text, lambda address: not has_secrets(address))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +31,18 @@ class S3OrFolder:
     wanted: str = "a path below the data folder, or s3://bucket/prefix"
 
     def read(self, text: str) -> str | None:
-        if not is_remote(text):
-            return RelativePath().read(text)
-        try:
-            check_address(text)
-        except DataError:
-            return None
-        return text if text.startswith("s3://") else None
+        return _read(text, lambda address: address.startswith("s3://"))
+
+
+def _read(text: str, is_allowed: Callable[[str], bool]) -> str | None:
+    """Read a relative path, or an address that is right and allowed."""
+    if not is_remote(text):
+        return RelativePath().read(text)
+    try:
+        check_address(text)
+    except DataError:
+        return None
+    return text if is_allowed(text) else None
 
 
 def shown_without_secrets(text: str) -> str:

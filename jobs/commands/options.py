@@ -20,6 +20,16 @@ target_region_option = click.option(
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print the request as JSON, without sending it."
 )
+confirm_cost_option = click.option(
+    "--confirm-cost",
+    metavar="DOLLARS",
+    envvar="SLIPWAY_CONFIRM_COST",
+    default="100",
+    show_default=True,
+    show_envvar=True,
+    help="Maximum cost in USD to accept without asking, or 'unknown' for any job without a known price. "
+    "Jobs in the yard cost nothing.",
+)
 overrides_option = click.option(
     "-c",
     "--context",

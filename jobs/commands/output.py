@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, TextIO
 
 import click
@@ -133,6 +133,20 @@ def progress(title: str) -> Iterator[Callable[[str], None]]:
         ended = "done"
     finally:
         say(f"{title}: {ended} after {time.monotonic() - started:.0f} s")
+
+
+def can_ask() -> bool:
+    """Tell whether a person is there who can read a question and answer it."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write what a user asked for in a file, and say so."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SlipwayError(f"{path}: {error.strerror}", hint="name a file that you can write") from None
+    say(f"written to {path}, {len(text) >> 10} KiB")
 
 
 def is_terminal(stream: TextIO | None) -> bool:

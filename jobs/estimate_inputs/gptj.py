@@ -10,6 +10,7 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout, Model
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, Workload
+from slipway.jobs.estimate_inputs.config_layout import layout_of
 
 # A sentence to train on has 53 characters: the data set's card says 4,681,603 bytes of 67,349 rows, and 16
 # of each are its label, number and place. That is about 12 tokens; " Sentiment:" and the word are four more.
@@ -63,15 +64,9 @@ def _end(config: Any) -> tuple[int | None, str]:
 
 def _layout(config: Any) -> Layout:
     return Layout(
-        micro_batch=config.micro_batch,
-        global_batch=config.global_batch,
-        tensor=config.tensor,
-        pipeline=config.pipeline,
-        schedule=config.pipeline_schedule,
-        chunks=config.stages_per_rank,
+        **layout_of(config),
         sharding=_sharding(config),
         hybrid_group=config.sharded if _sharding(config) == "hybrid" else None,
-        checkpointing="none" if config.checkpoint_activations == "none" else "full",
         gradient_bytes=4,  # the native engine adds gradients up in 32 bit
         gradient_sum_bytes=0 if config.precision == "fp32" else 4,
     )

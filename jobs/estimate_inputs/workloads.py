@@ -17,6 +17,7 @@ from slipway.jobs.estimate.work.workloads import (
     names,
     with_settings,
 )
+from slipway.jobs.estimate_inputs.config_layout import layout_of
 from slipway.jobs.estimate_inputs.gptj import gptj_workload
 from slipway.jobs.recipes import RECIPES, find_recipe, refuse_settings
 
@@ -56,16 +57,10 @@ def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
         model_name=model_name,
         model=model,
         layout=Layout(
-            micro_batch=config.micro_batch,
+            **layout_of(config),
             accumulation_steps=config.accumulation_steps,
-            global_batch=config.global_batch,
-            tensor=config.tensor,
-            pipeline=config.pipeline,
-            schedule=config.pipeline_schedule,
-            chunks=config.stages_per_rank,
             sharding=_sharding(config),
             hybrid_group=config.sharded if config.sharded > 1 else None,
-            checkpointing="none" if config.checkpoint_activations == "none" else "full",
             gradient_bytes=4,  # all engines add gradients up in 32 bit, in a copy if the model has 16
             gradient_sum_bytes=0 if config.precision == "fp32" else 4,
         ),
@@ -113,16 +108,7 @@ def _neox(config: Any, _settings: Mapping[str, str]) -> Workload:
             f"nobody has counted the model of size={config.size}", hint=f"set size={' or '.join(_DECODERS)}"
         )
     known = find_workload(_DECODERS[config.size])
-    layout = replace(
-        known.layout,
-        micro_batch=config.micro_batch,
-        global_batch=config.global_batch,
-        tensor=config.tensor,
-        pipeline=config.pipeline,
-        schedule=config.pipeline_schedule,
-        chunks=config.stages_per_rank,
-        checkpointing="none" if config.checkpoint_activations == "none" else "full",
-    )
+    layout = replace(known.layout, **layout_of(config))
     until = f"{config.tokens:,} tokens"
     workload = replace(known, layout=layout, sequences=config.tokens // config.length, until=until)
     return workload if config.length == workload.model.sequence_length else at_length(workload, config.length)

@@ -38,6 +38,16 @@ class NoTarget(SlipwayError):
     exit_code = 2
 
 
+@dataclass(slots=True)
+class WatchedRun:
+    """Remembers where a run is, and what was read of its log so far."""
+
+    target: Target
+    log: LogReader | None = None  # None: it has not started
+    first: Report | None = None
+    last: Report | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterExecutor:
     """Submits to the clusters of a plan's pools; `tag` makes its jobs others than those of another run."""
@@ -47,10 +57,7 @@ class ClusterExecutor:
     agreed: Agreed = AGREED_UNSAID
     say: Say = lambda _: None
     targets: dict[int, Target] = field(default_factory=dict)
-    _logs: dict[str, LogReader] = field(default_factory=dict)
-    _first: dict[str, Report] = field(default_factory=dict)
-    _last: dict[str, Report] = field(default_factory=dict)
-    _of_run: dict[str, Target] = field(default_factory=dict)
+    _watched: dict[str, WatchedRun] = field(default_factory=dict)
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
         pool = self.pools[assignment.pool]
@@ -59,14 +66,14 @@ class ClusterExecutor:
         if target.kind == "mpi":  # one job at a time has all of its machines
             wanted = replace(wanted, nodes=min(target.max_nodes, wanted.nodes * pool.devices_per_node))
         sent = submit(wanted, target.name, target.region, agreed=self.agreed, say=self.say)
-        self._of_run[sent.job_id] = target
+        self._watched.setdefault(sent.job_id, WatchedRun(target))
         return sent.job_id
 
     def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
         return {name: self._sight(run) for name, run in runs.items()}
 
     def stop(self, run: str, why: str) -> None:
-        found = self._found(run)
+        found, _ = self._found(run)
         if not found.run.state.is_final:
             platform_of(found.target).cancel(found, why)
 
@@ -79,41 +86,28 @@ class ClusterExecutor:
         return job.job is not None and (job.job.checkpoints or "").startswith("s3://")
 
     def _sight(self, run: str) -> Sight:
-        found = self._found(run)
-        self._read_progress(found)
+        found, watched = self._found(run)
+        _read_progress(found, watched)
         return Sight(
             outcome=outcome_of(found.run),
             began=found.run.started_at.timestamp() if found.run.started_at else None,
             ended=found.run.stopped_at.timestamp() if found.run.stopped_at else None,
-            first=self._first.get(run),
-            last=self._last.get(run),
+            first=watched.first,
+            last=watched.last,
             why=found.run.reason or "",
         )
 
-    def _read_progress(self, found: AnyFound) -> None:
-        """Read what the first rank printed since the last look."""
-        if found.run.started_at is None:
-            return
-        run, platform = found.run.id, platform_of(found.target)
-        log = self._logs.setdefault(
-            run, LogReader(group=found.target.log_group, client=reader("logs", found.target.region))
-        )
-        log.watch(platform.log_streams(found, 0))
-        for page in log.read_new():
-            for line in page:
-                for point in points([line.text]):
-                    report = Report(at=line.time.timestamp(), done=point.step / point.steps)
-                    self._first.setdefault(run, report)
-                    self._last[run] = report
+    def _found(self, run: str) -> tuple[AnyFound, WatchedRun]:
+        if run not in self._watched:  # another process sent it
+            self._watched[run] = WatchedRun(self._find_target(run))
+        watched = self._watched[run]
+        return refresh(run, watched.target), watched
 
-    def _found(self, run: str) -> AnyFound:
-        if run in self._of_run:
-            return refresh(run, self._of_run[run])
-        for place in range(len(self.pools)):  # of a plan that another process began
+    def _find_target(self, run: str) -> Target:
+        for place in range(len(self.pools)):
             target = self._target(place)
             if platform_of(target).is_known(run, target):
-                self._of_run[run] = target
-                return refresh(run, target)
+                return target
         raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway runs")
 
     def _target(self, place: int) -> Target:
@@ -122,6 +116,20 @@ class ClusterExecutor:
             assert pool.cluster, "a plan that has pools without a cluster is refused"
             self.targets[place] = find_target_by_name(pool.cluster, None)
         return self.targets[place]
+
+
+def _read_progress(found: AnyFound, watched: WatchedRun) -> None:
+    """Read what the first rank printed since the last look."""
+    if found.run.started_at is None:
+        return
+    if watched.log is None:
+        watched.log = LogReader(group=found.target.log_group, client=reader("logs", found.target.region))
+    watched.log.watch(platform_of(found.target).log_streams(found, 0))
+    for page in watched.log.read_new():
+        for line in page:
+            for point in points([line.text]):
+                watched.last = Report(at=line.time.timestamp(), done=point.step / point.steps)
+                watched.first = watched.first or watched.last
 
 
 def refuse_unrunnable(plan: Plan) -> None:

@@ -19,6 +19,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.references import CodeReference, is_loading
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.suggestions import did_you_mean
+from slipway.jobs.platforms.whole_files import write_whole
 from slipway.jobs.tasks.base_technique import BaseTechnique
 from slipway.jobs.techniques.registry import TECHNIQUES
 
@@ -153,6 +154,4 @@ def _changed() -> Iterator[dict[str, Json]]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         listed = _listed()
         yield listed
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(listed, indent=1), encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, json.dumps(listed, indent=1))

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Protocol
 
 from slipway.containers.tasks.references import stop_if_loading
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.text import Say
 from slipway.jobs.planner.model import Mode, Plan, PlanJob, Pool
 from slipway.jobs.planner_inputs.planning import plan
 from slipway.jobs.tasks.local_machine import GangEnd, LocalMachine, RankGang, find_devices
 from slipway.jobs.tasks.our_techniques import RankTechnique
 from slipway.jobs.tasks.own_orders import OwnOrder, run_own
 from slipway.jobs.tasks.saved_models import CHECKPOINTS
-from slipway.jobs.tasks.searching import search
+from slipway.jobs.tasks.searching import saying, search
 from slipway.jobs.tasks.task import NamedTasks, Strategy, Task
 
 MACHINE = "this machine"
@@ -130,7 +130,7 @@ def orchestrate(
         search(missing, log=log, devices=devices)
     planned, unit = plan_tasks(named, len(found.names), time_limit)
     works = works_of(planned, named)
-    say = _say if log else _silent
+    say = saying(log)
     began = time.monotonic()
     with ThreadPoolExecutor(len(works)) as pool, LocalMachine(found) as machine:
         ends = carry_out(works, LocalRunner(machine), pool, say)
@@ -194,7 +194,7 @@ def works_of(planned: Plan, tasks: Sequence[Task]) -> list[TaskWork]:
 
 
 def carry_out(
-    works: Sequence[TaskWork], runner: TaskRunner, pool: ThreadPoolExecutor, say: Callable[[str], None]
+    works: Sequence[TaskWork], runner: TaskRunner, pool: ThreadPoolExecutor, say: Say
 ) -> list[TaskEnd]:
     """Start each task once those that the plan has before it on its devices have ended."""
     began, waiting, ends = time.monotonic(), list(works), []
@@ -233,11 +233,3 @@ def _refuse_failures(result: Orchestration) -> None:
             f"{len(failed)} of {len(result.ends)} tasks failed: {told}",
             hint="mend these and orchestrate again: what was trained is kept",
         )
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _silent(line: str) -> None:
-    """Print nothing: nobody asked for a log."""

@@ -6,13 +6,14 @@ All else follows from the estimate that is fitted to these. What cannot train a 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from slipway.containers.tasks.description import TaskDescription
+from slipway.jobs.core.text import Say
 from slipway.jobs.tasks.library import retrieve
 from slipway.jobs.tasks.local_machine import LocalMachine
 from slipway.jobs.tasks.own_orders import OwnOrder, own_result, run_own
@@ -53,7 +54,7 @@ class Profiler:
     folder: Path  # of the trials' files
     counts: Sequence[int]  # of devices
     names: Sequence[str]  # of techniques
-    say: Callable[[str], None]
+    say: Say
     cache: ProfileCache = field(default_factory=ProfileCache)
     found: dict[tuple[str, str, int], tuple[Combination, Profile]] = field(default_factory=dict)
     trials: int = 0

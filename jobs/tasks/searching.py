@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.references import stop_if_loading
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.text import Say
 from slipway.jobs.tasks.library import all_names, retrieve
 from slipway.jobs.tasks.local_machine import LocalMachine, find_devices, scratch_folder
 from slipway.jobs.tasks.profiling import Profiler
@@ -41,7 +43,7 @@ def search(
                 folder=Path(scratch),
                 counts=_counts(named, machine.count),
                 names=names,
-                say=_say if log else _silent,
+                say=saying(log),
             ).profile(named)
     except Refusal as refusal:
         raise SlipwayError(refusal.message, hint=refusal.hint) from None
@@ -66,9 +68,6 @@ def _refuse_hopeless(task: Task) -> None:
     )
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _silent(line: str) -> None:
-    """Print nothing: nobody asked for a log."""
+def saying(log: bool) -> Say:
+    """Return what tells each step on stderr, if somebody asked for a log."""
+    return partial(print, file=sys.stderr, flush=True) if log else lambda _: None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from slipway.jobs.commands.output import is_terminal, progress, say
+from slipway.jobs.commands.output import can_ask, progress, say
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _destroy_rest(cluster: str) -> None:
 
 
 def _ask(cluster: str, *, keeps: bool) -> None:
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if not can_ask():
         raise SlipwayError(
             f"{cluster} would be destroyed, and without a terminal nobody can be asked",
             hint=f"slipway destroy {cluster} --yes",

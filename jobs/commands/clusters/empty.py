@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from slipway.jobs.commands.output import is_terminal, progress, say
+from slipway.jobs.commands.output import can_ask, progress, say
 from slipway.jobs.core.errors import SlipwayError
 
 
@@ -34,7 +32,7 @@ def command(cluster: str, yes: bool) -> None:
         raise SlipwayError(f"no cluster named '{cluster}' is deployed", hint="slipway targets lists them")
     refuse_kept(target)
     refuse_running(target)
-    if not yes and not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if not yes and not can_ask():
         raise SlipwayError(
             f"everything in {target.bucket} would be deleted, and without a terminal nobody can be asked",
             hint=f"slipway empty {cluster} --yes",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from slipway.jobs.commands.output import Column, is_terminal, json_option, print_table, progress, say, warn
+from slipway.jobs.commands.output import Column, can_ask, json_option, print_table, progress, say, warn
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]
 
 def _typed(owner: str, leftovers: Sequence[Leftover]) -> bool:
     """Ask for the name; without a terminal nobody can be asked."""
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if not can_ask():
         raise SlipwayError(
             f"{len(leftovers)} leftovers of {owner} would be deleted, and without a terminal nobody can be "
             "asked",

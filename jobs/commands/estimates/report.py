@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slipway.jobs.commands.estimates.estimate import complete_place, with_place_options
-from slipway.jobs.commands.output import say
+from slipway.jobs.commands.output import write_file
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
@@ -54,11 +54,7 @@ def command(subject: str | None, path: Path, place: str | None, **asked: Any) ->
     from slipway.jobs.report.page import render
 
     text = render(_published() if subject is None else _page(subject, place, asked))
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SlipwayError(f"{path}: {error.strerror}", hint="name a file that you can write") from None
-    say(f"written to {path}, {len(text) >> 10} KiB")
+    write_file(path, text)
 
 
 def _published() -> Page:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.commands.options import dry_run_option, target_region_option
-from slipway.jobs.commands.output import Column, is_terminal, json_option, print_json, print_record, say, warn
+from slipway.jobs.commands.options import confirm_cost_option, dry_run_option, target_region_option
+from slipway.jobs.commands.output import Column, can_ask, json_option, print_json, print_record, say, warn
 
 if TYPE_CHECKING:
     from slipway.jobs.core.cost import Agreed, Cost
@@ -73,16 +72,7 @@ COLUMNS = (
     help="Job on the same cluster that must succeed first. Repeatable.",
 )
 @target_region_option
-@click.option(
-    "--confirm-cost",
-    metavar="DOLLARS",
-    envvar="SLIPWAY_CONFIRM_COST",
-    default="100",
-    show_default=True,
-    show_envvar=True,
-    help="Maximum cost in USD to accept without asking, or 'unknown' for any job without a known price. "
-    "Jobs in the yard cost nothing.",
-)
+@confirm_cost_option
 @click.option("--again", is_flag=True, help="Submit the job once more, although it exists.")
 @click.option(
     "--follow", is_flag=True, help="Print the job's log on stderr until the job ends; fail if the job fails."
@@ -178,7 +168,7 @@ def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
     try:
         refuse_unconfirmed(name, ceiling, agreed)
     except Unconfirmed as refusal:
-        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        if not can_ask():
             raise
         click.confirm(f"{refusal.message}. Submit it?", abort=True, err=True)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from slipway.jobs.commands.output import json_option, print_json, progress, say, warn
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.commands.output import json_option, print_json, progress, warn, write_file
 
 if TYPE_CHECKING:
     from slipway.jobs.planner.model import Plan
@@ -177,14 +176,6 @@ def _read(file: Path) -> PlanFile:
     from slipway.jobs.planner_inputs.files import read_plan_file
 
     return read_plan_file(file)
-
-
-def write_file(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SlipwayError(f"{path}: {error.strerror}", hint="name a file that you can write") from None
-    say(f"written to {path}, {len(text) >> 10} KiB")
 
 
 def _tell(inputs: PlanFile, asked: PlanAsked) -> None:

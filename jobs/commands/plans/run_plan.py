@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from slipway.jobs.commands.estimates.formats import hours
-from slipway.jobs.commands.output import Column, is_terminal, json_option, print_table, say
+from slipway.jobs.commands.options import confirm_cost_option
+from slipway.jobs.commands.output import Column, can_ask, json_option, print_table, say
+from slipway.jobs.core.cost import SECONDS_PER_HOUR
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
@@ -59,15 +61,7 @@ class PlanFailed(SlipwayError):
     show_default=True,
     help="Time to stop a job, save it and begin elsewhere. One moves only if that gains over twice as much.",
 )
-@click.option(
-    "--confirm-cost",
-    metavar="DOLLARS",
-    envvar="SLIPWAY_CONFIRM_COST",
-    default="100",
-    show_default=True,
-    show_envvar=True,
-    help="Maximum cost in USD of the whole plan to accept without asking. Jobs in the yard cost nothing.",
-)
+@confirm_cost_option
 @click.option(
     "--html",
     "page",
@@ -127,9 +121,7 @@ def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
     words = (
         f"the plan of {file} costs about {plan.dollars:,.2f} USD, and you agreed to {agreed.usd:g} at most"
     )
-    if not (
-        is_terminal(sys.stdin) and is_terminal(sys.stderr) and click.confirm(f"{words}; run it?", err=True)
-    ):
+    if not (can_ask() and click.confirm(f"{words}; run it?", err=True)):
         raise Unconfirmed(words, hint=f"--confirm-cost {plan.dollars:.0f}, or a plan with a smaller --budget")
 
 
@@ -158,15 +150,14 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
 
 
 def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
-    """Write the page beside its old self and put it in its place: a browser never reads half of it."""
+    """Draw the page whole or not at all: a browser may read it at any moment."""
     from slipway.jobs.orchestrate.ledger import what_ran
+    from slipway.jobs.platforms.whole_files import write_whole
     from slipway.jobs.report.page import render
     from slipway.jobs.report.plan_page import plan_page
 
-    new = path.with_name(f"{path.name}.new")
     try:
-        new.write_text(render(plan_page(plan, [*what_ran(ledger, time.time())])), encoding="utf-8")
-        new.replace(path)
+        write_whole(path, render(plan_page(plan, [*what_ran(ledger, time.time())])))
     except OSError as error:
         say(f"the picture {path} cannot be written: {error.strerror}")
 
@@ -203,8 +194,8 @@ def rows_of(plan: Plan, ledger: Ledger) -> list[dict[str, object]]:
                 "cluster": (pool.cluster or pool.type) if pool else None,
                 "technique": last.mode.technique if last else None,
                 "devices": last.mode.devices if last else None,
-                "planned_hours": planned.seconds / 3600 if planned else None,
-                "hours": sum(stint.ended - stint.began for stint in standing.stints) / 3600,
+                "planned_hours": planned.seconds / SECONDS_PER_HOUR if planned else None,
+                "hours": sum(stint.ended - stint.began for stint in standing.stints) / SECONDS_PER_HOUR,
                 "run": standing.run,
                 "why": standing.why or None,
             }
@@ -214,6 +205,6 @@ def rows_of(plan: Plan, ledger: Ledger) -> list[dict[str, object]]:
 
 def _say_time(plan: Plan, ledger: Ledger) -> None:
     ends = [stint.ended for standing in ledger.jobs.values() for stint in standing.stints]
-    took = max(ends, default=ledger.began) - ledger.began
+    took = hours((max(ends, default=ledger.began) - ledger.began) / SECONDS_PER_HOUR)
     again = f", planned again {ledger.plans - 1} times" if ledger.plans > 1 else ""
-    say(f"all of it took {hours(took / 3600)}; the first plan said {hours(plan.makespan / 3600)}{again}")
+    say(f"all of it took {took}; the first plan said {hours(plan.makespan / SECONDS_PER_HOUR)}{again}")
