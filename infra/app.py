@@ -24,7 +24,7 @@ from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.infra.verify.nag import add_nag_checks
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.errors import SlipwayError, in_lines
 
 # Any: each builder takes the one kind that it stands beside.
 BUILDERS: Mapping[type[Cluster], Callable[[cdk.App, Any], None]] = {
@@ -52,11 +52,6 @@ def build(app: cdk.App, clusters: Sequence[Cluster], images: Sequence[MachineIma
         BUILDERS[type(cluster)](app, cluster)
     build_bakeries(app, images)
     add_nag_checks(app)
-
-
-def in_lines(error: SlipwayError) -> str:
-    lines = [f"error: {line}" for line in error.message.splitlines()]
-    return "\n".join([*lines, f"hint: {error.hint}"] if error.hint else lines)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 
 import aws_cdk as cdk
 
-from slipway.infra.app import BUILDERS, in_lines
+from slipway.infra.app import BUILDERS
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.types import Cluster
 from slipway.infra.verify.gates import cdk_context
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.errors import SlipwayError, in_lines
 from slipway.jobs.core.images.amis import ami_parameter
 
 

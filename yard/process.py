@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.installation import refuse_incomplete, refuse_without
 from slipway.yard.chaos.switches import ChosenFaults
 from slipway.yard.endpoint import DEFAULT_PORT, is_answering
 from slipway.yard.machines.memory import limit_of
@@ -141,6 +142,8 @@ def _checked(state: YardState, port: int | None, faults: ChosenFaults | None) ->
 
 
 def _start(folder: Path, port: int | None, faults: ChosenFaults | None) -> YardState:
+    refuse_incomplete()
+    refuse_without("yard", "the yard")
     (folder / SCRATCH_FOLDER).mkdir(mode=0o700)
     command = [sys.executable, "-m", "slipway.yard.server", "--home", str(folder)]
     command += ["--port", str(port or DEFAULT_PORT)] + (["--only-that-port"] if port else [])
@@ -184,7 +187,7 @@ def _wait_for(child: subprocess.Popen[bytes], folder: Path) -> YardState:
     remove_made(folder)
     raise SlipwayError(
         f"the yard did not start (exit code {_children.pop(child.pid).wait()}); the end of its log:\n{log}",
-        hint="install the extra 'yard' if it is missing; use another port if this one is taken (--port 5600)",
+        hint="use another port if this one is taken (--port 5600)",
     )
 
 

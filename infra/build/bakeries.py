@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 import aws_cdk as cdk
 
-from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.parents import pinned_parent
 from slipway.infra.patterns.images.payload import payload_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.infra.declare.checkout import CONTAINERS
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.jobs.core.images.ami_locks import lock_problems, locked_parent, machine_image_names
 from slipway.jobs.core.images.parents import pinned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.infra.declare.checkout import CONTAINERS
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import SageMakerCluster
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import instance_type

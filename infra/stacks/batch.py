@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from constructs import Construct
 
-from slipway.infra.declare.checkout import CONTAINERS
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import BatchCluster, Egress
 from slipway.infra.patterns.access.node_access import NodeAccess, NodeAccessProps
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps

@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from slipway.infra.declare.checkout import CHECKOUT
 from slipway.infra.verify.rules import RULES
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.errors import SlipwayError, in_lines
+from slipway.jobs.core.installation import PACKAGE
 
-CDK_JSON = CHECKOUT / "cdk.json"
+CDK_JSON = PACKAGE.resolve().parent / "cdk.json"
 # A matter of taste: the CDK writes Fn::Join where cfn-lint prefers Fn::Sub.
 _NOT_A_FINDING = ("I1022",)
 
@@ -24,8 +24,6 @@ _NOT_A_FINDING = ("I1022",)
 def main(arguments: Sequence[str]) -> int:
     if arguments:
         return report(Path(arguments[0]))
-    from slipway.infra.app import in_lines
-
     with TemporaryDirectory() as folder:
         try:
             synthesize(Path(folder))

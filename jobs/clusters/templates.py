@@ -13,6 +13,7 @@ from slipway.jobs.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.clusters.declared import DeclaredCluster, find_checkout
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.images.amis import bakery_stack_name, image_of
+from slipway.jobs.core.installation import refuse_without
 from slipway.jobs.core.names import PARTS, stack_name
 
 _TIMEOUT_SECONDS = 300
@@ -50,6 +51,7 @@ def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswe
 
 def declared_templates(cluster: str) -> Templates:
     """Ask infra for what a deployment of today would make."""
+    refuse_without("infra", f"making the templates of {cluster}")
     checkout = find_checkout()
     ran = subprocess.run(
         [sys.executable, "-m", "slipway.infra.templates", cluster],

@@ -112,8 +112,23 @@ class CommandTable(click.Group):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
+def _print_version(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        from slipway.jobs.commands.version import describe
+
+        click.echo(f"{PROGRAM} {describe()}")
+        context.exit()
+
+
 @click.command(cls=CommandTable, name=PROGRAM, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="slipway", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, the commit and the installed extras, and exit.",
+)
 @click.option("--debug", is_flag=True, help="Show the Python traceback of a failure.")
 def cli(debug: bool) -> None:
     """Build clusters for distributed training and launch jobs on them: on AWS, or entirely on this machine.

@@ -17,6 +17,7 @@ import click
 from slipway.containers.runtime.errors import Refusal
 from slipway.jobs.commands.output import complain, say
 from slipway.jobs.core.errors import InvalidConfig, SlipwayError
+from slipway.jobs.core.installation import INSTALL_AGAIN, is_own_file
 
 FAILED = 1
 FAULT = 70  # EX_SOFTWARE of sysexits.h: our own mistake, not the user's
@@ -144,6 +145,9 @@ def _end_reader_gone(_error: BrokenPipeError) -> int:
 
 
 def _end_system(error: OSError) -> int:
+    if isinstance(error, FileNotFoundError) and is_own_file(str(error.filename)):
+        complain(f"slipway is installed without its data files: {error.filename} is missing", INSTALL_AGAIN)
+        return FAILED
     where = f": {error.filename}" if error.filename else ""
     complain(f"{error.strerror or error}{where}", "--debug shows where it happened")
     return FAILED

@@ -41,3 +41,9 @@ class InvalidConfig(SlipwayError):
         assert problems, "InvalidConfig needs at least one problem"
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+
+
+def in_lines(error: SlipwayError) -> str:
+    """Write an error as the command line prints it, for programs of ours that are none of its commands."""
+    lines = [f"error: {line}" for line in error.message.splitlines()]
+    return "\n".join([*lines, f"hint: {error.hint}"] if error.hint else lines)

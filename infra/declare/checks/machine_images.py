@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.checks.clusters import objection
 from slipway.infra.declare.checks.field_types import field_types
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters, component_names
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.parents import pinned_parent
 from slipway.jobs.catalogue.instances import instance_type

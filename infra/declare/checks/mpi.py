@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from ipaddress import collapse_addresses
 
-from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.checks.cidrs import ipv4_network, no_ipv4_network
 from slipway.infra.declare.checks.secret_values import shown
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster, FileSystem, Market, MpiCluster
 from slipway.jobs.catalogue.accelerators import family_of
 from slipway.jobs.catalogue.instances import instance_type

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
 from slipway.infra.declare.types import (
     BatchCluster,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.infra.declare.checkout import CONTAINERS
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster, FileSystem, Market, SlurmCluster
 from slipway.jobs.catalogue.accelerators import family_of
 from slipway.jobs.catalogue.instances import instance_type

@@ -1,4 +1,4 @@
-"""What a bake needs of this checkout, as one zip: what nodes run at each boot, and for an image with a Python
+"""What a bake needs of this package, as one zip: what nodes run at each boot, and for an image with a Python
 lock that, uv's, and a wheel of the project.
 
 The same files give the same zip, byte for byte: its digest names it in S3, and the build machine checks it.
@@ -6,7 +6,6 @@ The same files give the same zip, byte for byte: its digest names it in S3, and 
 
 from __future__ import annotations
 
-import tomllib
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +15,16 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from slipway.infra.declare.checkout import CHECKOUT as ROOT
 from slipway.jobs.core.images.container_images import JUNK_FOLDERS
+from slipway.jobs.core.installation import NAME, PACKAGE
 
-PACKAGES = ("containers", "jobs")
+ROOMS = ("containers", "jobs")
+# The commands of pyproject.toml, which is not installed with the package; a test compares them.
+SCRIPTS = {
+    "slipway": "slipway.jobs.commands.cli:main",
+    "slipway-node": "slipway.jobs.platforms.mpi.node.main:main",
+}
+_VERSION_DIGITS = 12
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
 _BOOT_SUFFIXES = frozenset({".service", ".sh", ".timer"})
@@ -33,7 +38,7 @@ class Payload:
 
 
 def payload_of(image: str) -> Payload:
-    folder = ROOT / "containers" / "images" / image
+    folder = PACKAGE / "containers" / "images" / image
     requirements = folder / "requirements.txt"
     content = _zipped({**_boot_files(), **(_python(requirements) if requirements.is_file() else {})})
     return Payload(content=content, digest=sha256(content).hexdigest())
@@ -43,32 +48,32 @@ def payload_of(image: str) -> Payload:
 def project_wheel() -> tuple[str, bytes]:
     """Return the wheel's file name and bytes (packaging.python.org, "Binary distribution format").
 
-    No build tool is needed: everything in it is a file of the checkout as it is.
+    No build tool is needed: everything in it is a file of the package as it is. Its version is the digest of
+    these files and not the release's: two commits with the same code are one payload, and bake one AMI.
     """
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        project = tomllib.load(file)["project"]
-    name, version = project["name"], project["version"]
-    about = f"{name}-{version}.dist-info"
-    scripts = "".join(f"{script} = {target}\n" for script, target in sorted(project["scripts"].items()))
+    sources = _sources()
+    version = f"0+h{_digest(sources)[:_VERSION_DIGITS]}"
+    about = f"{NAME}-{version}.dist-info"
+    scripts = "".join(f"{script} = {target}\n" for script, target in sorted(SCRIPTS.items()))
     files = {
-        **_sources(),
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+        **sources,
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\n".encode(),
         f"{about}/WHEEL": _WHEEL,
         f"{about}/entry_points.txt": f"[console_scripts]\n{scripts}".encode(),
     }
     files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
-    return f"{name}-{version}-py3-none-any.whl", _zipped(files)
+    return f"{NAME}-{version}-py3-none-any.whl", _zipped(files)
 
 
 def _boot_files() -> dict[str, bytes]:
-    folder = ROOT / "infra" / "boot"
+    folder = PACKAGE / "infra" / "boot"
     files = sorted(path for path in folder.rglob("*") if path.suffix in _BOOT_SUFFIXES)
     return {f"boot/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in files}
 
 
 def _python(requirements: Path) -> dict[str, bytes]:
     name, wheel = project_wheel()
-    uv = ROOT / "scripts" / "locks" / "uv.txt"
+    uv = PACKAGE / "infra" / "components" / "uv.txt"
     training = requirements.with_name("training.txt")  # of an image whose ranks run in a Python of their own
     also = {training.name: training.read_bytes()} if training.is_file() else {}
     return {requirements.name: requirements.read_bytes(), uv.name: uv.read_bytes(), name: wheel, **also}
@@ -76,12 +81,19 @@ def _python(requirements: Path) -> dict[str, bytes]:
 
 def _sources() -> dict[str, bytes]:
     found = {
-        f"slipway/{path.relative_to(ROOT).as_posix()}": path.read_bytes()
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*"))
+        f"{NAME}/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes()
+        for room in ROOMS
+        for path in sorted((PACKAGE / room).rglob("*"))
         if path.suffix in _SUFFIXES and path.is_file() and not JUNK_FOLDERS & set(path.parts)
     }
-    return {"slipway/__init__.py": (ROOT / "slipway" / "__init__.py").read_bytes(), **found}
+    return {f"{NAME}/__init__.py": (PACKAGE / "__init__.py").read_bytes(), **found}
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    digest = sha256()
+    for name, content in files.items():
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
 def _record(files: Mapping[str, bytes], own_name: str) -> bytes:

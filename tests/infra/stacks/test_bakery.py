@@ -17,8 +17,8 @@ import pytest
 
 from slipway.infra.app import build
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
-from slipway.infra.declare.checkout import CONTAINERS
 from slipway.infra.declare.component_files import read_component
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.images import image_recipe
 from slipway.infra.patterns.images.payload import payload_of

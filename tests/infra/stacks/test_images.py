@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.infra.declare.checkout import CONTAINERS
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.patterns.images.image_project import build_spec
 from slipway.jobs.core.images.container_images import image_names, image_tag
 from slipway.jobs.core.images.container_locks import read_lock, unsupported

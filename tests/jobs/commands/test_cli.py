@@ -7,7 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 
 import click
@@ -18,7 +18,9 @@ from slipway.jobs.commands import cli
 ROOT = Path(__file__).resolve().parents[3]
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
-NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "options", "output")} | {
+NO_COMMANDS = {
+    f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "options", "output", "version")
+} | {
     "slipway.jobs.commands.estimates.doubts",
     "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
     "slipway.jobs.commands.estimates.estimate_idle",  # another
@@ -117,9 +119,13 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     assert "Commands:" in capsys.readouterr().err
 
 
-def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_comes_with_the_commit_and_the_extras(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--version"]) == 0
-    assert re.fullmatch(r"slipway \d+\.\d+\.\d+\n", capsys.readouterr().out)
+    said = capsys.readouterr().out
+    found = re.fullmatch(r"slipway (\S+) \((?:commit (\w+)(?:-dirty)?; )?extras: (.+)\)\n", said)
+    assert found, said
+    assert found[1] == metadata.version("slipway")
+    assert {"infra", "yard"} <= set(found[3].split(", "))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 from slipway.infra.clusters import MACHINE_IMAGES
-from slipway.infra.declare.checkout import CONTAINERS
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.jobs.core.images.ami_locks import lock_path, lock_problems, locked_parent
 from slipway.jobs.core.images.parents import pinned
 from slipway.jobs.images.kernels import Kernels, NoArchive, kernels_of

@@ -1,10 +1,11 @@
-"""What a bake gets of this checkout: the same bytes for the same files, and a wheel that pip installs."""
+"""What a bake gets of this package: the same bytes for the same files, and a wheel that pip installs."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tomllib
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -18,36 +19,35 @@ ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small one of our own: nobody edits it meanwhile."""
     files = {
-        "pyproject.toml": '[project]\nname = "slipway"\nversion = "1"\nscripts = {run = "x:main"}\n',
-        "scripts/locks/uv.txt": "uv==1\n",
+        "infra/components/uv.txt": "uv==1\n",
         "containers/images/small/requirements.txt": "torch==1\n",
         "containers/__init__.py": "",
-        "slipway/__init__.py": "",
+        "__init__.py": "",
         "jobs/cli.py": "def main(): ...\n",
     }
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content, encoding="utf-8")
-    monkeypatch.setattr(payload, "ROOT", tmp_path)
+    monkeypatch.setattr(payload, "PACKAGE", tmp_path)
     monkeypatch.setattr(payload, "project_wheel", project_wheel.__wrapped__)
     return tmp_path
 
 
-def test_the_same_files_make_the_same_bytes_whenever_they_were_written(checkout: Path) -> None:
+def test_the_same_files_make_the_same_bytes_whenever_they_were_written(package: Path) -> None:
     first = payload_of("small")
-    os.utime(checkout / "jobs" / "cli.py", (1, 1))
-    (checkout / "jobs" / "cli.pyc").write_bytes(b"left by a tool")
+    os.utime(package / "jobs" / "cli.py", (1, 1))
+    (package / "jobs" / "cli.pyc").write_bytes(b"left by a tool")
     assert payload_of("small") == first
 
 
-def test_other_code_or_another_lock_makes_another_payload(checkout: Path) -> None:
+def test_other_code_or_another_lock_makes_another_payload(package: Path) -> None:
     first = payload_of("small")
-    (checkout / "jobs" / "cli.py").write_text("def main(): pass\n", encoding="utf-8")
+    (package / "jobs" / "cli.py").write_text("def main(): pass\n", encoding="utf-8")
     second = payload_of("small")
-    (checkout / "scripts" / "locks" / "uv.txt").write_text("uv==2\n", encoding="utf-8")
+    (package / "infra" / "components" / "uv.txt").write_text("uv==2\n", encoding="utf-8")
     assert len({first.digest, second.digest, payload_of("small").digest}) == 3
 
 
@@ -72,6 +72,11 @@ def test_the_wheel_holds_code_and_data_and_leaves_out_what_tools_leave_behind() 
     assert not [
         name for name in names if "__pycache__" in name or name.startswith(("tests/", "slipway/infra/"))
     ]
+
+
+def test_its_commands_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == payload.SCRIPTS
 
 
 def test_pip_installs_the_wheel_and_its_commands(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.infra.declare.checkout import CONTAINERS
+from slipway.infra.declare.installed import CONTAINERS
 from slipway.jobs.core.regions import REGIONS
 from slipway.jobs.core.sagemaker.training_images import NoTrainingImage, training_image
 

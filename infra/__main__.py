@@ -1,0 +1,24 @@
+"""`python -m slipway.infra`: the CDK app of a project; it names a missing extra in one line."""
+
+from __future__ import annotations
+
+import sys
+
+from slipway.jobs.core.errors import SlipwayError, in_lines
+from slipway.jobs.core.installation import refuse_incomplete, refuse_without
+
+
+def main() -> int:
+    try:
+        refuse_incomplete()
+        refuse_without("infra", "the CDK app of Slipway")
+    except SlipwayError as error:
+        print(in_lines(error), file=sys.stderr)
+        return error.exit_code
+    from slipway.infra import app
+
+    return app.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""The folder of this package that templates name files of; in a checkout it is that of the checkout."""
+
+from __future__ import annotations
+
+from slipway.jobs.core.installation import containers_folder
+
+CONTAINERS = containers_folder()

@@ -1,0 +1,141 @@
+"""Builds the wheel from a copy of this checkout, and installs it into clean environments, without a network.
+
+What the wheel asks for is linked from the environment of the tests, package by package as metadata names
+them: an environment holds what the wheel and its extras name, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TAG = "v0.9.0"
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_EXTRA = re.compile(r"""\bextra *== *["']([^"']+)["']""")
+_OWN = ("AWS_", "SLIPWAY_", "PYTHONPATH", "VIRTUAL_ENV", "CDK_")
+_PROGRAMS = ("cdk", "node")  # of the checkout: what `npm install aws-cdk` brings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A virtual environment, in which the checkout cannot be imported."""
+
+    folder: Path
+    home: Path
+
+    @property
+    def packages(self) -> Path:
+        (found,) = self.folder.glob("lib/python3*/site-packages")
+        return found
+
+    def run(
+        self, *command: str, cwd: Path, more: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        programs = [str(self.folder / "bin"), str(self.home / "bin"), "/usr/local/bin", "/usr/bin", "/bin"]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+        own = {
+            "HOME": str(self.home),
+            "PATH": os.pathsep.join(programs),
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "CDK_VALIDATION": "false",
+            "XDG_STATE_HOME": str(self.home / "state"),
+        }
+        return subprocess.run(
+            command, cwd=cwd, env={**kept, **own, **(more or {})}, capture_output=True, text=True, check=False
+        )
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build it from the files that git knows here, in a repository of their own: one commit after TAG."""
+    source, target = folder / "source", folder / "wheel"
+    listed = _ran("git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if os.path.lexists(ROOT / name):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name, follow_symlinks=False)
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    git = ("git", "-C", str(source), *author)
+    _ran(*git, "init", "--quiet")
+    _ran(*git, "add", "--all")
+    _ran(*git, "commit", "--quiet", "--message=one")
+    _ran(*git, "tag", TAG)
+    _ran(*git, "commit", "--quiet", "--allow-empty", "--message=two")
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    _ran(sys.executable, "-m", "pip", "wheel", *options, f"--wheel-dir={target}", str(source))
+    (wheel,) = target.iterdir()
+    return wheel
+
+
+def make_environment(folder: Path, wheel: Path, extras: Sequence[str] = ()) -> Environment:
+    home = folder / "home"
+    (home / "bin").mkdir(parents=True)
+    for program in _PROGRAMS:
+        (home / "bin" / program).symlink_to(shutil.which(program) or program)
+    _ran(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"))
+    made = Environment(folder=folder / "venv", home=home)
+    python = str(made.folder / "bin" / "python")
+    _ran(
+        _program("uv"), "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, str(wheel)
+    )
+    for name in sorted(_closure(set(_requirements("slipway", extras)))):
+        _link(metadata.distribution(name), made.packages)
+    return made
+
+
+def _closure(names: set[tuple[str, tuple[str, ...]]]) -> set[str]:
+    """Name every package that is installed here and that one of `names` needs, itself included."""
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    waiting = list(names)
+    while waiting:
+        wanted = waiting.pop()
+        if wanted not in seen and _is_installed(wanted[0]):
+            seen.add(wanted)
+            waiting += _requirements(*wanted)
+    return {name for name, _ in seen}
+
+
+def _requirements(name: str, extras: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each requirement with its extras, as in moto[all,server]==5.2.5; extra == "yard"."""
+    for line in metadata.requires(name) or ():
+        needed, _, marker = line.partition(";")
+        extra = _EXTRA.search(marker)
+        if extra is None or extra[1] in extras:
+            found = _NAME.match(needed)
+            assert found, line
+            also = re.search(r"\[([^]]+)\]", needed)
+            yield found[0], tuple(part.strip() for part in also[1].split(",")) if also else ()
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _link(package: metadata.Distribution, target: Path) -> None:
+    """Link what stands at the top of the package's files: its folders, its modules, its metadata."""
+    files = package.files or ()
+    for name in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
+        place = target / name
+        if not os.path.lexists(place):
+            place.symlink_to(str(package.locate_file(name)))
+
+
+def _program(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def _ran(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
