@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from slipway.jobs.core.slurm import places
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
+from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
@@ -79,7 +81,7 @@ class LoginNode:
         """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
         found = self.job(job)
         if found["Reason"] == "BeginTime":
-            self.types(f"scontrol update jobid={job} starttime=now || true")
+            start_requeued(lambda *words: self.types(f"{shlex.join(words)} || true"), job)
         return found["JobState"] not in WAITS
 
     def charts(self, job: str) -> list[str]:

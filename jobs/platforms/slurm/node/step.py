@@ -17,6 +17,7 @@ from typing import IO
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.platforms.slurm.node import programs
+from slipway.jobs.platforms.slurm.node.srun_lines import SrunLines
 
 _LOOK_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 5.0
@@ -24,7 +25,12 @@ _DRAIN_SECONDS = 10.0
 # Of a launcher that says what was wrong: the same again would end the same. All else is of machines.
 _ITS_OWN_WORDS = (1, 2, 126, 127)
 # As srun is told, whatever the job: a launcher a node, the whole node, and none waits for a dead one.
-_OPTIONS = ("--ntasks-per-node=1", "--kill-on-bad-exit=1", "--export=ALL", "--cpu-bind=none", "--mpi=none")
+_OPTIONS = (
+    *("--ntasks-per-node=1", "--kill-on-bad-exit=1", "--export=ALL", "--cpu-bind=none", "--mpi=none"),
+    "--label",
+)
+# One stream a node: srun carries two, and the pieces of a long line would be parted by what the other says.
+_AS_ONE_STREAM = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
 Say = Callable[[str], None]
 
@@ -54,7 +60,7 @@ class Heard:
 
 
 def srun_words(nodes: int, command: Sequence[str]) -> list[str]:
-    return [programs.find_program("srun"), f"--nodes={nodes}", *_OPTIONS, *command]
+    return [programs.find_program("srun"), f"--nodes={nodes}", *_OPTIONS, *_AS_ONE_STREAM, *command]
 
 
 def run_step(
@@ -85,8 +91,10 @@ def run_step(
 
 
 def _carry(source: IO[bytes], hear_line: Callable[[str], None]) -> None:
+    lines = SrunLines(hear_line)
     for line in source:
-        hear_line(line.decode(errors="replace").rstrip("\n"))
+        lines.hear(line)
+    lines.end()
 
 
 def _watch(process: subprocess.Popen[bytes], job: str, heard: Heard) -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 settings = dict(word.split("=", 1) for word in sys.argv[2::2])
+LONG = 30_000
 saved = Path(os.environ["SLIPWAY_CHECKPOINTS"]) / "saved"
 
 
@@ -22,6 +23,9 @@ def main() -> int:
     if mode == "echo":
         told = {name: value for name, value in os.environ.items() if name.startswith("SLIPWAY_")}
         print(json.dumps({"arguments": sys.argv[1:], "environment": told}))
+    if mode == "long_lines":
+        for number in range(100):
+            print(f"{number} " + os.environ["SLIPWAY_NODE"] * LONG, flush=True)
     if mode == "second_fails":
         return 3 if settings["share"].startswith("1/") else 0
     if mode in ("fail", "resumable"):

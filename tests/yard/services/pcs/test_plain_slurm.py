@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from slipway.yard.machines.hosts.inside import plain_sbatch
 from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
 from tests.jobs.core.test_targets import SLURM_TARGET
+from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 from tests.yard.machines.hosts.conftest import Site
@@ -113,7 +115,7 @@ class PlainCluster:
         """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
         state, reason = self.slurm_says(job)
         if reason == "BeginTime":
-            self.hosts.on(self.login, "scontrol", "update", f"jobid={job}", "starttime=now")
+            start_requeued(partial(self.hosts.on, self.login), job)
         return state in OVER
 
     def slurm_says(self, job: str) -> list[str]:

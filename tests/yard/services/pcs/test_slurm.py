@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
 from slipway.yard.services.pcs import differences
+from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 from tests.yard.machines.hosts.conftest import Site
@@ -104,7 +106,7 @@ class SlurmSite:
         """Look, and let a requeued job start before the two minutes are over for which Slurm holds it."""
         found = self.job(job)
         if found["Reason"] == "BeginTime":
-            self.hosts.on(self.login, "scontrol", "update", f"jobid={job}", "starttime=now")
+            start_requeued(partial(self.hosts.on, self.login), job)
         return found["JobState"] == "COMPLETED"
 
     def state(self, job: str) -> str:

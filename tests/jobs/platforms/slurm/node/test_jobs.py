@@ -21,6 +21,7 @@ from slipway.jobs.platforms.slurm.node.standing import read_standing
 from slipway.jobs.platforms.slurm.node.submitting import InVain, submit_once
 from tests.jobs.platforms.slurm.conftest import Cluster
 
+LONG = 30_000  # characters, of which srun carries a thousand at a time
 HOSTILE = {
     "quotes": 'it\'s "here" `id` $(id) ${HOME} \\',
     "shell": "; rm -rf / # && || | > /dev/null < * ? [a-z] ! ~ %j %x",
@@ -49,6 +50,17 @@ def test_ranks_see_hostile_settings_and_places_as_they_were_written(cluster: Clu
     assert environment["SLIPWAY_DATA"] == "/d 'a' $(id)"
     assert environment["SLIPWAY_NODES"] == "2"
     assert "SLIPWAY_LAUNCH_SECRET" not in environment
+
+
+def test_long_lines_of_two_nodes_are_whole_in_the_log(cluster: Cluster) -> None:
+    job_id, request = cluster.submit(
+        Job(name="long", recipe="smoke", nodes=2, settings={"mode": "long_lines"})
+    )
+    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    printed = [line for line in cluster.log(request.name).splitlines() if line.startswith(("[0] ", "[1] "))]
+    assert sorted(printed) == sorted(
+        f"[{rank}] {number} " + str(rank) * LONG for rank in range(2) for number in range(100)
+    )
 
 
 def test_the_same_request_is_one_job_however_often_and_from_wherever_it_is_sent(cluster: Cluster) -> None:
@@ -149,7 +161,7 @@ def test_a_requeued_job_resumes_as_another_attempt(cluster: Cluster) -> None:
     job_id, request = cluster.submit(Job(name="again", recipe="smoke", nodes=2, settings={"mode": "resume"}))
     cluster.slurm.until(lambda: "[0] trains" in cluster.log(request.name), "training")
     cluster.slurm.ask("scontrol", "requeue", job_id)
-    assert cluster.slurm.ended(job_id) == "COMPLETED"
+    assert cluster.slurm.ended(job_id) == "COMPLETED", cluster.log(request.name)
     assert "[0] resumes from attempt 1" in cluster.log(request.name)
     (record,) = read_standing(cluster.runs, request.name).jobs
     assert record.restarts == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slipway.jobs.platforms.slurm.node.srun_lines import SrunLines
 from slipway.jobs.platforms.slurm.node.step import Heard, run_step, srun_words
 
 
@@ -42,3 +43,12 @@ def test_the_main_nodes_launcher_says_how_a_step_ended(
     end = run_step(words, os.environ, "7", exit_file, heard.append, Heard())
     assert end.code == code
     assert heard == ["a line"]
+
+
+def test_what_a_lost_node_had_begun_to_say_is_not_lost() -> None:
+    heard: list[str] = []
+    lines = SrunLines(heard.append)
+    for printed in (b"0: " + b"a" * 1024, b"1: b", b"srun: error: n1: task 0: Killed", b"12: 3: c"):
+        lines.hear(printed + b"\n")
+    lines.end()
+    assert heard == ["b", "srun: error: n1: task 0: Killed", "3: c", "a" * 1024]
