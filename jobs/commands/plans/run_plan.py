@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -14,8 +15,9 @@ import click
 from slipway.jobs.commands.estimates.formats import hours
 from slipway.jobs.commands.options import confirm_cost_option
 from slipway.jobs.commands.output import Column, can_ask, json_option, print_table, say
-from slipway.jobs.core.cost import SECONDS_PER_HOUR
+from slipway.jobs.core.cost import SECONDS_PER_HOUR, UNKNOWN
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.text import printable
 
 if TYPE_CHECKING:
     from slipway.jobs.core.cost import Agreed
@@ -113,16 +115,23 @@ def command(
 
 
 def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
+    """Ask for, or refuse, what was not agreed to; a price of 0 is one that nobody knows."""
     from slipway.jobs import aws
     from slipway.jobs.submit.confirming import Unconfirmed
 
-    if aws.is_in_yard() or plan.dollars <= agreed.usd:
+    unpriced = sorted({printable(pool.type[:60]) for pool in plan.pools if not pool.price_per_hour})
+    is_agreed = agreed.is_unknown_fine if unpriced else plan.dollars <= agreed.usd
+    if aws.is_in_yard() or is_agreed:
         return
-    words = (
-        f"the plan of {file} costs about {plan.dollars:,.2f} USD, and you agreed to {agreed.usd:g} at most"
-    )
+    if unpriced:
+        amount = f"an amount that is not known (no price of {', '.join(unpriced)})"
+        hint = f"--confirm-cost {UNKNOWN}, or give each pool its price_per_hour and plan again"
+    else:
+        amount = f"about {plan.dollars:,.2f} USD"
+        hint = f"--confirm-cost {math.ceil(plan.dollars)}, or a plan with a smaller --budget"
+    words = f"the plan of {file} costs {amount}, and you agreed to {agreed.usd:g} USD at most"
     if not (can_ask() and click.confirm(f"{words}; run it?", err=True)):
-        raise Unconfirmed(words, hint=f"--confirm-cost {plan.dollars:.0f}, or a plan with a smaller --budget")
+        raise Unconfirmed(words, hint=hint)
 
 
 def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_seconds: int) -> PlanWorld:

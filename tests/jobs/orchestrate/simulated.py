@@ -13,11 +13,9 @@ from slipway.jobs.orchestrate.journal import PlanJournal
 from slipway.jobs.orchestrate.ledger import Ledger
 from slipway.jobs.orchestrate.running import PlanRun, PlanWorld
 from slipway.jobs.planner.list_schedule import as_plan
-from slipway.jobs.planner.model import Assignment, Goal, LowerBound, Mode, Plan, PlanJob, Pool
-from slipway.jobs.planner.options import new_problem
-from tests.jobs.planner.test_replan import best_of_all
+from slipway.jobs.planner.model import Assignment, LowerBound, Plan, PlanJob
+from tests.jobs.planner.small import TWO_NODES, best_of_all, problem_of
 
-POOL = Pool(type="p4d", nodes=2, devices_per_node=8, price_per_hour=36.0)
 TICK = 10
 
 
@@ -125,13 +123,8 @@ class SimulatedCluster:
                     assert not shared, f"two jobs on a device: {assignment.job} and {other.job.name}"
 
 
-def job(name: str, *modes: tuple[int, int], after: tuple[str, ...] = ()) -> PlanJob:
-    ways = tuple(Mode(technique="fsdp", type="p4d", devices=count, seconds=long) for count, long in modes)
-    return PlanJob(name=name, modes=ways, depends_on=after)
-
-
 def plan_of(*jobs: PlanJob) -> Plan:
-    problem = new_problem(jobs, [POOL], Goal())
+    problem = problem_of(*jobs, pool=TWO_NODES)
     return as_plan(problem, best_of_all(problem), LowerBound(value=0, name="none"))
 
 

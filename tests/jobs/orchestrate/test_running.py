@@ -13,7 +13,8 @@ from slipway.jobs.orchestrate.journal import PlanIsRunning, PlanJournal
 from slipway.jobs.orchestrate.ledger import AnotherPlan, JobStage, Ledger, what_ran
 from slipway.jobs.report.page import render
 from slipway.jobs.report.plan_page import plan_page
-from tests.jobs.orchestrate.simulated import Killed, Orchestrated, SimulatedCluster, job, plan_of
+from tests.jobs.orchestrate.simulated import Killed, Orchestrated, SimulatedCluster, plan_of
+from tests.jobs.planner.small import job
 
 JOBS = (
     job("a", (4, 800), (8, 400)),

@@ -9,18 +9,12 @@ import pytest
 from slipway.jobs.planner.diff import Difference, diff
 from slipway.jobs.planner.explain import explain
 from slipway.jobs.planner.list_schedule import as_plan, list_schedule
-from slipway.jobs.planner.model import Goal, LowerBound, Mode, Objective, Plan, PlanJob, Pool
+from slipway.jobs.planner.model import Goal, LowerBound, Objective, Plan, PlanJob, Pool
 from slipway.jobs.planner.options import new_problem
 from slipway.jobs.planner.refusals import CannotPlan
+from tests.jobs.planner.small import job
 
 POOL = Pool(type="p4d", nodes=1, devices_per_node=4, price_per_hour=36.0)
-
-
-def job(name: str, *modes: tuple[int, int], after: tuple[str, ...] = ()) -> PlanJob:
-    ways = tuple(Mode(technique="ddp", type="p4d", devices=count, seconds=long) for count, long in modes)
-    return PlanJob(name=name, modes=ways, depends_on=after)
-
-
 JOBS = (job("a", (1, 400), (2, 220), (4, 130)), job("b", (2, 400)), job("c", (1, 100)))
 
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from slipway.jobs.planner.list_schedule import as_plan, list_schedule
-from slipway.jobs.planner.model import Goal, LowerBound, Mode, PlanJob, Pool
-from slipway.jobs.planner.options import PlanProblem, new_problem
-
-POOL = Pool(type="p4d", nodes=2, devices_per_node=8, price_per_hour=36.0)
-NOTHING_KNOWN = LowerBound(value=0, name="none")
-
-
-def job(name: str, *modes: tuple[int, int], after: tuple[str, ...] = ()) -> PlanJob:
-    ways = tuple(Mode(technique="ddp", type="p4d", devices=count, seconds=long) for count, long in modes)
-    return PlanJob(name=name, modes=ways, depends_on=after)
+from slipway.jobs.planner.model import LowerBound, PlanJob
+from slipway.jobs.planner.options import PlanProblem
+from tests.jobs.planner import small
+from tests.jobs.planner.small import job
 
 
 def problem_of(*jobs: PlanJob) -> PlanProblem:
-    return new_problem(jobs, [POOL], Goal())
+    return small.problem_of(*jobs, pool=small.TWO_NODES)
 
 
 def test_jobs_fill_a_node_before_they_wait() -> None:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping
 
 import pytest
 
-from slipway.jobs.planner.list_schedule import Slot, list_schedule
-from slipway.jobs.planner.model import Assignment, Goal, Mode, NodeDevices, PlanJob, Pool
-from slipway.jobs.planner.options import PlanProblem
+from slipway.jobs.planner.model import Assignment, Goal, NodeDevices, PlanJob
 from slipway.jobs.planner.replan import Replanned, Situation, Standing, replan
+from tests.jobs.planner.small import TWO_NODES, best_of_all, job
 
-POOL = Pool(type="p4d", nodes=2, devices_per_node=8, price_per_hour=36.0)
 SWITCH = 60
-
-
-def best_of_all(problem: PlanProblem) -> Sequence[Slot]:
-    """Try every choice of options."""
-    count = range(len(problem.jobs))
-    choices = product(*(range(len(options)) for options in problem.options))
-    found = (list_schedule(problem, choice, count) for choice in choices)
-    return min(found, key=lambda slots: max(slot.end for slot in slots))
-
-
-def job(name: str, *modes: tuple[int, int], after: tuple[str, ...] = ()) -> PlanJob:
-    ways = tuple(Mode(technique="fsdp", type="p4d", devices=count, seconds=long) for count, long in modes)
-    return PlanJob(name=name, modes=ways, depends_on=after)
 
 
 def on(of: PlanJob, mode: int, node: int, first: int = 0, start: int = 0) -> Assignment:
@@ -41,7 +25,7 @@ def answer(
     return replan(
         Situation(
             jobs=jobs,
-            pools=(POOL,),
+            pools=(TWO_NODES,),
             goal=Goal(),
             standings={each.name: standings.get(each.name, Standing()) for each in jobs},
             switch_seconds=switch,
