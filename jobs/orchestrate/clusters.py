@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slipway.jobs.aws import reader
-from slipway.jobs.clusters.deployed import find_target_by_name
+from slipway.jobs.aws import Unanswered, reader
+from slipway.jobs.clusters.deployed import find_target, find_target_by_name
 from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import SHORTEST_TIMEOUT_SECONDS, Job
@@ -78,8 +78,15 @@ class ClusterExecutor:
             platform_of(found.target).cancel(found, why)
 
     def find_lost(self) -> frozenset[tuple[int, int]]:
-        """Return none: these clusters start machines for jobs, and tell of a job that it lost its own."""
-        return frozenset()
+        """Return nodes that a cluster has no more, for it was deployed anew with fewer, or destroyed.
+
+        A machine that broke is none of them: another one comes for the job that lost it.
+        """
+        return frozenset(
+            (place, node)
+            for place, pool in enumerate(self.pools)
+            for node in range(self._most_nodes(place), pool.nodes)
+        )
 
     def has_everywhere(self, job: PlanJob) -> bool:
         """Return True for checkpoints on S3: a cluster's files are its own."""
@@ -102,6 +109,14 @@ class ClusterExecutor:
             self._watched[run] = WatchedRun(self._find_target(run))
         watched = self._watched[run]
         return refresh(run, watched.target), watched
+
+    def _most_nodes(self, place: int) -> int:
+        """Return how many nodes the cluster has by now; all of the plan's, where AWS gives no answer."""
+        pool = self.pools[place]
+        found = find_target(pool.cluster, self._target(place).region)
+        if found is None:
+            return 0
+        return pool.nodes if isinstance(found, Unanswered) or found.kind == "mpi" else found.max_nodes
 
     def _find_target(self, run: str) -> Target:
         for place in range(len(self.pools)):

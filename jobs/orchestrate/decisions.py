@@ -78,10 +78,12 @@ def devices_of(assignment: Assignment) -> set[tuple[int, int, int]]:
     }
 
 
-def standing_of(standing: JobStanding, sight: Sight | None, now: float, *, saved_on: str | None) -> Standing:
+def standing_of(
+    standing: JobStanding, sight: Sight | None, now: float, *, saved_in: frozenset[int] | None
+) -> Standing:
     """Estimate how far a job is, and how its pace compares with the first estimate.
 
-    `saved_on` is the instance type of the only cluster that can read its checkpoints.
+    `saved_in` are the pools of the only cluster that can read its checkpoints; None: all can.
     """
     current = standing.assignment
     share, pace = (0.0, None) if current is None or sight is None else progress_of(standing, sight, now)
@@ -91,7 +93,7 @@ def standing_of(standing: JobStanding, sight: Sight | None, now: float, *, saved
         measured_on=current.mode.type if current else standing.measured_on,
         running=current,
         planned=current or standing.planned,
-        saved_on=saved_on,
+        saved_in=saved_in,
         must_stay=current is not None and pace is None,
     )
 

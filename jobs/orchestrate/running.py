@@ -124,7 +124,7 @@ class PlanRun:
             job = self.ledger.jobs[name]
             is_moving = job.stage is JobStage.STOPPING and sight.outcome != "succeeded"
             outcome = "stopped" if is_moving or sight.outcome == "lost" else sight.outcome
-            known = decisions.standing_of(job, sight, self._now(), saved_on=None)
+            known = decisions.standing_of(job, sight, self._now(), saved_in=None)
             left = 0.0 if outcome == "succeeded" else decisions.left_after(job, sight)
             event = AttemptEnded(
                 at=sight.ended or self._now(),
@@ -205,7 +205,7 @@ class PlanRun:
         left = [job for job in self.plan.jobs if not self.ledger.jobs[job.name].stage.is_final]
         standings = {
             job.name: decisions.standing_of(
-                self.ledger.jobs[job.name], sights.get(job.name), now, saved_on=self._saved_on(job)
+                self.ledger.jobs[job.name], sights.get(job.name), now, saved_in=self._saved_in(job)
             )
             for job in left
         }
@@ -228,23 +228,27 @@ class PlanRun:
 
     def _start(self) -> None:
         for job, assignment in [*decisions.find_ready(self.plan.jobs, self.ledger)]:
-            standing = self.ledger.jobs[job.name]
+            standing, saved_in = self.ledger.jobs[job.name], self._saved_in(job)
             self._note(
                 AttemptIntended(
                     at=self._now(),
                     job=job.name,
                     attempt=standing.attempt + 1,
-                    left=standing.left if self._saved_on(job) in (None, assignment.mode.type) else 1.0,
+                    left=standing.left if saved_in is None or assignment.pool in saved_in else 1.0,
                     assignment=assignment,
                 )
             )
             self._send(job.name)
 
-    def _saved_on(self, job: PlanJob) -> str | None:
-        """Return the type of the one cluster that has a job's checkpoints; None where all have them."""
+    def _saved_in(self, job: PlanJob) -> frozenset[int] | None:
+        """Return the pools of the one cluster that has a job's checkpoints; None where all have them."""
         stints, current = self.ledger.jobs[job.name].stints, self.ledger.jobs[job.name].assignment
         last = current or (stints[-1].assignment if stints else None)
-        return None if last is None or self._around.executor.has_everywhere(job) else last.mode.type
+        if last is None or self._around.executor.has_everywhere(job):
+            return None
+        pools = self.plan.pools
+        same = (place for place, pool in enumerate(pools) if pool.cluster == pools[last.pool].cluster)
+        return frozenset(same)
 
     def _send_waiting(self) -> None:
         """Send what is intended and was not taken yet: we were killed, or the cluster was busy."""

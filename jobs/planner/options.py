@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.core.cost import SECONDS_PER_HOUR
@@ -37,7 +37,16 @@ class PlanProblem:
     after: tuple[tuple[int, ...], ...]  # places of the jobs that each one waits for
 
 
-def new_problem(jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal) -> PlanProblem:
+ModeIn = Callable[[PlanJob, Mode, int], Mode]  # returns what a mode of a job takes in one of the pools
+
+
+def as_given(_job: PlanJob, mode: Mode, _pool: int) -> Mode:
+    return mode
+
+
+def new_problem(
+    jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal, mode_in: ModeIn = as_given
+) -> PlanProblem:
     """Build the problem of inputs that were checked before."""
     places = {job.name: place for place, job in enumerate(jobs)}
     sure = jobs_with_deadlines(jobs)
@@ -45,7 +54,7 @@ def new_problem(jobs: Sequence[PlanJob], pools: Sequence[Pool], goal: Goal) -> P
         jobs=tuple(jobs),
         pools=tuple(pools),
         goal=goal,
-        options=tuple(_options(job, pools, job.name in sure) for job in jobs),
+        options=tuple(_options(job, pools, job.name in sure, mode_in) for job in jobs),
         after=tuple(tuple(places[name] for name in job.depends_on) for job in jobs),
     )
 
@@ -62,11 +71,12 @@ def jobs_with_deadlines(jobs: Sequence[PlanJob]) -> frozenset[str]:
     return frozenset(found)
 
 
-def options_of(job: PlanJob, pools: Sequence[Pool]) -> Iterator[Option]:
+def options_of(job: PlanJob, pools: Sequence[Pool], mode_in: ModeIn = as_given) -> Iterator[Option]:
     """Yield each mode in each pool of its type that has room."""
-    for mode in job.modes:
+    for given in job.modes:
         for place, pool in enumerate(pools):
-            if pool.type == mode.type and has_room(mode, pool):
+            if pool.type == given.type and has_room(given, pool):
+                mode = mode_in(job, given, place)
                 seconds = expected_seconds(mode, pool)
                 yield Option(
                     mode=mode,
@@ -78,9 +88,9 @@ def options_of(job: PlanJob, pools: Sequence[Pool]) -> Iterator[Option]:
                 )
 
 
-def _options(job: PlanJob, pools: Sequence[Pool], is_sure: bool) -> tuple[Option, ...]:
+def _options(job: PlanJob, pools: Sequence[Pool], is_sure: bool, mode_in: ModeIn) -> tuple[Option, ...]:
     """Return the options worth a look: nobody can promise a deadline on spot nodes, if there are others."""
-    every = list(options_of(job, pools))
+    every = list(options_of(job, pools, mode_in))
     on_demand = [option for option in every if not pools[option.pool].is_spot]
     return tuple(undominated(iter(on_demand if is_sure and on_demand else every)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from slipway.jobs.core.cost import SECONDS_PER_HOUR
 from slipway.jobs.planner.list_schedule import FreeDevices, Slot, place_in_order
@@ -30,7 +31,7 @@ class Standing:
     measured_on: str | None = None  # the instance type that the ratio is of; None: every one
     running: Assignment | None = None  # where it runs; None: it waits
     planned: Assignment | None = None  # where the plan in force has it
-    saved_on: str | None = None  # the only instance type whose cluster has its checkpoints; None: all have
+    saved_in: frozenset[int] | None = None  # the only pools whose cluster has its checkpoints; None: all have
     must_stay: bool = False  # it has just begun, and nobody knows its pace
 
 
@@ -136,14 +137,10 @@ class _Wishes:
 def _what_is_left(situation: Situation) -> PlanProblem:
     names = {job.name for job in situation.jobs}
     left = [
-        replace(
-            job,
-            modes=tuple(_left_of(mode, job, situation) for mode in job.modes),
-            depends_on=tuple(name for name in job.depends_on if name in names),
-        )
+        replace(job, depends_on=tuple(name for name in job.depends_on if name in names))
         for job in situation.jobs
     ]
-    return new_problem(left, _without_lost(situation), situation.goal)
+    return new_problem(left, _without_lost(situation), situation.goal, partial(_left_in, situation))
 
 
 def _without_lost(situation: Situation) -> list[Pool]:
@@ -153,13 +150,14 @@ def _without_lost(situation: Situation) -> list[Pool]:
     ]
 
 
-def _left_of(mode: Mode, job: PlanJob, situation: Situation) -> Mode:
+def _left_in(situation: Situation, job: PlanJob, mode: Mode, pool: int) -> Mode:
     standing = situation.standings[job.name]
-    left = standing.left if standing.saved_on in (None, mode.type) else 1.0
+    left = standing.left if standing.saved_in is None or pool in standing.saved_in else 1.0
     ratio = standing.ratio if standing.measured_on in (None, mode.type) else 1.0
     seconds = math.ceil(mode.seconds * left * ratio)
-    is_where_it_runs = standing.running is not None and standing.running.mode.way == mode.way
-    begins_again = standing.left < 1 or standing.running is not None
+    running = standing.running
+    is_where_it_runs = running is not None and (running.pool, running.mode.way) == (pool, mode.way)
+    begins_again = standing.left < 1 or running is not None
     cost = situation.switch_seconds if begins_again and not is_where_it_runs else 0
     return replace(mode, seconds=max(1, seconds + cost))
 
@@ -183,7 +181,8 @@ def _where_it_is(situation: Situation, problem: PlanProblem, place: int) -> Slot
     job = problem.jobs[place]
     running = situation.standings[job.name].running
     assert running is not None
-    mode = next(mode for mode in job.modes if mode.way == running.mode.way)
+    given = next(mode for mode in job.modes if mode.way == running.mode.way)
+    mode = _left_in(situation, job, given, running.pool)
     left = replace(running, mode=mode, seconds=mode.seconds)
     option = option_as_assigned(left, situation.pools[running.pool])
     return Slot(option=option, start=0, placement=running.placement)

@@ -11,8 +11,17 @@ from slipway.jobs.core.cost import Cost
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.run import Run
 from slipway.jobs.core.states import JobState
-from slipway.jobs.orchestrate.clusters import START_SECONDS, NoTarget, as_job, outcome_of, refuse_unrunnable
+from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.orchestrate.clusters import (
+    START_SECONDS,
+    ClusterExecutor,
+    NoTarget,
+    as_job,
+    outcome_of,
+    refuse_unrunnable,
+)
 from slipway.jobs.planner.model import Assignment, Goal, LowerBound, Mode, NodeDevices, Plan, PlanJob, Pool
+from tests.yard.conftest import RunningYard
 
 POOL = Pool(type="trn1.32xlarge", nodes=4, devices_per_node=32, price_per_hour=21.5, cluster="trn1")
 JOB = PlanJob(
@@ -93,3 +102,14 @@ def test_each_platform_s_word_for_an_end_is_understood(
     state: JobState, status: str, reason: str | None, outcome: str | None
 ) -> None:
     assert outcome_of(run(state=state, status=status, reason=reason)) == outcome
+
+
+def test_nodes_that_a_cluster_has_no_more_are_lost(target: BatchTarget, yard_shell: RunningYard) -> None:
+    executor = ClusterExecutor(pools=(replace(POOL, nodes=3, cluster=target.name),), tag="plan-1")
+    parameters, name = yard_shell.client("ssm"), parameter_name(target.name)
+    for nodes, lost in ((3, set[tuple[int, int]]()), (1, {(0, 1), (0, 2)}), (2, {(0, 2)})):
+        value = encode_target(replace(target, max_nodes=nodes))
+        parameters.put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+        assert executor.find_lost() == lost
+    parameters.delete_parameter(Name=name)
+    assert executor.find_lost() == {(0, 0), (0, 1), (0, 2)}

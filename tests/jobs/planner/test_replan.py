@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 
-from slipway.jobs.planner.model import Assignment, Goal, NodeDevices, PlanJob
+from slipway.jobs.planner.model import Assignment, Goal, NodeDevices, PlanJob, Pool
 from slipway.jobs.planner.replan import Replanned, Situation, Standing, replan
 from tests.jobs.planner.small import TWO_NODES, best_of_all, job
 
@@ -20,16 +20,20 @@ def on(of: PlanJob, mode: int, node: int, first: int = 0, start: int = 0) -> Ass
 
 
 def answer(
-    *jobs: PlanJob, standings: Mapping[str, Standing], switch: int = SWITCH, lost: int | None = None
+    *jobs: PlanJob,
+    standings: Mapping[str, Standing],
+    switch: int = SWITCH,
+    lost: Collection[tuple[int, int]] = (),
+    pools: tuple[Pool, ...] = (TWO_NODES,),
 ) -> Replanned:
     return replan(
         Situation(
             jobs=jobs,
-            pools=(TWO_NODES,),
+            pools=pools,
             goal=Goal(),
             standings={each.name: standings.get(each.name, Standing()) for each in jobs},
             switch_seconds=switch,
-            lost=frozenset() if lost is None else frozenset({(0, lost)}),
+            lost=frozenset(lost),
         ),
         best_of_all,
     )
@@ -67,14 +71,14 @@ def test_nobody_moves_for_the_sake_of_others_that_end_no_sooner() -> None:
 
 
 def test_a_job_of_a_lost_node_goes_on_elsewhere_with_what_it_saved() -> None:
-    found = answer(LONG, lost=0, standings={"long": Standing(left=0.5, planned=on(LONG, 1, node=0))})
+    found = answer(LONG, lost={(0, 0)}, standings={"long": Standing(left=0.5, planned=on(LONG, 1, node=0))})
     assert [share.node for share in found.slots["long"].placement] == [1]
     assert found.value == 1000 * 0.5 + SWITCH
 
 
 def test_a_job_that_fits_nowhere_any_more_waits_and_so_do_those_after_it() -> None:
     gang, later = job("gang", (16, 100)), job("later", (1, 5), after=("gang",))
-    found = answer(gang, later, LONG, lost=1, standings={})
+    found = answer(gang, later, LONG, lost={(0, 1)}, standings={})
     assert found.homeless == ("gang", "later")
     assert [*found.slots] == ["long"]
 
@@ -103,9 +107,14 @@ def test_a_job_that_has_just_begun_stays_however_much_moving_it_would_gain() -> 
     assert answer(LONG, standings={"long": begun}).moved == ()
 
 
-def test_what_only_one_cluster_has_saved_is_lost_on_another() -> None:
-    elsewhere = Standing(left=0.1, saved_on="trn1", planned=on(LONG, 1, node=0))
-    assert answer(LONG, standings={"long": elsewhere}).value == 1000 + SWITCH
+def test_what_only_one_cluster_has_saved_is_lost_on_another_even_of_the_same_type() -> None:
+    lost_first = {(0, 0), (0, 1)}
+    saved = Standing(left=0.1, saved_in=frozenset({0}), planned=on(LONG, 1, node=0))
+    pools = (TWO_NODES, TWO_NODES)
+    here = answer(LONG, standings={"long": saved}, pools=pools)
+    assert (here.value, here.slots["long"].option.pool) == (100 + SWITCH, 0)
+    there = answer(LONG, standings={"long": saved}, pools=pools, lost=lost_first)
+    assert (there.value, there.slots["long"].option.pool) == (1000 + SWITCH, 1)
 
 
 def test_a_pace_that_was_measured_on_one_instance_type_says_nothing_of_another() -> None:
