@@ -1,12 +1,15 @@
-"""A yard that a test starts ends with the process of that test; the summary counts skips by reason."""
+"""A yard that a test starts ends with that test's process; a failed test fails no other; skips are told."""
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
+import sys
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +31,24 @@ settings.load_profile("everywhere")
 
 # Set-up installs what tests import: without it they would promise nothing.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    failed = item.session.testsfailed
+    done = yield
+    if item.session.testsfailed > failed:
+        forget_failed_test()
+    return done
+
+
+def forget_failed_test() -> None:
+    """Collect what a failed test left open, which its traceback held: the next test would fail for it."""
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        vars(sys).pop(name, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -20,10 +20,10 @@ def test_that_passes(): pass
 """
 
 
-def run(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, tests: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (folder / "test_them.py").write_text(tests)
-    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", *options, str(folder)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -41,3 +41,32 @@ def test_a_package_that_is_missing_is_no_reason_to_skip(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert said[-3] == "error: tests lack a package; install all of them: scripts/test --collect-only"
     assert "could not import 'no_such_package'" in said[-2]
+
+
+def test_what_a_failed_test_left_open_fails_no_other_test(tmp_path: Path) -> None:
+    """A traceback keeps its frames: what they hold went away in the midst of a later test, with a warning."""
+    tests = """
+import gc, subprocess
+
+def test_that_fails():
+    waiting = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    waiting.communicate(timeout=0)
+
+def test_of_something_else(): gc.collect()
+"""
+    done = run(tmp_path, tests, "-W", "error")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "TimeoutExpired" in done.stdout
+
+
+def test_what_a_test_that_passed_left_open_still_fails(tmp_path: Path) -> None:
+    tests = """
+import gc
+
+def test_that_leaves_a_file_open():
+    cycle = [open("/dev/null")]
+    cycle.append(cycle)
+
+def test_that_meets_it(): gc.collect()
+"""
+    assert "1 failed, 1 passed" in run(tmp_path, tests, "-W", "error").stdout
