@@ -18,6 +18,7 @@ from slipway.jobs.core.suggestions import did_you_mean
 
 RECIPES: Mapping[str, str] = {
     "bert_pretrain": "slipway.containers.recipes.bert_pretrain.recipe",
+    "command": "slipway.containers.recipes.command.recipe",
     "glue_finetune": "slipway.containers.recipes.glue_finetune.recipe",
     "gpt_neox": "slipway.containers.recipes.gpt_neox.recipe",
     "gptj_finetune": "slipway.containers.recipes.gptj_finetune.recipe",

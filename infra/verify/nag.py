@@ -86,7 +86,7 @@ ACCEPTED = (
     *(
         _wildcard(
             f"Access/{role}/Policy/Resource",
-            r"[^*]+/(cluster|code|data|datasets|jobs)/\*",
+            r"[^*]+/(cluster|code|data|datasets|jobs|sources)/\*",
             "what jobs on MPI machines read and write, under prefixes of one bucket",
         )
         for role in ("Jobs", "Machine")
@@ -124,8 +124,8 @@ ACCEPTED = (
     ),
     _wildcard(
         "Access/Job/Policy/Resource",
-        r"[^*]+/(datasets|jobs)/\*",
-        "datasets and what jobs write, under two prefixes of one bucket",
+        r"[^*]+/(datasets|jobs|sources)/\*",
+        "datasets, what users send and what jobs write, under three prefixes of one bucket",
     ),
 )
 

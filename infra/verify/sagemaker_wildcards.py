@@ -12,7 +12,7 @@ SAGEMAKER_WILDCARDS = (
     ),
     (
         _ROLE,
-        r"[^*]+/(code|data|datasets|jobs)/\*",
+        r"[^*]+/(code|data|datasets|jobs|sources)/\*",
         "what training jobs read and write, under prefixes of one bucket",
     ),
     (

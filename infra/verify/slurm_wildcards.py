@@ -13,7 +13,7 @@ SLURM_WILDCARDS = (
     *(
         (
             path,
-            r"[^*]+/(code|data|datasets|jobs)/\*",
+            r"[^*]+/(code|data|datasets|jobs|sources)/\*",
             "what jobs of Slurm read and write, under prefixes of one bucket",
         )
         for path in _BOTH

@@ -1,6 +1,7 @@
 """What a job may read from S3: infra gives its role these rights, and submit says where they end.
 
-Another prefix is a word of JOB_PREFIXES.
+Another prefix is a word of JOB_PREFIXES. What `slipway run` sends lies apart: jobs read it, and cannot
+change it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from slipway.jobs.core.targets import Target
 from slipway.jobs.core.text import printable
 
 JOB_PREFIXES = ("datasets/", "jobs/")
+PROJECT_PREFIX = "sources/"  # folders of users, each under the digest of what is in it
+PROJECT_DAYS = 180  # after which one expires; a job that comes after half of it is sent once more
 _S3 = "s3://"
 _WEB = ("http://", "https://")
 
@@ -32,13 +35,18 @@ def refuse_unreachable_inputs(job: Job, target: Target) -> None:
             )
 
 
+def project_key(digest: str) -> str:
+    """Return where a folder lies; the digest is the plain archive's: releases of zlib compress otherwise."""
+    return f"{PROJECT_PREFIX}{digest}.tar.gz"
+
+
 def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
     """Warnings and no refusals: a bucket's own policy may let the job's role in."""
     for name, value in {**job.settings, **({"--data": job.data} if job.data else {})}.items():
         if not value.startswith(_S3):
             continue
         bucket, _, key = value.removeprefix(_S3).partition("/")
-        if bucket != target.bucket or not f"{key}/".startswith(JOB_PREFIXES):
+        if bucket != target.bucket or not f"{key}/".startswith((*JOB_PREFIXES, PROJECT_PREFIX)):
             place, own = printable(value), f"{_S3}{target.bucket}"
             yield (
                 f"{name} is {place}, and the role of jobs on {target.name} may read only "

@@ -13,7 +13,7 @@ from slipway.infra.patterns.images.repositories import pull_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key, write_logs
-from slipway.jobs.core.inputs import JOB_PREFIXES
+from slipway.jobs.core.inputs import JOB_PREFIXES, PROJECT_PREFIX
 from slipway.jobs.core.node_metrics import METRIC_NAMESPACE
 
 
@@ -49,9 +49,9 @@ def _execution(scope: Construct, props: NodeAccessProps) -> ServiceRoleProps:
 
 
 def _job(props: NodeAccessProps) -> ServiceRoleProps:
-    """Let a job read and write data, and not touch the sources that images are built from."""
+    """Let a job read and write data, and only read what users send; images are built from other sources."""
     own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
-    use_bucket = UseBucketProps(bucket=props.storage.bucket, read=own, write=own)
+    use_bucket = UseBucketProps(bucket=props.storage.bucket, read=(*own, f"{PROJECT_PREFIX}*"), write=own)
     return ServiceRoleProps(
         service="ecs-tasks",
         description="Training: datasets and checkpoints in the data bucket",

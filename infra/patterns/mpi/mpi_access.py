@@ -20,10 +20,11 @@ from slipway.infra.patterns.access.run_command import run_command_output
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key
+from slipway.jobs.core.inputs import PROJECT_PREFIX
 
 # Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
 _WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")
-_READ = ("code/*", *_WRITTEN)
+_READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

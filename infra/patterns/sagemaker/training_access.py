@@ -17,12 +17,13 @@ from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statem
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import use_key
 from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.jobs.core.inputs import PROJECT_PREFIX
 from slipway.jobs.core.targets import SageMakerTarget
 
 _SERVICE = "sagemaker"
 # Code comes from who submits; a job writes its own results and data.
 _WRITTEN = ("data/*", "datasets/*", "jobs/*")
-_READ = ("code/*", *_WRITTEN)
+_READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 _METRICS = SageMakerTarget.log_group  # SageMaker's namespace has the name of its log group
 
 

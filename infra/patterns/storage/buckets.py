@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from slipway.infra.patterns.storage.encryption import removal_policy
+from slipway.jobs.core.inputs import PROJECT_DAYS, PROJECT_PREFIX
 
 _TLS = 1.2
 
@@ -113,5 +114,10 @@ _DATA_LIFECYCLE = (
         id="ExpireBuildSources",
         prefix="builds/",
         expiration=Duration.days(30),
+    ),
+    s3.LifecycleRule(
+        id="ExpireProjects",
+        prefix=PROJECT_PREFIX,
+        expiration=Duration.days(PROJECT_DAYS),
     ),
 )

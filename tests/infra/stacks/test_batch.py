@@ -231,7 +231,8 @@ def test_a_job_may_not_touch_what_images_are_built_from() -> None:
         if statement["Sid"] in ("ReadObjects", "WriteObjects")
         for resource in statement["Resource"]
     ]
-    assert set(objects) == {"<…>/datasets/*", "<…>/jobs/*"}
+    assert set(objects) == {"<…>/datasets/*", "<…>/jobs/*", "<…>/sources/*"}
+    assert objects.count("<…>/sources/*") == 1, "read only"
 
 
 @pytest.mark.parametrize("sort", FileSystem)

@@ -115,7 +115,7 @@ def test_nodes_write_only_below_their_prefixes_and_read_code_that_they_cannot_ch
     written = [as_text(each).rpartition(">")[2] for each in found["WriteObjects"]["Resource"]]
     read = [as_text(each).rpartition(">")[2] for each in found["ReadObjects"]["Resource"]]
     assert written == ["/cluster/*", "/data/*", "/datasets/*", "/jobs/*"]
-    assert set(read) == {"/code/*", *written}
+    assert set(read) == {"/code/*", "/sources/*", *written}
 
 
 def test_endpoints_let_nodes_reach_what_they_call_and_nothing_of_containers() -> None:

@@ -85,7 +85,7 @@ def test_abandoned_uploads_and_replaced_checkpoints_do_not_cost_for_ever() -> No
     rules = data_bucket()["LifecycleConfiguration"]["Rules"]
     assert any("AbortIncompleteMultipartUpload" in rule for rule in rules)
     assert any("NoncurrentVersionExpiration" in rule for rule in rules)
-    assert not any("ExpirationInDays" in rule and "Prefix" not in rule for rule in rules)
+    assert {rule["Prefix"] for rule in rules if "ExpirationInDays" in rule} == {"builds/", "sources/"}
 
 
 def test_an_image_tag_never_changes_and_every_image_is_scanned() -> None:

@@ -1,0 +1,23 @@
+"""A user's own command in a user's own folder, as submitters see it. Standard library only.
+
+`slipway run` writes the settings; there is nothing of the training that Slipway knows.
+"""
+
+from __future__ import annotations
+
+from slipway.containers.recipes.command.config import CommandConfig, decode_arguments, refuse_ranks
+
+NAME = "command"
+MODULE = "slipway.containers.recipes.command.train"
+ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")
+PARALLELISMS = ("data",)
+
+__all__ = [
+    "ACCELERATORS",
+    "MODULE",
+    "NAME",
+    "PARALLELISMS",
+    "CommandConfig",
+    "decode_arguments",
+    "refuse_ranks",
+]
