@@ -1,18 +1,21 @@
-"""The files that git tracks, as every test of this folder reads them."""
+"""The files that git tracks, as every test of this folder reads them.
+
+All are kept, once read: they are 2,000, and a smaller cache would forget each before the next test asks for it.
+"""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(sys.executable).parent  # shellcheck, hadolint and lint-imports are installed beside Python
 
 
-@lru_cache(maxsize=1)
+@cache
 def modes() -> dict[str, str]:
     """Path to git's file mode. A file that is deleted and not yet committed as such is left out."""
     listed = subprocess.run(
@@ -26,12 +29,12 @@ def paths(*suffixes: str) -> list[str]:
     return [path for path in modes() if not suffixes or path.endswith(suffixes)]
 
 
-@lru_cache(maxsize=1024)
+@cache
 def text(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=1024)
+@cache
 def syntax(path: str) -> ast.Module:
     return ast.parse(text(path), filename=path)
 
