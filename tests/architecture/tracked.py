@@ -1,6 +1,7 @@
 """The files that git tracks, as every test of this folder reads them.
 
-All are kept, once read: they are 2,000, and a smaller cache would forget each before the next test asks for it.
+All are kept once they are read: there are 2,000, and a smaller cache would forget each of them before
+the next test asks for it.
 """
 
 from __future__ import annotations
