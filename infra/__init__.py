@@ -1,0 +1,54 @@
+"""Names what a clusters.py imports: `from slipway.infra import MpiCluster`. A new one is a row of _HOMES."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slipway.infra.declare.machine_images import MachineImage
+    from slipway.infra.declare.types import (
+        BatchCluster,
+        Egress,
+        FileSystem,
+        Market,
+        Mpi,
+        MpiCluster,
+        SageMakerCluster,
+        SlurmCluster,
+    )
+
+_TYPES = "slipway.infra.declare.types"
+# Loaded when first asked for: who imports a pattern does not read the catalogue.
+_HOMES = {
+    "BatchCluster": _TYPES,
+    "Egress": _TYPES,
+    "FileSystem": _TYPES,
+    "MachineImage": "slipway.infra.declare.machine_images",
+    "Market": _TYPES,
+    "Mpi": _TYPES,
+    "MpiCluster": _TYPES,
+    "SageMakerCluster": _TYPES,
+    "SlurmCluster": _TYPES,
+}
+__all__ = [
+    "BatchCluster",
+    "Egress",
+    "FileSystem",
+    "MachineImage",
+    "Market",
+    "Mpi",
+    "MpiCluster",
+    "SageMakerCluster",
+    "SlurmCluster",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -14,11 +14,12 @@ import aws_cdk as cdk
 
 from slipway.infra.app import BUILDERS
 from slipway.infra.build.bakeries import build_bakeries
+from slipway.infra.declare.cdk_json import read_context
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.types import Cluster
-from slipway.infra.verify.gates import cdk_context
 from slipway.jobs.core.errors import SlipwayError, in_lines
 from slipway.jobs.core.images.amis import ami_parameter
+from slipway.jobs.core.projects import find_project
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,7 +44,7 @@ def templates(cluster: Cluster) -> dict[str, object]:
     wanted = getattr(cluster, "ami_parameter", None)
     images = [image for image in load_machine_images() if ami_parameter(image.name) == wanted]
     with TemporaryDirectory() as folder:
-        app = cdk.App(outdir=folder, context=dict(cdk_context()))
+        app = cdk.App(outdir=folder, context=dict(read_context(find_project().folder)))
         BUILDERS[type(cluster)](app, cluster)
         build_bakeries(app, images)
         return {stack.stack_name: stack.template for stack in app.synth().stacks_recursively}

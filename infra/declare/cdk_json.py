@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from slipway.jobs.core.errors import InvalidConfig, Problem
+from slipway.jobs.core.installation import PACKAGE
 
 FILES = ("cdk.json", "cdk.context.json")
 _MOST_BYTES = 1 << 20
+
+
+def feature_flags() -> Mapping[str, object]:
+    """Return the context of our own cdk.json: which of the CDK's changed behaviours are on."""
+    context = json.loads((PACKAGE / "infra" / "feature_flags.json").read_text(encoding="utf-8"))["context"]
+    assert isinstance(context, dict), "the file holds a context"
+    return context
 
 
 def refuse_repeated_keys(folder: Path) -> None:
     """Refuse a key that stands twice in one object of the CDK's files, with both lines."""
     if problems := [problem for name in FILES for problem in _problems(folder / name)]:
         raise InvalidConfig(problems)
+
+
+def read_context(folder: Path) -> Mapping[str, object]:
+    """Return the context of a project as the CDK's command line gives it, with the flags behind it."""
+    own = json.loads(read_text(folder / FILES[0], _MOST_BYTES)).get("context", {})
+    return {**feature_flags(), **own}
 
 
 def _problems(path: Path) -> Iterator[Problem]:

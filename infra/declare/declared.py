@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from types import ModuleType
+from typing import Any, TypeVar
 
-from slipway.infra.declare.checks.field_types import field_types
 from slipway.infra.declare.checks.machine_images import machine_image_problems
-from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.overrides import apply
+from slipway.infra.declare.project_file import misspelt, run_declarations
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.core.errors import InvalidConfig, Problem
 from slipway.jobs.core.images.amis import ami_parameter
+from slipway.jobs.core.installation import refuse_incomplete
+from slipway.jobs.core.projects import DECLARATIONS, find_project
+
+Entry = TypeVar("Entry", Cluster, MachineImage)
 
 
 def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
     """Return the clusters of clusters.py with the context's overrides, all of them checked."""
+    refuse_incomplete()
     clusters, images = _declared()
     wrong = machine_image_problems(images)
     try:
@@ -66,25 +70,46 @@ def _described(cluster: Cluster) -> dict[str, Any]:
 
 
 def _declared() -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
+    project = find_project()
     try:
-        from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+        module = _own() if project.is_checkout else run_declarations(project.declarations)
+        clusters = _entries(module, "CLUSTERS", Cluster)
     except TypeError as error:
-        raise InvalidConfig([_misspelt(str(error))]) from error
-    return CLUSTERS, MACHINE_IMAGES
+        raise InvalidConfig([misspelt(str(error), DECLARATIONS)]) from error
+    if hasattr(module, "MACHINE_IMAGES"):
+        return clusters, _entries(module, "MACHINE_IMAGES", MachineImage)
+    return clusters, _images_of(clusters)
 
 
-def _misspelt(message: str) -> Problem:
-    """Turn Python's TypeError for an unknown or missing setting into a problem."""
-    entry, _, said = message.partition(".__init__() ")
-    kinds: tuple[type[Any], ...] = (*_kinds(Cluster), MachineImage)
-    kind = next((each for each in kinds if each.__name__ == entry), Cluster)
-    unknown = re.search(r"unexpected keyword argument '(\w+)'", said)
-    hint = nearest(unknown[1], tuple(field_types(kind))) if unknown else "add it to the entry"
-    said = f"'{unknown[1]}' is not a setting" if unknown else said or message
-    return Problem(where="infra/clusters.py", message=said, hint=hint)
+def _own() -> ModuleType:
+    from slipway.infra import clusters
+
+    return clusters
 
 
-def _kinds(base: type[Cluster]) -> Iterator[type[Cluster]]:
-    for kind in base.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
+def _entries(module: ModuleType, name: str, kind: type[Entry]) -> tuple[Entry, ...]:
+    """Return what the module declares by this name, which must be a tuple or list of such entries."""
+    declared = getattr(module, name, None)
+    hint = f"write {name} = ({kind.__name__}(…),)"
+    if declared is None:
+        raise InvalidConfig([Problem(where=DECLARATIONS, message=f"declares no {name}", hint=hint)])
+    entries = declared if isinstance(declared, tuple | list) else (declared,)
+    stranger = next((entry for entry in entries if not isinstance(entry, kind)), None)
+    if entries is declared and stranger is None:
+        return tuple(entries)
+    found = type(stranger or declared).__name__
+    message = f"is or holds a {found}, and not a tuple of {kind.__name__} entries"
+    raise InvalidConfig([Problem(where=f"{DECLARATIONS}: {name}", message=message, hint=hint)])
+
+
+def _images_of(clusters: Sequence[Cluster]) -> tuple[MachineImage, ...]:
+    """Return those of our machine images that the clusters start from, baked where the first of them is."""
+    from slipway.infra.clusters import MACHINE_IMAGES
+
+    users = {getattr(cluster, "ami_parameter", None): cluster for cluster in reversed(clusters)}
+    wanted = ((image, users.get(ami_parameter(image.name))) for image in MACHINE_IMAGES)
+    return tuple(
+        replace(image, region=user.region, zone=user.zone, account=user.account)
+        for image, user in wanted
+        if user is not None
+    )

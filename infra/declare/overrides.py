@@ -61,7 +61,7 @@ def _note(changes: dict[str, object], setting: str, value: object, kind: type[Cl
     if name not in field_types(kind):
         raise WrongValue("is not a setting", nearest(name, _settings(kind)))
     if name == "name":
-        raise WrongValue("cannot be overridden", "a cluster's name is changed in infra/clusters.py only")
+        raise WrongValue("cannot be overridden", "a cluster's name is changed in clusters.py only")
     if not tag:
         changes[name] = decode(field_types(kind)[name], value)
     elif name == "tags":

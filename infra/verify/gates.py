@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
+from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.core.errors import SlipwayError, in_lines
-from slipway.jobs.core.installation import PACKAGE
 
-CDK_JSON = PACKAGE.resolve().parent / "cdk.json"
 # A matter of taste: the CDK writes Fn::Join where cfn-lint prefers Fn::Sub.
 _NOT_A_FINDING = ("I1022",)
 
@@ -49,20 +47,13 @@ def synthesize(assembly: Path) -> None:
     from slipway.infra.app import build
     from slipway.infra.declare.declared import load, load_machine_images
 
-    context = cdk_context()
-    app = cdk.App(outdir=str(assembly), context=dict(context))
+    app = cdk.App(outdir=str(assembly), context=dict(feature_flags()))
     build(app, load({}), load_machine_images())
     try:
         app.synth()
     except RuntimeError:
         if not any(synthesis_findings(assembly)):
             raise
-
-
-def cdk_context() -> Mapping[str, Any]:
-    context = json.loads(CDK_JSON.read_text(encoding="utf-8"))["context"]
-    assert isinstance(context, dict), "cdk.json holds a context"
-    return context
 
 
 def synthesis_findings(assembly: Path) -> Iterator[str]:

@@ -7,14 +7,12 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib.resources import files
-from pathlib import Path
 
 from slipway.jobs.core.errors import InvalidConfig, Problem, SlipwayError
+from slipway.jobs.core.projects import Project, find_project
 from slipway.jobs.core.records import wrong_fields
 from slipway.jobs.core.suggestions import did_you_mean
 
-_MARK = Path("infra", "clusters.py")
 _TIMEOUT_SECONDS = 60
 
 
@@ -76,22 +74,6 @@ _NOT_EVERYWHERE: Mapping[str, object] = {
 }
 
 
-class NoCheckout(SlipwayError):
-    """This machine has no checkout of Slipway: a laptop that only submits needs none."""
-
-
-def find_checkout() -> Path:
-    """Find the folder that holds infra/: the current one, one above it, or the one of this package."""
-    here = Path.cwd()
-    for folder in (here, *here.parents, Path(str(files("slipway"))).resolve().parent):
-        if (folder / _MARK).is_file():
-            return folder
-    raise NoCheckout(
-        f"there is no {_MARK} in {here} or above it, so no cluster is declared",
-        hint="run this in a checkout of Slipway",
-    )
-
-
 def declared_clusters(overrides: Sequence[str] = ()) -> tuple[DeclaredCluster, ...]:
     """Ask infra for the clusters; `overrides` are written as for the CDK: dl1.max_nodes=4."""
     return tuple(map(_decode, _answer(overrides)["clusters"]))
@@ -122,36 +104,45 @@ def declared_machine_image(name: str) -> DeclaredMachineImage:
 
 
 def _answer(overrides: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    answer = _ask_infra(find_checkout(), overrides)
+    answer = _ask_infra(find_project(), overrides)
     problems = answer.get("problems")
     if problems:
         raise InvalidConfig([Problem(**problem) for problem in problems])
     return answer
 
 
-def _ask_infra(checkout: Path, overrides: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    command = [
-        sys.executable,
-        "-m",
-        "slipway.infra.declare",
-        *(f"--context={override}" for override in overrides),
-    ]
-    ran = subprocess.run(
-        command,
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=_TIMEOUT_SECONDS,
-        check=False,
-    )
+def python_module(project: Project, module: str) -> list[str]:
+    """Return the command that runs a module of infra for the project, in the project's folder.
+
+    A checkout runs its own infra. Elsewhere a folder or module of the user's is never taken for one of ours.
+    """
+    return [sys.executable, *([] if project.is_checkout else ["-P"]), "-m", module]
+
+
+def _ask_infra(project: Project, overrides: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    command = python_module(project, "slipway.infra.declare")
+    try:
+        ran = subprocess.run(
+            [*command, *(f"--context={override}" for override in overrides)],
+            cwd=project.folder,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SlipwayError(
+            f"{project.declarations} was not read within {_TIMEOUT_SECONDS} s",
+            hint="declare clusters there, and compute elsewhere: every command reads it",
+        ) from None
     try:
         answer: dict[str, list[dict[str, str]]] = json.loads(ran.stdout)
     except json.JSONDecodeError:
         last = (ran.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise SlipwayError(
-            f"the declarations in {checkout / 'infra'} cannot be read: {last}",
-            hint=f"run `python -m slipway.infra.declare` in {checkout} to see why",
+            f"the declarations of {project.folder} cannot be read: {last}",
+            hint=f"run `python -m slipway.infra.declare` in {project.folder} to see why",
         ) from None
     return answer
 

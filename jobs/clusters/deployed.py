@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, own_region, reader
-from slipway.jobs.clusters.declared import NoCheckout, declared_clusters
+from slipway.jobs.clusters.declared import declared_clusters
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import CLUSTER_TAG, PARTS, stack_name
+from slipway.jobs.core.projects import NoProject
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.suggestions import did_you_mean
 from slipway.jobs.core.targets import (
@@ -143,8 +144,8 @@ def _suggest(cluster: str, region: str | None) -> str:
 
 
 def _regions() -> Sequence[str | None]:
-    """Return the regions of the declared clusters; outside of a checkout the region of the credentials."""
+    """Return the regions of the declared clusters; without a project the region of the credentials."""
     try:
         return sorted({cluster.region for cluster in declared_clusters()})
-    except NoCheckout:
+    except NoProject:
         return [None]

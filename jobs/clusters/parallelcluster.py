@@ -42,7 +42,7 @@ def parallelcluster_config(cluster: DeclaredCluster, places: ParallelClusterPlac
     if cluster.kind != "slurm":
         raise NoSlurmCluster(
             f"cluster '{cluster.name}' is of kind {cluster.kind}, and ParallelCluster deploys Slurm",
-            hint="name a SlurmCluster of infra/clusters.py",
+            hint="name a SlurmCluster of clusters.py",
         )
     image = {"Os": OPERATING_SYSTEM, **({"CustomAmi": places.ami_id} if places.ami_id else {})}
     return {

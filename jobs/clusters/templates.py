@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.clusters.declared import DeclaredCluster, find_checkout
+from slipway.jobs.clusters.declared import DeclaredCluster, python_module
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.images.amis import bakery_stack_name, image_of
 from slipway.jobs.core.installation import refuse_without
 from slipway.jobs.core.names import PARTS, stack_name
+from slipway.jobs.core.projects import find_project
 
 _TIMEOUT_SECONDS = 300
 # States of a stack that has no resources.
@@ -52,10 +52,10 @@ def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswe
 def declared_templates(cluster: str) -> Templates:
     """Ask infra for what a deployment of today would make."""
     refuse_without("infra", f"making the templates of {cluster}")
-    checkout = find_checkout()
+    project = find_project()
     ran = subprocess.run(
-        [sys.executable, "-m", "slipway.infra.templates", cluster],
-        cwd=checkout,
+        [*python_module(project, "slipway.infra.templates"), cluster],
+        cwd=project.folder,
         env={**os.environ, "CDK_VALIDATION": "false"},  # costs seconds, and `cdk deploy` does it
         capture_output=True,
         text=True,
@@ -67,7 +67,7 @@ def declared_templates(cluster: str) -> Templates:
         last = (ran.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise SlipwayError(
             f"the templates of {cluster} cannot be made: {last}",
-            hint=f"run `python -m slipway.infra.templates {cluster}` in {checkout} to see why",
+            hint=f"run `python -m slipway.infra.templates {cluster}` in {project.folder} to see why",
         )
     templates: Templates = json.loads(ran.stdout)
     return templates

@@ -52,13 +52,13 @@ def refuse_misfit(job: Job, target: Target) -> None:
     if job.nodes > target.max_nodes:
         raise DoesNotFit(
             f"job '{job.name}' asks for {job.nodes} nodes but cluster '{target.name}' has {target.max_nodes}",
-            hint=f"ask for at most {target.max_nodes}, or raise max_nodes in infra/clusters.py",
+            hint=f"ask for at most {target.max_nodes}, or raise max_nodes in clusters.py",
         )
     if timeout_seconds(job, target) > target.job_timeout_seconds:
         raise DoesNotFit(
             f"job '{job.name}' asks for {job.timeout_seconds} s but one on cluster '{target.name}' may take "
             f"{target.job_timeout_seconds}",
-            hint="ask for less, or raise job_timeout_hours in infra/clusters.py",
+            hint="ask for less, or raise job_timeout_hours in clusters.py",
         )
     _refuse_crowd(job, target)
 
@@ -116,7 +116,7 @@ def _place(option: str, given: str | None, target: Target, *, default: str) -> s
             Problem(
                 where=option,
                 message=f"'{given}' is relative, and the nodes of cluster '{target.name}' share no files",
-                hint="give a full path or URL, or set file_system in infra/clusters.py",
+                hint="give a full path or URL, or set file_system in clusters.py",
             )
         ]
     )

@@ -16,7 +16,8 @@ from slipway.jobs.catalogue.instances import (
     instance_types,
     training_types,
 )
-from slipway.jobs.clusters.declared import DeclaredCluster, NoCheckout, declared_clusters
+from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
+from slipway.jobs.core.projects import NoProject
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
@@ -39,7 +40,7 @@ def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> 
     """Return all declared clusters, without those that lack a price for the named region or term."""
     try:
         clusters = declared_clusters()
-    except NoCheckout:
+    except NoProject:
         return []
     places = []
     for cluster in clusters:
@@ -96,7 +97,7 @@ def _declared(name: str) -> DeclaredCluster | None:
     """Return the declared cluster, or None if nothing is declared at all: a laptop that only submits."""
     try:
         clusters = declared_clusters()
-    except NoCheckout:
+    except NoProject:
         return None
     for cluster in clusters:
         if cluster.name == name:

@@ -116,7 +116,7 @@ def _processes(target: SageMakerTarget) -> int:
 def _refuse_more_nodes(script: Script, target: SageMakerTarget) -> None:
     if script.nodes > target.max_nodes:
         message = f"is {script.nodes}, and cluster '{target.name}' has {target.max_nodes}"
-        hint = f"set at most {target.max_nodes}, or raise max_nodes in infra/clusters.py"
+        hint = f"set at most {target.max_nodes}, or raise max_nodes in clusters.py"
         raise InvalidScript([Problem(where="nodes", message=message, hint=hint)])
 
 

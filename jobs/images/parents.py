@@ -64,7 +64,7 @@ def newest_release(parent: str, region: str) -> str:
     if found.serial is None:
         raise SlipwayError(
             f"{found.ami_id} is called '{found.name}', which names no release of Canonical's",
-            hint="name the AMI's id as the parent in infra/clusters.py: an id never moves",
+            hint="name the AMI's id as the parent in clusters.py: an id never moves",
         )
     release = pinned(parent, found.serial)
     value = parameter_value(release, region)
@@ -72,6 +72,6 @@ def newest_release(parent: str, region: str) -> str:
         said = value.code if isinstance(value, Unanswered) else f"it is {value}"
         raise SlipwayError(
             f"{release.removeprefix(_SSM)} in {region} does not name {found.ami_id} ({said})",
-            hint=f'write parent="{found.ami_id}" in infra/clusters.py: an id never moves',
+            hint=f'write parent="{found.ami_id}" in clusters.py: an id never moves',
         )
     return found.serial

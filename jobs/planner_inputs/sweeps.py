@@ -91,11 +91,12 @@ def _pool(found: Fields) -> Pool:
 
 def _most_nodes(cluster: str, place: PricedHardware) -> int:
     """Return how many nodes a plan may share out: an MPI cluster has one job at a time."""
-    from slipway.jobs.clusters.declared import NoCheckout, declared_clusters
+    from slipway.jobs.clusters.declared import declared_clusters
+    from slipway.jobs.core.projects import NoProject
 
     try:
         kinds = {each.name: each.kind for each in declared_clusters()}
-    except NoCheckout:
+    except NoProject:
         kinds = {}
     return 1 if kinds.get(cluster) == "mpi" else place.most_nodes
 

@@ -32,7 +32,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
         means="it asks for more nodes than the cluster may have",
-        fix="raise max_nodes in infra/clusters.py and deploy, or cancel the job and ask for fewer nodes",
+        fix="raise max_nodes in clusters.py and deploy, or cancel the job and ask for fewer nodes",
     ),
     Reason(
         pattern=r"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",

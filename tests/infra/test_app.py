@@ -15,7 +15,7 @@ import pytest
 
 from slipway.infra.app import BUILDERS, build
 from slipway.infra.clusters import CLUSTERS
-from slipway.infra.verify.gates import cdk_context
+from slipway.infra.declare.cdk_json import feature_flags
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, templates_of
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[
         env={
             **os.environ,
             "CDK_OUTDIR": str(folder),
-            "CDK_CONTEXT_JSON": json.dumps({**cdk_context(), **context}),
+            "CDK_CONTEXT_JSON": json.dumps({**feature_flags(), **context}),
         },
         capture_output=True,
         text=True,
@@ -51,7 +51,7 @@ def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[
 
 
 def app_of(**changes: object) -> cdk.App:
-    app = cdk.App(context=dict(cdk_context()))
+    app = cdk.App(context=dict(feature_flags()))
     build(app, [replace(CLUSTER, **changes)])  # type: ignore[arg-type]  # settings of any type
     return app
 
@@ -106,7 +106,7 @@ def test_synthesis_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_taggable_resource_carries_the_cluster_and_the_users_tags() -> None:
-    app = cdk.App(context=dict(cdk_context()))
+    app = cdk.App(context=dict(feature_flags()))
     build(app, [replace(CLUSTER, tags={"team": "größe 東京"})])
     templates = [stack.template for stack in app.synth().stacks]
     vpc, *_ = [each for template in templates for each in of_type(template, "AWS::EC2::VPC").values()]
@@ -126,7 +126,7 @@ def test_every_declared_cluster_has_a_builder() -> None:
 
 
 def test_two_clusters_stand_side_by_side() -> None:
-    app = cdk.App(context=dict(cdk_context()))
+    app = cdk.App(context=dict(feature_flags()))
     build(app, [CLUSTER, replace(CLUSTER, name="second", vpc_cidr="10.40.0.0/16"), MPI_CLUSTER])
     names = [stack.stack_name for stack in app.synth().stacks]
     assert len(names) == len(set(names)) == 14

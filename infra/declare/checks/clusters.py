@@ -69,5 +69,5 @@ def _shared_names(clusters: Sequence[Cluster]) -> Iterator[Problem]:
             yield Problem(
                 where=_heading(next(cluster for cluster in clusters if str(cluster.name) == name)),
                 message=f"is the name of {count} clusters; cluster names must be unique",
-                hint="rename one in infra/clusters.py",
+                hint="rename one in clusters.py",
             )

@@ -13,7 +13,6 @@ from slipway.infra.declare.types import (
     Cluster,
     Egress,
     FileSystem,
-    HyperPodCluster,
     Mpi,
     MpiCluster,
     SlurmCluster,
@@ -36,7 +35,7 @@ def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 
 def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, MpiCluster | SlurmCluster | HyperPodCluster)
+    assert isinstance(cluster, MpiCluster | SlurmCluster)
     known = machine_image_names(CONTAINERS)
     if cluster.machine_image not in known:
         message = (

@@ -14,7 +14,7 @@ from typing import Any
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.jobs.catalogue.instances import SAGEMAKER, instance_type
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.names import PARTS
+from slipway.jobs.core.names import CLUSTER_NAME, LONGEST_CLUSTER_NAME, NAMES_ALLOWED, PARTS
 from slipway.jobs.core.regions import REGIONS, nearest_region
 
 
@@ -59,12 +59,7 @@ def matching(pattern: str, allowed: str, *, longest: int) -> Check:
     return check
 
 
-# Begins every derived name, so it keeps to what the strictest service takes.
-_NAME = matching(
-    r"[a-z][a-z0-9]*(-[a-z0-9]+)*",
-    "small letters, digits and single hyphens, beginning with a letter",
-    longest=64,
-)
+_NAME = matching(CLUSTER_NAME, NAMES_ALLOWED, longest=LONGEST_CLUSTER_NAME)
 
 
 def cluster_name(value: str) -> Objection | None:

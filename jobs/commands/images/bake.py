@@ -178,13 +178,10 @@ def _keep(bakery: Bakery, manifest: AmiManifest) -> None:
 
 
 def _warn_of_another_lock(bakery: Bakery) -> None:
-    from slipway.jobs.clusters.declared import NoCheckout, find_checkout
     from slipway.jobs.core.images.ami_locks import lock_digest, lock_path, unfilled
+    from slipway.jobs.core.projects import find_containers
 
-    try:
-        containers = find_checkout() / "containers"
-    except NoCheckout:
-        return
+    containers = find_containers()
     if not lock_path(containers, bakery.name).is_file():
         return
     digest = lock_digest(containers, bakery.name)

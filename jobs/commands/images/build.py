@@ -49,9 +49,9 @@ def command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_js
     slipway build gaudi
     slipway build gaudi --on dl1 --no-wait
     """
-    from slipway.jobs.clusters.declared import find_checkout
+    from slipway.jobs.core.projects import find_containers
 
-    containers = find_checkout() / "containers"
+    containers = find_containers()
     tag = image_tag(containers, image)
     target = _choose(image, cluster)
     _warn_of_another_tag(target, tag)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
 from slipway.jobs.commands.output import Column, json_option, print_record, say
+from slipway.jobs.core.errors import SlipwayError
 
 COLUMNS = (
     Column(name="image"),
@@ -34,17 +36,31 @@ def command(image: str, as_json: bool) -> None:
     cdk deploy slipway-bakery-cpu-mpi
     slipway bake cpu-mpi --wait
     """
-    from slipway.jobs.clusters.declared import declared_machine_image, find_checkout
+    from slipway.jobs.clusters.declared import declared_machine_image
     from slipway.jobs.core.images.ami_locks import lock_path
     from slipway.jobs.images.kernels import kernels_of
     from slipway.jobs.images.parents import newest_release
     from slipway.jobs.images.pinning import find_pin, suite_of, with_pin
 
+    locks = _own_locks()
     declared = declared_machine_image(image)
     suite = suite_of(declared.parent)
     serial = newest_release(declared.parent, declared.region)
     say(f"reading the packages of Ubuntu {suite}")
     pin = find_pin(serial, lambda moment: kernels_of(suite, moment), datetime.now(UTC))
-    path = lock_path(find_checkout() / "containers", image)
+    path = lock_path(locks, image)
     path.write_text(with_pin(path.read_text(encoding="utf-8"), pin), encoding="utf-8")
     print_record("", COLUMNS, {"image": image, **asdict(pin), "lock": str(path)}, as_json=as_json)
+
+
+def _own_locks() -> Path:
+    """Return the folder whose locks may be written: what is installed belongs to no project."""
+    from slipway.jobs.core.projects import find_project
+
+    project = find_project()
+    if not project.is_checkout:
+        raise SlipwayError(
+            f"{project.folder} is no checkout of Slipway, and the locks of its images are part of it",
+            hint="pin the image in a checkout, and install slipway from there",
+        )
+    return project.containers

@@ -11,6 +11,7 @@ import click
 
 from slipway.jobs.commands.options import confirm_cost_option, dry_run_option, target_region_option
 from slipway.jobs.commands.output import Column, can_ask, json_option, print_json, print_record, say, warn
+from slipway.jobs.commands.which_project import say_project
 
 if TYPE_CHECKING:
     from slipway.jobs.core.cost import Agreed, Cost
@@ -109,6 +110,7 @@ def command(
     for warning in prepared.warnings:
         warn(warning)
     if dry_run:
+        say_project()
         print_json(_decided(prepared))
         return
     _end(_submit(prepared, agreed, again=again), follow=follows, as_json=as_json)

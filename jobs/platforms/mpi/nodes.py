@@ -132,7 +132,7 @@ def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> Non
     if group["MaxSize"] < nodes:
         raise DoesNotFit(
             f"the job asks for {nodes} nodes, but group {target.node_group} has at most {group['MaxSize']}",
-            hint="ask for fewer, or raise max_nodes in infra/clusters.py and deploy",
+            hint="ask for fewer, or raise max_nodes in clusters.py and deploy",
         )
     if group["DesiredCapacity"] < nodes:
         say(f"{target.name} has {running} of {nodes} nodes; its group is told to start the others")

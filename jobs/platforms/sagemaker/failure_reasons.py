@@ -53,12 +53,12 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"No space left on device|disk (is )?full|[Oo]ut of disk",
         means="the volume of an instance is full",
-        fix="raise volume_gb in infra/clusters.py and deploy, or read the data from a file system",
+        fix="raise volume_gb in clusters.py and deploy, or read the data from a file system",
     ),
     Reason(
         pattern=r"MaxWaitTimeExceeded|[Mm]ax(imum)? ?[Ww]ait",
         means="it waited for Spot capacity longer than it may",
-        fix="raise the Spot wait in infra/clusters.py, or use a cluster on demand; --checkpoints resumes",
+        fix="raise the Spot wait in clusters.py, or use a cluster on demand; --checkpoints resumes",
     ),
     Reason(
         pattern=r"MaxRuntimeExceeded|[Mm]ax(imum)? ?[Rr]un ?time",

@@ -191,7 +191,7 @@ def _refuse_what_cannot_be(job: Job, target: SlurmTarget, waits_for: tuple[str, 
     if target.file_system_mount is None:
         raise DoesNotFit(
             f"the nodes of cluster '{target.name}' share no files, where a job on Slurm has its log and code",
-            hint="set file_system in infra/clusters.py, and deploy again",
+            hint="set file_system in clusters.py, and deploy again",
         )
     for job_id in waits_for:
         assert re.fullmatch(JOB_ID, job_id), f"Slurm gave an id that is none: {job_id!r}"

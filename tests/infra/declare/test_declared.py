@@ -60,7 +60,7 @@ def _declare(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("nodez=4", "infra/clusters.py: 'nodez' is not a setting; did you mean max_nodes?"),
+        ("nodez=4", "clusters.py: 'nodez' is not a setting; did you mean max_nodes?"),
         ("name='a'", "missing 6 required keyword-only arguments: 'instance_type', 'max_nodes'"),
     ],
 )

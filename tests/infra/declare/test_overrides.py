@@ -100,7 +100,7 @@ def test_a_key_of_the_cdk_is_left_alone(key: str) -> None:
         ({"dl1": {"max_nodes": 4}}, "names no setting; write dl1.max_nodes"),
         ({"dl1.nodez": "4"}, "is not a setting; did you mean max_nodes?"),
         ({"dl1.qqq": "4"}, "is not a setting; allowed are instance_type, max_nodes"),
-        ({"dl1.name": "big"}, "changed in infra/clusters.py only"),
+        ({"dl1.name": "big"}, "changed in clusters.py only"),
         ({"dl1.max_nodes.x": "4"}, "goes deeper than the setting max_nodes"),
         ({"dl1.max_nodes": "٤"}, "not a whole number"),
         ({"dl1.max_nodes": "4 "}, "not a whole number"),

@@ -17,12 +17,12 @@ import pytest
 
 from slipway.infra.app import build
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.component_files import read_component
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.images import image_recipe
 from slipway.infra.patterns.images.payload import payload_of
-from slipway.infra.verify.gates import cdk_context
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
 from slipway.jobs.core.images.amis import bakery_stack_name, decode_bakery, manifest_of
@@ -40,7 +40,7 @@ Template = Mapping[str, Any]
 
 def synthesize(images: tuple[MachineImage, ...]) -> Mapping[str, Template]:
     with TemporaryDirectory() as folder:
-        app = cdk.App(outdir=folder, context=dict(cdk_context()))
+        app = cdk.App(outdir=folder, context=dict(feature_flags()))
         build(app, [], images)
         app.synth()
         return {
@@ -269,7 +269,7 @@ def test_a_parent_by_id_needs_no_right_to_look_it_up() -> None:
 
 def test_no_cluster_waits_for_a_bakery() -> None:
     with TemporaryDirectory() as folder:
-        app = cdk.App(outdir=folder, context=dict(cdk_context()))
+        app = cdk.App(outdir=folder, context=dict(feature_flags()))
         build(app, CLUSTERS, MACHINE_IMAGES)
         app.synth()  # finds out who refers to whom
         stacks = [child for child in app.node.children if isinstance(child, cdk.Stack)]

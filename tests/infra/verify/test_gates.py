@@ -13,7 +13,8 @@ import aws_cdk as cdk
 import pytest
 
 from slipway.infra.app import build
-from slipway.infra.verify.gates import cdk_context, lint_findings, report, rule_findings, synthesis_findings
+from slipway.infra.declare.cdk_json import feature_flags
+from slipway.infra.verify.gates import lint_findings, report, rule_findings, synthesis_findings
 from tests.infra.synthesis import CLUSTER
 
 ROOT = Path(__file__).parents[3]
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("assembly")
-    app = cdk.App(outdir=str(folder), context=dict(cdk_context()))
+    app = cdk.App(outdir=str(folder), context=dict(feature_flags()))
     build(app, [CLUSTER])
     app.synth()
     return folder

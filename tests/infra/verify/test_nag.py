@@ -15,25 +15,24 @@ from cdk_nag import AwsSolutionsChecks
 
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.batch import build_batch_cluster
-from slipway.infra.build.hyperpod import build_hyperpod_cluster
 from slipway.infra.build.mpi import build_mpi_cluster
 from slipway.infra.build.sagemaker import build_sagemaker_cluster
 from slipway.infra.build.slurm import build_slurm_cluster
 from slipway.infra.clusters import MACHINE_IMAGES
-from slipway.infra.verify.gates import cdk_context, synthesis_findings
+from slipway.infra.declare.cdk_json import feature_flags
+from slipway.infra.verify.gates import synthesis_findings
 from slipway.infra.verify.nag import ACCEPTED, add_nag_checks, is_accepted
-from tests.infra.synthesis import CLUSTER, HYPERPOD_CLUSTER, MPI_CLUSTER, SAGEMAKER_CLUSTER, SLURM_CLUSTER
+from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, SAGEMAKER_CLUSTER, SLURM_CLUSTER
 
 
 def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
     """Every finding of the bare pack, as (id, path of the construct)."""
-    app = cdk.App(outdir=str(folder), context=dict(cdk_context()))
+    app = cdk.App(outdir=str(folder), context=dict(feature_flags()))
     build_batch_cluster(app, CLUSTER)
     build_batch_cluster(app, replace(CLUSTER, name="trial", keep_data=False))
     build_mpi_cluster(app, MPI_CLUSTER)
     build_slurm_cluster(app, SLURM_CLUSTER)
     build_sagemaker_cluster(app, SAGEMAKER_CLUSTER)
-    build_hyperpod_cluster(app, HYPERPOD_CLUSTER)
     build_bakeries(app, MACHINE_IMAGES)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with pytest.raises(RuntimeError, match="ValidationFailed"):
@@ -56,7 +55,7 @@ def test_every_accepted_finding_is_one_that_cdk_nag_has_and_says_why(tmp_path: P
 
 
 def test_a_finding_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:
-    app = cdk.App(outdir=str(tmp_path), context=dict(cdk_context()))
+    app = cdk.App(outdir=str(tmp_path), context=dict(feature_flags()))
     s3.CfnBucket(cdk.Stack(app, "Stack"), "Open")
     add_nag_checks(app)
     with pytest.raises(RuntimeError, match="ValidationFailed"):
@@ -65,7 +64,7 @@ def test_a_finding_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:
 
 
 def test_a_new_wildcard_in_an_accepted_policy_fails_synthesis(tmp_path: Path) -> None:
-    app = cdk.App(outdir=str(tmp_path), context=dict(cdk_context()))
+    app = cdk.App(outdir=str(tmp_path), context=dict(feature_flags()))
     build_batch_cluster(app, CLUSTER)
     policy = (
         app.node.find_child("dl1").node.find_child("Access").node.find_child("Job").node.find_child("Policy")

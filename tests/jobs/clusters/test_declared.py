@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.clusters.declared import declared_cluster, declared_clusters, find_checkout
+from slipway.jobs.clusters.declared import declared_cluster, declared_clusters
 from slipway.jobs.core.errors import InvalidConfig, SlipwayError
-
-ROOT = Path(__file__).parents[3]
 
 
 def write_infra(folder: Path, declared: str) -> None:
@@ -18,7 +16,7 @@ def write_infra(folder: Path, declared: str) -> None:
     for made in (package, package.parent, package.parent.parent):
         (made / "__init__.py").touch()
     (folder / "slipway" / "infra" / "clusters.py").touch()
-    (folder / "infra").symlink_to(folder / "slipway" / "infra")
+    (folder / "cdk.json").write_text("{}")
     (package / "__main__.py").write_text(declared)
 
 
@@ -53,20 +51,6 @@ def test_an_override_that_looks_like_an_option_stays_an_override() -> None:
     with pytest.raises(InvalidConfig, match=r"dl1\.zone"):
         declared_clusters(["dl1.zone=--help"])
     assert declared_clusters(["--help"])  # a key of nobody's
-
-
-def test_a_checkout_is_found_from_any_folder_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_infra(tmp_path, "")
-    (tmp_path / "deep" / "er").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "deep" / "er")
-    assert find_checkout() == tmp_path
-
-
-def test_outside_of_one_the_package_s_own_checkout_serves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert find_checkout() == ROOT
 
 
 def test_declarations_that_do_not_load_are_told_in_one_line(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.clusters.declared import NoCheckout
+from slipway.jobs.core.projects import NoProject
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
 from slipway.jobs.estimate_inputs import places
@@ -30,7 +30,7 @@ def test_without_a_checkout_a_target_is_asked_for(
     """A laptop that only submits has no infra folder."""
 
     def nothing_declared() -> None:
-        raise NoCheckout("there is none")
+        raise NoProject("there is none")
 
     monkeypatch.setattr(places, "declared_clusters", nothing_declared)
     place = find_place("dl1", RATES, region=None, term=ON_DEMAND)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.clusters.declared import find_checkout
 from slipway.jobs.core.images.container_images import image_tag, source_files
+from slipway.jobs.core.projects import find_containers
 from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.images import builds
 from slipway.jobs.images.builds import build_request, running_build, zip_sources
@@ -24,7 +24,7 @@ from tests.jobs.core.test_targets import TARGET
 from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.conftest import RunningYard
 
-CONTAINERS = find_checkout() / "containers"
+CONTAINERS = find_containers()
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_nodes_that_share_no_files_are_given_no_place_in_them() -> None:
 def test_more_nodes_than_the_cluster_has_do_not_fit() -> None:
     with pytest.raises(DoesNotFit, match="asks for 17 nodes but cluster 'dl1' has 16") as refusal:
         request_for(replace(JOB, nodes=17))
-    assert refusal.value.hint == "ask for at most 16, or raise max_nodes in infra/clusters.py"
+    assert refusal.value.hint == "ask for at most 16, or raise max_nodes in clusters.py"
 
 
 def test_a_longer_timeout_than_the_cluster_allows_does_not_fit() -> None:
