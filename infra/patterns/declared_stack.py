@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Environment, IStackSynthesizer, Stack, Tags
+from aws_cdk import Environment, Stack, Tags
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Cluster
+from slipway.jobs.core.projects import PROJECT_KEY
 
 
 class DeclaredStack(Stack):
     """Leaves the account open where none is declared: it is the one that the credentials belong to."""
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        declared: Cluster | MachineImage,
-        tags: Mapping[str, str],
-        synthesizer: IStackSynthesizer | None = None,
+        self, scope: Construct, id: str, *, declared: Cluster | MachineImage, tags: Mapping[str, str]
     ) -> None:
-        environment = Environment(account=declared.account, region=declared.region)
-        super().__init__(scope, id, env=environment, synthesizer=synthesizer)
+        super().__init__(
+            scope,
+            id,
+            env=Environment(account=declared.account, region=declared.region),
+            tags=_project_tags(scope) if isinstance(declared, Cluster) else None,
+        )
         for key, value in tags.items():
             Tags.of(self).add(key, value)
+
+
+def project_of(scope: Construct) -> str | None:
+    """Return the name of the project; a checkout of Slipway has none."""
+    name = scope.node.try_get_context(PROJECT_KEY)
+    return str(name) if name else None
+
+
+def _project_tags(scope: Construct) -> Mapping[str, str] | None:
+    """Return the tags of a cluster's stacks; bakeries serve all projects of an account and have none."""
+    name = project_of(scope)
+    return {PROJECT_KEY: name} if name else None

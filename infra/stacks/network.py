@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.access.ownership import add_ownership
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
 from slipway.infra.patterns.network.endpoints import (
@@ -33,6 +34,7 @@ class NetworkStack(DeclaredStack):
     def __init__(self, scope: Construct, id: str, *, props: NetworkStackProps) -> None:
         cluster = props.cluster
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
+        add_ownership(self, cluster.name)
         require_node_image(self, cluster)
         log_key = EncryptionKey(
             self,

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import find_checkout
 from slipway.jobs.clusters.deployed import find_stacks
 from slipway.jobs.clusters.emptying import KeepsItsData, refuse_kept
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.projects import find_project
 from slipway.jobs.core.run import Run
 from slipway.jobs.core.targets import Target
 from slipway.jobs.platforms.registry import platform_of
@@ -64,10 +64,12 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
         return names
     cdk = shutil.which("cdk")
     if cdk is None:
-        raise SlipwayError("there is no cdk command", hint="run this in the checkout of Slipway")
+        raise SlipwayError(
+            "there is no cdk command", hint="npm install -g aws-cdk; a checkout has one in .venv/bin"
+        )
     ran = subprocess.run(
         [cdk, "destroy", *names, "--exclusively", "--force"],
-        cwd=find_checkout(),
+        cwd=find_project().folder,
         stdin=subprocess.DEVNULL,
         stdout=sys.__stderr__,  # what it says is for the person
         check=False,

@@ -14,6 +14,11 @@ CLUSTER_TAG = "slipway:cluster"
 # On every job of AWS Batch: the cluster that it was submitted to.
 TARGET_TAG = "slipway:target"
 
+# A cluster's name begins every derived one, so it keeps to what the strictest service takes.
+CLUSTER_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
+NAMES_ALLOWED = "small letters, digits and single hyphens, beginning with a letter"
+LONGEST_CLUSTER_NAME = 64
+
 # What stands behind the cluster's name in a derived one.
 PARTS = frozenset({"network", "storage", "images", "observability"})
 
@@ -26,13 +31,18 @@ LIMITS: Mapping[str, int] = {
     "dashboard": 255,
     "log-delivery": 60,  # of CloudWatch Logs: sources and destinations
     "pcs-cluster": 40,
-    "hyperpod-cluster": 63,
     "document": 128,  # of Systems Manager
     "node-group": 255,  # Auto Scaling groups
 }
 
 _DIGEST_LENGTH = 10
 _LOOKS_SHORTENED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}$")
+
+
+def is_cluster_name(name: str) -> bool:
+    """Return True for a name that a cluster can have, which no stack of another cluster can have, too."""
+    is_part = "-" in name and name.rpartition("-")[2] in PARTS
+    return len(name) <= LONGEST_CLUSTER_NAME and bool(re.fullmatch(CLUSTER_NAME, name)) and not is_part
 
 
 def derived_name(sort: str, cluster: str, part: str = "") -> str:
@@ -55,14 +65,14 @@ def stack_name(cluster: str, part: str = "") -> str:
     return derived_name("stack", cluster, part)
 
 
+def owner_parameter(cluster: str) -> str:
+    """Name the SSM parameter that says which project deployed the cluster."""
+    return f"/slipway/owners/{cluster}"
+
+
 def controller_name(cluster: str) -> str:
     """Name a cluster's Slurm controller; a fixed name keeps CloudFormation from replacing it."""
     return derived_name("pcs-cluster", f"slipway-{cluster}")
-
-
-def hyperpod_name(cluster: str) -> str:
-    """Name a cluster on HyperPod; CloudFormation replaces none of a fixed name."""
-    return derived_name("hyperpod-cluster", cluster)
 
 
 def idle_alarm_name(cluster: str) -> str:

@@ -26,6 +26,6 @@ def alert_email(cluster: DeclaredCluster, _facts: Facts) -> Verdict:
     if cluster.alert_email.rpartition("@")[2] in _NO_ADDRESS:
         return failed(
             f"alarm and budget e-mails go to {cluster.alert_email}, which nobody reads",
-            f"set alert_email in infra/clusters.py, or -c {cluster.name}.alert_email=…",
+            f"set alert_email in clusters.py, or -c {cluster.name}.alert_email=…",
         )
     return ok(cluster.alert_email)

@@ -21,6 +21,7 @@ CHECKS: Mapping[str, Check] = {
     "vCPU quota": account.quota,
     "capacity reservation": account.reservation,
     "CDK bootstrap": account.bootstrap,
+    "project": surroundings.project,
     "default EBS key": surroundings.ebs_key,
     "default security group": surroundings.default_group,
     "training instances": training.instances,

@@ -13,6 +13,7 @@ from slipway.jobs.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.catalogue.instances import SAGEMAKER
 from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.clusters.deployed import find_digest, find_target
+from slipway.jobs.clusters.owners import ask_owner
 from slipway.jobs.clusters.preflight.settings import (
     DefaultGroup,
     EbsKey,
@@ -28,6 +29,7 @@ from slipway.jobs.core.images.amis import bakery_stack_name, image_of
 from slipway.jobs.core.images.container_images import image_names, image_tag
 from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, read_lock
 from slipway.jobs.core.names import controller_name
+from slipway.jobs.core.projects import find_project
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import BatchTarget, DamagedTarget, Target
 
@@ -70,6 +72,8 @@ class Facts:
     manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
     reservation: Reservation | Unanswered | None
     bootstrap_version: str | Unanswered | None
+    owner: str | Unanswered | None  # the project that deployed the cluster; None: none that has a name
+    project: str | None  # this one, as its cdk.json calls it
     bakery: str | Unanswered | None  # the state of the stack that bakes the AMI
     ami_is_debian: bool | None  # None: no lock here says what it is made of
     ebs_key: EbsKey | Unanswered
@@ -107,6 +111,8 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         manifest=refusal or (ask_manifest(ami, cluster.region) if ami else None),
         reservation=refusal or ask_reservation(cluster.reservation_id, cluster.region),
         bootstrap_version=refusal or ask_parameter(_BOOTSTRAP_VERSION, cluster.region),
+        owner=refusal or ask_owner(cluster.name, cluster.region),
+        project=find_project().name,
         bakery=refusal or ask_bakery(cluster),
         ami_is_debian=is_debian(containers, own) if own else None,
         ebs_key=refusal or ask_ebs_key(cluster.region),

@@ -38,6 +38,18 @@ def cost_tag(_cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return failed(f"{CLUSTER_TAG} is {status.lower()} in Billing, so the budget counts nothing", _ACTIVATE)
 
 
+def project(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """Two projects of an account have names of their own: one would deploy over the other's stacks."""
+    if isinstance(facts.owner, Unanswered):
+        return unanswered(facts.owner)
+    if facts.owner is None or facts.owner == facts.project:
+        return ok(f"no other project has deployed {cluster.name}")
+    return failed(
+        f"{cluster.name} belongs to project {facts.owner}; this one is {facts.project or 'without a name'}",
+        "give the cluster another name in clusters.py, or work in the folder of that project",
+    )
+
+
 def ebs_key(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     """Auto Scaling, AWS Batch and Image Builder have no grant for a key of the account's own.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slipway.jobs.commands.output import Column, json_option, print_record, print_table, print_text, say, warn
+from slipway.jobs.commands.which_project import say_project
 
 if TYPE_CHECKING:
     from slipway.jobs.aws import Unanswered
@@ -70,6 +71,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     """
     from slipway.jobs.clusters.declared import declared_cluster, declared_clusters
 
+    say_project()
     clusters = [declared_cluster(name) for name in dict.fromkeys(names)] or declared_clusters()
     rows = [_row(cluster) for cluster in clusters]
     if len(names) == 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slipway.jobs.commands.output import can_ask, progress, say
+from slipway.jobs.commands.which_project import say_project
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
@@ -31,11 +32,14 @@ def command(cluster: str, cancel: bool, yes: bool) -> None:
     """
     from slipway.jobs.clusters.deployed import find_targets
     from slipway.jobs.clusters.destroying import keeps_its_data
+    from slipway.jobs.clusters.owners import refuse_foreign
 
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
         _destroy_rest(cluster)
         return
+    say_project()
+    refuse_foreign(cluster, target.region)
     if not cancel:
         _refuse_running(target)
     keeps = keeps_its_data(target)
@@ -84,8 +88,11 @@ def _destroy_rest(cluster: str) -> None:
     """Finish what an earlier run began: the record of a target goes with the first of its stacks."""
     from slipway.jobs.clusters.declared import declared_cluster
     from slipway.jobs.clusters.destroying import destroy_stacks
+    from slipway.jobs.clusters.owners import refuse_foreign
 
-    if not destroy_stacks(cluster, declared_cluster(cluster).region):
+    region = declared_cluster(cluster).region
+    refuse_foreign(cluster, region)
+    if not destroy_stacks(cluster, region):
         raise SlipwayError(f"no cluster named '{cluster}' is deployed", hint="slipway targets lists them")
     say(f"what was left of {cluster} is destroyed")
 

@@ -8,6 +8,7 @@ import click
 
 from slipway.jobs.commands.options import overrides_option
 from slipway.jobs.commands.output import Column, json_option, print_table, say
+from slipway.jobs.commands.which_project import say_project
 from slipway.jobs.core.errors import SlipwayError
 
 COLUMNS = (
@@ -32,13 +33,15 @@ def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
     slipway preflight dl1
     slipway preflight dl1 -c dl1.zone=us-east-1b -c dl1.max_nodes=2
     """
-    from slipway.jobs.clusters.declared import declared_cluster, find_checkout
+    from slipway.jobs.clusters.declared import declared_cluster
     from slipway.jobs.clusters.preflight.checks import CHECKS
     from slipway.jobs.clusters.preflight.facts import gather
     from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
+    from slipway.jobs.core.projects import find_containers
 
+    say_project()
     declared = declared_cluster(cluster, overrides)
-    facts = gather(declared, find_checkout() / "containers")
+    facts = gather(declared, find_containers())
     verdicts = {name: check(declared, facts) for name, check in CHECKS.items()}
     rows = [{"check": name, **asdict(each), "fix": each.fix or None} for name, each in verdicts.items()]
     print_table(f"preflight of {cluster}", COLUMNS, rows, as_json=as_json)

@@ -8,6 +8,7 @@ import click
 
 from slipway.jobs.commands.options import overrides_option
 from slipway.jobs.commands.output import Column, json_option, print_table
+from slipway.jobs.commands.which_project import say_project
 
 COLUMNS = (
     Column(name="purpose"),
@@ -40,6 +41,7 @@ def command(cluster: str, asks: bool, wait: bool, overrides: tuple[str, ...], as
     from slipway.jobs.clusters.declared import declared_cluster
     from slipway.jobs.clusters.quotas import find_quotas, request_increase, wait_for_quotas
 
+    say_project()
     declared = declared_cluster(cluster, overrides)
     found = find_quotas(declared)
     if asks:

@@ -35,6 +35,8 @@ READY = Facts(
     manifest={"synapseai": "1.18.0"},
     reservation=RESERVATION,
     bootstrap_version="21",
+    owner=None,
+    project=None,
     bakery=None,
     ami_is_debian=False,
     ebs_key=EbsKey(id="alias/aws/ebs", is_of_aws=True),
@@ -107,6 +109,12 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
             "cdk bootstrap",
         ),
         ("CDK bootstrap", {"bootstrap_version": "foreign"}, "is version foreign", "cdk bootstrap"),
+        (
+            "project",
+            {"owner": "theirs-1", "project": "ours-1"},
+            "belongs to project theirs-1; this one is ours-1",
+            "another name",
+        ),
         ("machine image", {"parameter": None}, "there is no SSM parameter /slipway", BAKE),
         ("machine image", {"machine_image": None}, "ami-1, which /slipway", BAKE),
         (

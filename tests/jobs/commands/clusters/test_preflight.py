@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 
 from slipway.jobs.aws import Unanswered, reader
-from slipway.jobs.clusters.declared import declared_cluster, find_checkout
+from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.preflight import facts, settings
+from slipway.jobs.core.projects import find_containers
 from slipway.jobs.core.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET
@@ -173,7 +174,7 @@ def test_a_refusal_of_aws_names_the_permission(
 
 
 def test_the_facts_of_this_checkout_are_gathered_from_its_images(yard_shell: RunningYard) -> None:
-    gathered = facts.gather(declared_cluster("dl1"), find_checkout() / "containers")
+    gathered = facts.gather(declared_cluster("dl1"), find_containers())
     assert gathered.account == "123456789012"
     assert gathered.image_tag
     assert gathered.lock

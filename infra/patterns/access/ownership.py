@@ -1,0 +1,26 @@
+"""Keeps two projects of one account from deploying a cluster of the same name over each other.
+
+The parameter has one name for a cluster and one logical id for each project. The deployment of another
+project adds its own before it removes the first one's, and CloudFormation refuses a name that is taken.
+"""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from slipway.infra.patterns.declared_stack import project_of
+from slipway.jobs.core.names import owner_parameter
+
+
+def add_ownership(scope: Construct, cluster: str) -> None:
+    """Write down whose cluster this is, where the project has a name."""
+    project = project_of(scope)
+    if project:
+        ssm.StringParameter(
+            scope,
+            f"OwnedBy-{project}",
+            parameter_name=owner_parameter(cluster),
+            string_value=project,
+            description=f"The project that cluster {cluster} belongs to; another project needs another name",
+        )
