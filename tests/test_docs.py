@@ -15,7 +15,10 @@ from slipway.jobs.commands.cli import COMMANDS, PROGRAM, cli
 from tests.architecture.tracked import ROOT, paths
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
-PAGES = sorted({path for path in paths(".md") if path.startswith("docs/")} | {"docs/cli.md", *ROOT_PAGES})
+TEMPLATE = "jobs/project/template/README.md"
+PAGES = sorted(
+    {path for path in paths(".md") if path.startswith("docs/")} | {"docs/cli.md", TEMPLATE, *ROOT_PAGES}
+)
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")

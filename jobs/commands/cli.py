@@ -63,6 +63,7 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
     },
     "slipway.jobs.commands": {
         "completion": "Print the script for tab completion in your shell",
+        "init": "Begin a project of your own: clusters and a training script",
     },
     "slipway.yard.commands": {
         "yard": "Run an AWS of your own on this machine: up, status, down, logs",

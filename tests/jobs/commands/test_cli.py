@@ -18,9 +18,8 @@ from slipway.jobs.commands import cli
 ROOT = Path(__file__).resolve().parents[3]
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
-NO_COMMANDS = {
-    f"slipway.jobs.commands.{name}" for name in ("cli", "failures", "options", "output", "version")
-} | {
+PARTS = ("cli", "failures", "options", "output", "version", "which_project")
+NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in PARTS} | {
     "slipway.jobs.commands.estimates.doubts",
     "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
     "slipway.jobs.commands.estimates.estimate_idle",  # another

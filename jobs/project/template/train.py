@@ -1,0 +1,120 @@
+"""Trains a small network on all ranks. Put your model and your data in place of these, and keep the rest.
+
+It is plain PyTorch: whoever starts it sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as
+torchrun does. `python train.py` alone is one rank. It saves to SLIPWAY_CHECKPOINTS, and resumes from there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = int(os.environ.get("STEPS", "200"))
+SAVE_EVERY = 20
+BATCH = 64  # samples of one rank
+FEATURES = 32
+RESUME_ME = 85  # the exit code that asks Slipway for another attempt
+CHECKPOINT = Path(os.environ.get("SLIPWAY_CHECKPOINTS", "checkpoints")) / "last.pt"
+ALONE = {
+    "RANK": "0",
+    "WORLD_SIZE": "1",
+    "LOCAL_RANK": "0",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "29500",
+}
+
+stopping = False
+
+
+def main() -> int:
+    # The machine is about to go, or the time is up: SIGTERM comes first.
+    signal.signal(signal.SIGTERM, stop)
+    device = start()
+    torch.manual_seed(0)  # the same first weights on every rank
+    network = nn.Sequential(nn.Linear(FEATURES, 128), nn.Tanh(), nn.Linear(128, 1)).to(device)
+    model = DistributedDataParallel(network)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for step in range(resume(network, optimizer, device), STEPS):
+        loss = train(model, optimizer, *samples(step, device))
+        if dist.get_rank() == 0 and (step + 1) % 10 == 0:
+            print(f"step {step + 1}/{STEPS}  loss {loss:.4f}", flush=True)
+        if is_stopping(device):
+            save(step + 1, network, optimizer)
+            return RESUME_ME
+        if (step + 1) % SAVE_EVERY == 0 or step + 1 == STEPS:
+            save(step + 1, network, optimizer)
+    dist.destroy_process_group()
+    return 0
+
+
+def start() -> torch.device:
+    """Join the other ranks; alone, be the only one."""
+    for name, value in ALONE.items():
+        os.environ.setdefault(name, value)
+    has_gpu = torch.cuda.is_available()
+    dist.init_process_group("nccl" if has_gpu else "gloo")
+    return torch.device("cuda", int(os.environ["LOCAL_RANK"])) if has_gpu else torch.device("cpu")
+
+
+def samples(step: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return other samples for every step and rank, and the same ones after a resume."""
+    drawn = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
+    inputs = torch.randn(BATCH, FEATURES, generator=drawn)
+    return inputs.to(device), inputs.mean(dim=1, keepdim=True).mul(8).sin().to(device)
+
+
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, wanted: torch.Tensor
+) -> float:
+    loss = nn.functional.mse_loss(model(inputs), wanted)
+    optimizer.zero_grad()
+    loss.backward()  # the ranks average their gradients here
+    optimizer.step()
+    return float(loss.item())
+
+
+def save(step: int, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Replace the checkpoint in one step: a kill in between leaves the last one whole."""
+    if dist.get_rank() == 0:
+        CHECKPOINT.parent.mkdir(parents=True, exist_ok=True)
+        draft = CHECKPOINT.with_suffix(".draft")
+        state = {"step": step, "network": network.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save(state, draft)
+        draft.replace(CHECKPOINT)
+        print(f"saved step {step}", flush=True)
+    dist.barrier()
+
+
+def resume(network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
+    """Return the step to go on from; 0 where nothing is saved."""
+    if not CHECKPOINT.exists():
+        return 0
+    state = torch.load(CHECKPOINT, map_location=device, weights_only=True)
+    network.load_state_dict(state["network"])
+    optimizer.load_state_dict(state["optimizer"])
+    if dist.get_rank() == 0:
+        print(f"resuming from step {state['step']}", flush=True)
+    return int(state["step"])
+
+
+def stop(_signal: int, _frame: object) -> None:
+    global stopping  # noqa: PLW0603 - a signal has no other way to tell
+    stopping = True
+
+
+def is_stopping(device: torch.device) -> bool:
+    """Ask all ranks: they stop after the same step, whichever of them was told."""
+    told = torch.tensor(float(stopping), device=device)
+    dist.all_reduce(told, op=dist.ReduceOp.MAX)
+    return bool(told.item())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
