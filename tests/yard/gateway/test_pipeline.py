@@ -10,7 +10,7 @@ import pytest
 
 from slipway.jobs.aws import client_at
 from slipway.jobs.core.errors import SlipwayError
-from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, control
+from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send
 from tests.yard.conftest import REGION, RunningYard
 
@@ -81,21 +81,9 @@ def test_what_the_yard_has_not_is_one_clear_error_that_no_sdk_repeats(
 
 
 def test_a_crash_of_moto_is_one_error_that_names_the_call(yard: RunningYard) -> None:
-    cluster = {
-        "ClusterName": "hyperpod",
-        "InstanceGroups": [
-            {
-                "InstanceCount": 1,
-                "InstanceGroupName": "workers",
-                "InstanceType": "ml.p4d.24xlarge",
-                "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-a", "OnCreate": "run.sh"},
-                "ExecutionRole": f"arn:aws:iam::{ACCOUNT}:role/a",
-            }
-        ],
-    }
-    refused = refusal(yard.client("sagemaker").create_cluster, **cluster)  # moto wants ThreadsPerCore
+    refused = refusal(yard.client("sagemaker").describe_experiment, ExperimentName="nobodys")
     assert (refused["Code"], refused["status"]) == ("InternalFailure", 501)
-    assert "the yard failed in sagemaker:CreateCluster: KeyError" in refused["Message"]
+    assert "the yard failed in sagemaker:DescribeExperiment: KeyError" in refused["Message"]
     assert "slipway yard logs" in refused["Message"]
 
 

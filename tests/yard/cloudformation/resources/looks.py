@@ -155,7 +155,7 @@ def tags_of_sagemaker(scope: ResourceScope) -> Any:
     exists = (
         scope.send("describe_domain", DomainId=scope.id)
         if kind
-        else scope.send("describe_cluster", ClusterName=scope.id.rpartition("/")[2])
+        else scope.send("describe_cluster", ClusterName=scope.id)
     )
     return bool(exists) and scope.send("list_tags", ResourceArn=place if kind else scope.id)["Tags"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.yard.cloudformation.resources.cases.case import OTHER_TAGS, TAGS, Case, Cases
 from tests.yard.cloudformation.resources.world import World
 
@@ -21,15 +23,30 @@ def domain(world: World) -> Case:
 
 
 def hyperpod(world: World) -> Case:
-    group = {
-        "InstanceGroupName": "workers",
-        "InstanceType": "ml.trn1.32xlarge",
-        "InstanceCount": 2,
-        "ThreadsPerCore": 1,
-        "ExecutionRole": world.role().attribute("Arn"),
-        "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-bucket/", "OnCreate": "on_create.sh"},
-    }
-    return Case(properties={"InstanceGroups": [group], "Tags": TAGS}, change={"Tags": OTHER_TAGS})
+    def group(name: str, node_type: str, count: int) -> Mapping[str, object]:
+        return {
+            "InstanceGroupName": name,
+            "InstanceType": "ml.trn1.32xlarge",
+            "InstanceCount": count,
+            "ThreadsPerCore": 1,
+            "ExecutionRole": world.role().attribute("Arn"),
+            "SlurmConfig": {"NodeType": node_type},
+        }
+
+    controller = group("controller", "Controller", 1)
+    return Case(
+        properties={
+            "InstanceGroups": [controller, group("workers", "Compute", 2)],
+            "Orchestrator": {"Slurm": {"SlurmConfigStrategy": "Managed"}},
+            "NodeRecovery": "Automatic",
+            "Tags": TAGS,
+        },
+        change={
+            "InstanceGroups": [controller, group("more", "Compute", 3)],
+            "NodeRecovery": "None",
+            "Tags": OTHER_TAGS,
+        },
+    )
 
 
 def pipeline(world: World) -> Case:
