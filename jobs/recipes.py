@@ -42,6 +42,7 @@ class Recipe:
     job_settings: tuple[str, ...]  # those that name other jobs
     share_setting: str | None  # says which share of an array's work is a job's; None: no array divides it
     input_settings: tuple[str, ...]  # those that name what it reads; SageMaker brings s3:// to instances
+    code_settings: tuple[str, ...]  # those that name code in S3, which SageMaker brings beside the data
     config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
 
 
@@ -60,6 +61,7 @@ def find_recipe(name: str) -> Recipe:
         job_settings=tuple(getattr(module, "JOB_SETTINGS", ())),
         share_setting=getattr(module, "SHARE_SETTING", None),
         input_settings=tuple(getattr(module, "INPUT_SETTINGS", ())),
+        code_settings=tuple(getattr(module, "CODE_SETTINGS", ())),
         config=module,
     )
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.jobs.core.text import printable
 from slipway.jobs.project_source.listing import CannotShip, list_names
 from slipway.jobs.project_source.secrets_in_names import secret_names
+from slipway.jobs.project_source.sizes import DEFAULT_LIMIT_MB, MEGABYTE, megabytes
 
-MEGABYTE = 1_000_000
-DEFAULT_LIMIT_MB = 200
-LARGEST_LIMIT_MB = 5_000  # S3 takes 5 GB in one request, and every node reads it at every attempt
 _NAMED = 5
 Stamp = tuple[int, int, int]  # inode, size and time of the last change: another one is another content
 
@@ -44,7 +43,7 @@ def read_folder(
 ) -> ProjectFolder:
     """Look at the folder and refuse, by name, what must not or cannot travel; no file is read."""
     names = list_names(path)
-    found = [(name, os.lstat(path / name)) for name in names]
+    found = list(_statuses(path, names))
     files = tuple(_file(path, name, status) for name, status in found if _is_carried(status))
     folder = ProjectFolder(
         path=path,
@@ -65,6 +64,21 @@ def read_folder(
 
 def stamp_of(status: os.stat_result) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def ignored_words(folder: ProjectFolder, words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command that name a file of the folder which is not sent."""
+    sent = {file.name for file in folder.files}
+    for word in words:
+        name = os.path.normpath(word)
+        if not name.startswith(("/", "..")) and name not in sent and _is_file(folder.path / name):
+            yield word
+
+
+def _statuses(path: Path, names: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:
+    for name in names:
+        with suppress(FileNotFoundError):  # deleted since git listed it
+            yield name, os.lstat(path / name)
 
 
 def _is_carried(status: os.stat_result) -> bool:
@@ -95,9 +109,9 @@ def _refuse_size(folder: ProjectFolder, limit_mb: int) -> None:
     if folder.size_bytes <= limit_mb * MEGABYTE:
         return
     largest = sorted(folder.files, key=lambda file: -file.size_bytes)[:_NAMED]
-    named = ", ".join(f"{printable(file.name)} ({_megabytes(file.size_bytes)})" for file in largest)
+    named = ", ".join(f"{printable(file.name)} ({megabytes(file.size_bytes)})" for file in largest)
     raise CannotShip(
-        f"{printable(str(folder.path))} has {_megabytes(folder.size_bytes)} to send, and at most "
+        f"{printable(str(folder.path))} has {megabytes(folder.size_bytes)} to send, and at most "
         f"{limit_mb} MB are sent; the largest: {named}",
         hint="name in .gitignore what is no code, and bring data with slipway upload; or raise --limit",
     )
@@ -132,14 +146,9 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(printable(name) for name in names[:_NAMED]) + more
 
 
-def _megabytes(size_bytes: int) -> str:
-    return f"{size_bytes / MEGABYTE:,.1f} MB"
-
-
-def ignored_words(folder: ProjectFolder, words: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command that name a file of the folder which is not sent."""
-    sent = {file.name for file in folder.files}
-    for word in words:
-        name = os.path.normpath(word)
-        if not name.startswith(("/", "..")) and (folder.path / name).is_file() and name not in sent:
-            yield word
+def _is_file(path: Path) -> bool:
+    """Return False of a word that no file system takes for a name, too: one may be longer than a name."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -18,6 +18,7 @@ _LIST = ("ls-files", "--others", "--exclude-standard", "-z")
 # A hook's variables would lead git to the hook's repository (githooks(5)).
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 _NO_REPOSITORY = b"not a git repository"
+_LEFT_OUT = b"could not open directory"  # git warns, and lists the rest
 
 
 class CannotShip(SlipwayError):
@@ -64,7 +65,7 @@ def _is_in_repository(folder: Path) -> bool:
 
 def _git(folder: Path, *words: str) -> bytes:
     done = _run(folder, *words)
-    if done.returncode:
+    if done.returncode or _LEFT_OUT in done.stderr:
         raise _refused(folder, done)
     return done.stdout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -36,6 +37,8 @@ SMALL = {
     "bert_pretrain": "--set dataset=chain --set steps=10 --set precision=fp32 --set micro_batch=8",
     "glue_finetune": "--set epochs=1",
 }
+OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
+OWN_RUN = ("--processes-per-node", "1", "--attempts", "2", "--timeout-hours", "1", "--name", "own")
 CHAIN = ("corpus", "rows", "bert", "tuned")
 PATIENCE_SECONDS = 120.0
 ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
@@ -171,6 +174,23 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: 
     run = cluster.data("slipway", "status", "cancelled", "--json")
     assert (run["state"], run["status"]) == ("failed", "Cancelled")
     assert running(cluster) == [""] * NODES
+
+
+def test_a_users_own_folder_and_command_train_on_every_host_and_resume(
+    cluster: Shell, tmp_path: Path
+) -> None:
+    shutil.copy(OWN_TRAINING, tmp_path / "train.py")
+    (tmp_path / ".gitignore").write_text("*.bin\n")
+    (tmp_path / "large.bin").touch()
+    words = ("python", "train.py", "--stop-at", "5", "$(id) a b")
+    ran = cluster.must("slipway", "run", *ON, *OWN_RUN, "--folder", str(tmp_path), "--follow", "--", *words)
+    for rank in range(NODES):
+        assert f"[{rank}] rank {rank} of {NODES} resumes at step 5" in ran
+        assert "with ['--stop-at', '5', '$(id) a b'] in attempt-" in ran
+    lost = cluster.run("slipway", "run", *ON, "--folder", str(tmp_path), "--follow", "--", "no-such-program")
+    assert lost.status == 1
+    assert "error: the command 'no-such-program' is not in this image" in lost.text
+    assert "exit code 127" in cluster.must("slipway", "explain", tmp_path.name)
 
 
 def readiness(shell: Shell, node: str) -> list[bool]:

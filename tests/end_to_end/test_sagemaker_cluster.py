@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from tests.yard.services.sagemaker.training_site import require_training
 
 pytestmark = pytest.mark.cdk
 
+OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
 FITTED = "fitted"
 JOB = {"name": FITTED, "recipe": "smoke", "nodes": 1, "processes_per_node": 1}
 # It says also that the profiler it was given is not disabled, which SageMaker takes for granted.
@@ -87,6 +90,30 @@ def test_the_deployed_role_suffices_for_a_training_job_and_is_refused_nothing(de
     said = deployed.run("slipway", "submit", "smoke", "--on", NAME, *ranks, "--name", "trained", "--follow")
     assert said.status == 0, said.text
     assert deployed.data("slipway", "status", "trained", "--json")["state"] == "succeeded"
+    assert deployed.data("slipway", "yard", "denied", "--json") == []
+
+
+@pytest.mark.slow
+def test_a_users_own_folder_is_brought_by_sagemaker_and_its_command_trains(
+    deployed: Shell, tmp_path: Path
+) -> None:
+    require_training()
+    pytest.importorskip("torch", reason="the extra 'training' is not installed")
+    shutil.copy(OWN_TRAINING, tmp_path / "train.py")
+    on = ("--on", NAME, "--nodes", "1", "--processes-per-node", "2", "--name", "own", "--follow")
+    said = deployed.must(
+        "slipway", "run", *on, "--folder", str(tmp_path), "--", "python", "train.py", "$(id)"
+    )
+    for rank in range(2):
+        assert f"[{rank}] rank {rank} of 2: loss " in said
+    assert "with ['$(id)'] in attempt-" in said
+    run = deployed.data("slipway", "status", "own", "--json")
+    (source,) = [
+        each["DataSource"]["S3DataSource"]["S3Uri"]
+        for each in request_received(deployed, run["name"])["InputDataConfig"]
+        if each["ChannelName"] == "source"
+    ]
+    assert "/sources/" in source
     assert deployed.data("slipway", "yard", "denied", "--json") == []
 
 

@@ -11,9 +11,11 @@ NAME = "command"
 MODULE = "slipway.containers.recipes.command.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")
 PARALLELISMS = ("data",)
+CODE_SETTINGS = ("source",)
 
 __all__ = [
     "ACCELERATORS",
+    "CODE_SETTINGS",
     "MODULE",
     "NAME",
     "PARALLELISMS",

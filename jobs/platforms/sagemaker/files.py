@@ -35,8 +35,18 @@ class JobFiles:
     tensorboard_config: Mapping[str, str]
 
 
-def decide_files(job: Job, target: SageMakerTarget, name: str, inputs: tuple[str, ...]) -> JobFiles:
-    """Decide it; `inputs` are settings that may name what a recipe reads below its data folder."""
+def decide_files(
+    job: Job,
+    target: SageMakerTarget,
+    name: str,
+    inputs: tuple[str, ...],
+    code_settings: tuple[str, ...] = (),
+) -> JobFiles:
+    """Decide it; `inputs` are settings that may name what a recipe reads below its data folder.
+
+    `code_settings` are read elsewhere: they become full paths, and the data folder stays what it is.
+    """
+    code = _in_s3(job, code_settings)
     brought = _brought(job, inputs)
     kept = _kept_at(job, target, name)
     return JobFiles(
@@ -45,11 +55,15 @@ def decide_files(job: Job, target: SageMakerTarget, name: str, inputs: tuple[str
             settings={
                 **job.settings,
                 **{key: _place(key, url) for key, url in brought.items() if not job.data},
+                **{key: f"{CHANNELS}/{_place(key, url)}" for key, url in code.items()},
             },
             data=_data_folder(job, brought),
             checkpoints=CHECKPOINTS if kept else _shared_checkpoints(job, target, name),
         ),
-        channels=[*(_s3_channel(channel, url) for channel, url in brought.items()), *_shared_files(target)],
+        channels=[
+            *(_s3_channel(channel, url) for channel, url in {**brought, **code}.items()),
+            *_shared_files(target),
+        ],
         checkpoint_config={"S3Uri": kept, "LocalPath": CHECKPOINTS} if kept else {},
         tensorboard_config=_tensorboard(target, name),
     )
@@ -59,7 +73,11 @@ def _brought(job: Job, inputs: tuple[str, ...]) -> dict[str, str]:
     """Return what lies in S3 and becomes a channel: --data, or else settings; a job has one data folder."""
     if job.data:
         return {DATA_CHANNEL: job.data} if job.data.startswith(_S3) else {}
-    given = {setting: job.settings.get(setting, "") for setting in inputs}
+    return _in_s3(job, inputs)
+
+
+def _in_s3(job: Job, settings: tuple[str, ...]) -> dict[str, str]:
+    given = {setting: job.settings.get(setting, "") for setting in settings}
     return {setting: url for setting, url in given.items() if url.startswith(_S3)}
 
 

@@ -150,7 +150,14 @@ def explain(found: Found[SageMakerTarget]) -> Explanation:
 
 
 def _request(job: Job, recipe: Recipe, target: SageMakerTarget, digest: str) -> SageMakerRequest:
-    return build_request(job, target, module=recipe.module, code=digest, inputs=recipe.input_settings)
+    return build_request(
+        job,
+        target,
+        module=recipe.module,
+        code=digest,
+        inputs=recipe.input_settings,
+        code_settings=recipe.code_settings,
+    )
 
 
 def _warnings(request: SageMakerRequest, target: SageMakerTarget) -> Iterator[str]:

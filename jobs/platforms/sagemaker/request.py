@@ -67,13 +67,23 @@ class SageMakerRequest:
 
 
 def build_request(
-    job: Job, target: SageMakerTarget, *, module: str, code: str, inputs: tuple[str, ...] = ()
+    job: Job,
+    target: SageMakerTarget,
+    *,
+    module: str,
+    code: str,
+    inputs: tuple[str, ...] = (),
+    code_settings: tuple[str, ...] = (),
 ) -> SageMakerRequest:
-    """Build the request; `code` is the archive's digest, `inputs` the settings that name what a job reads."""
+    """Build the request; `code` is the archive's digest.
+
+    `inputs` are the settings that name what a job reads, `code_settings` those that name code of its own.
+    """
     refuse_misfit(job, target)
     _refuse_dependencies(job)
     name = training_job_name(job, target, code)
-    create = _create(job, target, name, code, module, decide_files(job, target, name, inputs))
+    files = decide_files(job, target, name, inputs, code_settings)
+    create = _create(job, target, name, code, module, files)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     body = json.dumps(create, sort_keys=True)
     put = {**owner, "Key": request_key(name), "Body": body, "ContentType": "application/json"}

@@ -128,6 +128,19 @@ def test_a_folder_without_anything_to_send_says_why(tmp_path: Path) -> None:
         read_folder(tmp_path / "nowhere")
 
 
+def test_a_folder_that_cannot_be_read_is_refused_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read every folder, so that a git which warns stands in for one that may not."""
+    warns = write(
+        tmp_path / "bin", {"git": "#!/bin/sh\necho \"warning: could not open directory 'a/'\" >&2\n"}
+    )
+    (warns / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{warns}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(CannotShip, match=r"git did not list .*could not open directory 'a/'"):
+        read_folder(write(tmp_path / "project", CODE))
+
+
 def test_without_git_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotShip, match="git is not installed"):
