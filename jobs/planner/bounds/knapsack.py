@@ -7,29 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipway.jobs.planner.bounds.table import Numbers, Whole
+from slipway.jobs.planner.bounds.table import Flags, Numbers, Whole
+from slipway.jobs.planner.knapsack.filling import fill
 
 Pattern = tuple[tuple[int, int], ...]  # (job, its option's place), by job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneKnapsack:
-    """Holds, by job, the places of its options in one pool, and the units of time that each option takes."""
+    """Holds which options jobs have in one pool, and the units of time that each option takes."""
 
-    options: Sequence[Sequence[int]]
+    fitting: Flags
     lengths: Whole
     units: int
 
     def fill(self, earned: Numbers, jobs: Sequence[int]) -> Filled:
         """Earn as much as possible with these jobs, if a lane earns so much by each option."""
-        most = np.zeros((len(jobs) + 1, self.units + 1))
-        for place, job in enumerate(jobs):
-            before, after = most[place], most[place + 1]
-            after[:] = before
-            for option in self.options[job]:
-                if (more := earned[job, option]) > 0:
-                    length = self.lengths[job, option]
-                    np.maximum(after[length:], before[: self.units + 1 - length] + more, out=after[length:])
+        rows = np.array(jobs, dtype=np.int64)
+        is_worth_it = self.fitting[rows] & (earned[rows] > 0)
+        most = np.empty((len(jobs) + 1, self.units + 1))
+        first = np.concatenate([[0], np.cumsum(is_worth_it.sum(axis=1))])
+        fill(most, first, self.lengths[rows][is_worth_it], earned[rows][is_worth_it])
         return Filled(knapsack=self, earned=earned, jobs=jobs, most=most)
 
 
@@ -60,7 +58,7 @@ class Filled:
     def _taken(self, place: int, units: int) -> tuple[int, int]:
         """Find the option that earned what there is by then, and the time that was left before it."""
         job, before = self.jobs[place], self.most[place]
-        for option in self.knapsack.options[job]:
+        for option in np.flatnonzero(self.knapsack.fitting[job]).tolist():
             left = units - int(self.knapsack.lengths[job, option])
             if left >= 0 and before[left] + self.earned[job, option] == self.most[place + 1, units]:
                 return option, left

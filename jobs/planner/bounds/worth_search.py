@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipway.jobs.planner.bounds.knapsack import Filled, LaneKnapsack, Pattern
-from slipway.jobs.planner.bounds.table import Flags, Numbers, OptionTable
+from slipway.jobs.planner.bounds.table import Numbers, OptionTable
 from slipway.jobs.planner.bounds.worths import Lanes, WorthProgram
 
 UNITS = 2000  # of time, until the horizon
@@ -44,7 +44,10 @@ class WorthSearch:
         self._lengths = np.minimum(table.seconds, horizon) * self.units // horizon
         self._program = WorthProgram(table, lanes, self._fitting)
         self._knapsacks = [
-            self._knapsack(self._fitting & (table.pool == place)) for place in range(len(lanes.of_pools))
+            LaneKnapsack(
+                fitting=self._fitting & (table.pool == place), lengths=self._lengths, units=self.units
+            )
+            for place in range(len(lanes.of_pools))
         ]
         self._rows = {(place, pattern) for place, pattern in known if self._is_possible(pattern)}
         for place, pattern in known:
@@ -98,10 +101,6 @@ class WorthSearch:
             left = [job for job in left if job not in taken]
             sample = sorted(self._dice.sample(left, min(len(left), JOBS_OF_A_SAMPLE)))
             filled = filled.knapsack.fill(filled.earned, sample)
-
-    def _knapsack(self, fitting: Flags) -> LaneKnapsack:
-        options = [np.flatnonzero(row).tolist() for row in fitting]
-        return LaneKnapsack(options=options, lengths=self._lengths, units=self.units)
 
     def _is_possible(self, pattern: Pattern) -> bool:
         jobs, options = (np.array(each) for each in zip(*pattern, strict=True))

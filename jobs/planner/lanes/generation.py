@@ -128,7 +128,7 @@ class Generation:
         for _ in range(self.effort.lanes_per_kind):
             if not len(able) or (found and found[-1] < enough):
                 break
-            value, chosen = self._knapsack.fill(values[able].tolist(), units[able].tolist())
+            value, chosen = self._knapsack.fill(values[able], units[able])
             found.append(value)
             lanes.append(Lane(kind=kind, jobs=tuple(sorted(int(job) for job in self.jobs[able[chosen]]))))
             able = np.delete(able, chosen)[:64]

@@ -1,0 +1,31 @@
+"""Fills the table of a knapsack: row by item, column by room, the most that the items so far are worth in it.
+
+Each item is left out, or taken in one of its options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+Whole = NDArray[np.int64]
+# Of the table; where each item's options begin, and where the last ones end; room and value of each option.
+Filling = Callable[[Numbers, Whole, Whole, Numbers], None]
+
+
+def fill(most: Numbers, first: Whole, lengths: Whole, values: Numbers) -> None:
+    size = most.shape[1]
+    sums = np.empty(size)
+    most[0] = 0.0
+    starts, rooms, worths = first.tolist(), lengths.tolist(), values.tolist()
+    for item in range(len(starts) - 1):
+        before, after = most[item], most[item + 1]
+        after[:] = before
+        for option in range(starts[item], starts[item + 1]):
+            room = rooms[option]
+            taken = sums[: max(size - room, 0)]
+            np.add(before[: len(taken)], worths[option], out=taken)
+            np.maximum(after[room:], taken, out=after[room:])
