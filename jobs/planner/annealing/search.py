@@ -18,6 +18,14 @@ PLACEMENTS_A_CHUNK = 200_000  # jobs that are placed between two looks at the cl
 FIRST_WALK = 20_000  # steps
 HOT, WARM, COLD = 0.05, 0.02, 0.0001  # as a share of the plan's worth
 MOST_STEPS = 3_000_000
+# Orders that may lead back to a plan: which one does depends on how its nodes were filled.
+ORDERS: tuple[Callable[[Slot], tuple[int, ...]], ...] = (
+    lambda slot: (slot.start, slot.option.pool, slot.placement[0].node),
+    lambda slot: (slot.start, -slot.option.devices, -slot.option.seconds),
+    lambda slot: (slot.start, -slot.option.seconds),
+    lambda slot: (slot.start,),
+    lambda slot: (-slot.option.seconds,),
+)
 
 
 def improve(
@@ -69,8 +77,17 @@ def _first(problem: PlanProblem, start: Sequence[Slot] | None) -> tuple[Ints, In
         order = sorted(range(len(chosen)), key=lambda job: -chosen[job].seconds)
     else:
         choice = [options.index(slot.option) for options, slot in zip(problem.options, start, strict=True)]
-        order = sorted(range(len(start)), key=lambda job: start[job].start)
+        order = order_of(problem, choice, start)
     return np.array(order, dtype=np.int64), np.array(choice, dtype=np.int64)
+
+
+def order_of(problem: PlanProblem, choice: Sequence[int], start: Sequence[Slot]) -> list[int]:
+    """Return the order in which the list schedule comes nearest to a plan: it may choose other nodes."""
+    orders: list[list[int]] = []
+    for key in ORDERS:
+        ranks = [key(slot) for slot in start]
+        orders.append(sorted(range(len(start)), key=ranks.__getitem__))
+    return min(orders, key=lambda order: score_of(problem, list_schedule(problem, choice, order)))
 
 
 def _least_area(options: Sequence[Option]) -> int:

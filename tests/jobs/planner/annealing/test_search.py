@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from slipway.jobs.planner.list_schedule import Slot, as_plan
+from scripts.benchmarks_plans import problem_of
+from slipway.jobs.planner.baselines import greedy
+from slipway.jobs.planner.list_schedule import Slot, as_plan, list_schedule
 from slipway.jobs.planner.model import Billing, Goal, LowerBound, Objective, Plan, Pool
 from slipway.jobs.planner.options import PlanProblem, new_problem
 from tests.jobs.planner.small import POOL, cut_jobs, job
 
 pytest.importorskip("numba", reason="needs numba: the extra fast")
-from slipway.jobs.planner.annealing.search import improve
+from slipway.jobs.planner.annealing.search import improve, order_of
 
 
 def best_plan(problem: PlanProblem, seed: int = 0, chunks: int = 6) -> Plan:
@@ -29,6 +31,15 @@ def countdown(chunks: int) -> Callable[[], bool]:
 def test_pieces_of_a_rectangle_are_put_together_again() -> None:
     problem = new_problem(cut_jobs(), [POOL], Goal())
     assert best_plan(problem).makespan == 1000
+
+
+@pytest.mark.parametrize("kind", ["mix", "cut", "gangs"])
+def test_a_walk_begins_near_the_plan_that_it_was_given(kind: str) -> None:
+    problem = problem_of(kind, 100, 16)
+    given = greedy(problem)
+    choice = [options.index(slot.option) for options, slot in zip(problem.options, given, strict=True)]
+    first = list_schedule(problem, choice, order_of(problem, choice, given))
+    assert max(slot.end for slot in first) <= 1.02 * max(slot.end for slot in given)
 
 
 def test_the_same_seed_finds_the_same_plan() -> None:
