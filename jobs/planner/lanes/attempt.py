@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slipway.jobs.planner.lanes.board import Board, Worths
+from slipway.jobs.planner.lanes.board import Board, PlacedLane, Worths
 from slipway.jobs.planner.lanes.diving import dive
 from slipway.jobs.planner.lanes.generation import Effort, Generation
 from slipway.jobs.planner.lanes.lane import Floats, Lane, Menu
 from slipway.jobs.planner.lanes.master import Aim
+from slipway.jobs.planner.lanes.shaving import Shaving
 from slipway.jobs.planner.list_schedule import Slot, list_schedule
 from slipway.jobs.planner.model import Objective
 from slipway.jobs.planner.options import PlanProblem
 
 PENALTY = 10.0  # for needing as many devices again, in the dollars of all jobs at their dearest
+MOST_MISSING = 0.06  # of the jobs: with more, lanes are worth less than the gaps between them
 ROUNDING = 1.0005  # lanes are filled in coarse time, and may end so much later
 
 
@@ -65,13 +67,40 @@ class Attempts:
             return None
         board = Board(self.problem, self.menu, self._worths)
         rest = board.place(found, self._urgency)
+        shaved = self._shaved(board.lanes(), chance) if self._is_shavable(rest, small) else []
         board.fill(sorted([*rest, *small], key=lambda job: (-areas[job], job)), trial.horizon * ROUNDING)
         width = sum(int(self.menu.devices[lane.kind]) for lane in found)
+        slots = self._in_order([board.slots[job] for job in range(len(areas))])
         return LanePlan(
-            slots=self._in_order([board.slots[job] for job in range(len(areas))]),
+            slots=min((slots, shaved or slots), key=lambda each: max(slot.end for slot in each)),
             lanes=found,
             need=(width + float(aim.reserved.sum())) / float(aim.capacity.sum()),
         )
+
+    def _is_shavable(self, rest: Sequence[int], small: Sequence[int]) -> bool:
+        """Tell whether only the last end counts, and nearly all jobs are on lanes."""
+        return (
+            not self._is_dollars
+            and self.problem.goal.budget is None
+            and not any(self.problem.after)
+            and all(job.deadline is None for job in self.problem.jobs)
+            and len(rest) + len(small) <= MOST_MISSING * len(self.problem.jobs)
+        )
+
+    def _shaved(self, lanes: Sequence[PlacedLane], chance: random.Random) -> list[Slot]:
+        """Shorten the lanes, with the jobs that have none on any of them."""
+        lane_of = np.full(len(self.problem.jobs), -1, dtype=np.int64)
+        for place, lane in enumerate(lanes):
+            lane_of[list(lane.jobs)] = place
+        found = Shaving(self.menu, [lane.kind for lane in lanes], lane_of).shorten(chance, self._keep_going)
+        slots: dict[int, Slot] = {}
+        for place, lane in enumerate(lanes):
+            start = 0
+            for job in sorted(np.flatnonzero(found == place).tolist(), key=self._urgency):
+                option = self.menu.options[lane.kind, job]
+                slots[job] = Slot(option=option, start=start, placement=lane.placement)
+                start = slots[job].end
+        return [slots[job] for job in range(len(lane_of))]
 
     def _in_order(self, slots: list[Slot]) -> list[Slot]:
         """Let jobs wait for those that they depend on: the same options, begun one after the other."""
