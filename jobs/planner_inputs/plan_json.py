@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from slipway.containers.runtime.named_files import read_text
@@ -51,18 +51,24 @@ def encode_plan(plan: Plan) -> str:
     return json.dumps(_everything(plan), indent=1, allow_nan=False) + "\n"
 
 
-def read_plan(path: Path) -> Plan:
-    """Read a plan that was written before, and refuse one that is not valid."""
+def read_plan(path: Path, *, may_grow: bool = False) -> Plan:
+    """Read a plan that was written before, and refuse one that is not valid.
+
+    One that may grow may have jobs that it does not place: they were added since it was made.
+    """
     found = load_json(read_text(path, MOST_BYTES), path)
     refuse_newer(found.values.get("schema"), SCHEMA, str(path))
-    return decode_plan(found, path.stem)
+    plan = decode_plan(found, path.stem)
+    placed = {each.job for each in plan.assignments}
+    check(replace(plan, jobs=tuple(job for job in plan.jobs if job.name in placed)) if may_grow else plan)
+    return plan
 
 
 def decode_plan(found: Fields, name: str) -> Plan:
     inputs = decode_plan_file(found, name)
     by_name = {job.name: job for job in inputs.jobs}
     goal = found.inner("goal")
-    plan = Plan(
+    return Plan(
         jobs=inputs.jobs,
         pools=inputs.pools,
         goal=Goal(
@@ -75,8 +81,6 @@ def decode_plan(found: Fields, name: str) -> Plan:
         bound=LowerBound(value=found.number("bound"), name=found.text("bound_name")),
         stopped=found.text("stopped", ""),
     )
-    check(plan)
-    return plan
 
 
 def _assignment(each: Assignment) -> dict[str, object]:

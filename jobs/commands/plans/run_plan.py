@@ -97,7 +97,7 @@ def command(
     from slipway.jobs.orchestrate.running import PlanRun
     from slipway.jobs.planner_inputs.plan_json import read_plan
 
-    plan = read_plan(file)
+    plan = read_plan(file, may_grow=True)
     refuse_unrunnable(plan)
     _agree(plan, file, parse_agreed(confirm_cost))
     kept = PlanJournal(journal or file.with_name(f"{file.name}.journal"))

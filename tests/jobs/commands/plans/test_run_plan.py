@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,3 +67,17 @@ def test_a_plan_runs_only_when_as_many_dollars_were_agreed_to(
         assert "--confirm-cost 360" in err
     slipway("run-plan", plan, "--confirm-cost", "360")
     assert len(begun) == 1
+
+
+def test_a_job_that_was_written_into_the_file_later_joins_in(
+    tmp_path: Path, slipway: Slipway, begun: list[PlanRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aws, "is_in_yard", lambda: True)
+    path = plan_at(tmp_path / "plan.json", usd_per_hour=36.0)
+    written = json.loads(path.read_text())
+    written["jobs"].append({**written["jobs"][0], "name": "late", "depends_on": ["lr1"]})
+    path.write_text(json.dumps(written))
+    _, out, err = slipway("run-plan", str(path), "--json")
+    assert [job.name for job in begun[0].plan.jobs] == ["lr1", "late"], err
+    assert [row["job"] for row in json.loads(out)] == ["lr1", "late"]
+    assert "job 'late' is planned 0 times" in slipway("plan", str(path), "--diff", str(path))[2]
