@@ -38,6 +38,12 @@ REFUSED: dict[str, tuple[str, Instance, Instance, str]] = {
     ),
     "another type": ("BI-221", only(mode(type_name="p4e")), {}, "it runs on p4e, and the pools have p4d"),
     "no jobs": ("BI-222", {"pools": [pool()], "jobs": []}, {}, "there are no jobs to plan"),
+    "too many jobs": (
+        "BI-188",
+        instance(*(job(f"job{place}") for place in range(10_001))),
+        {},
+        "there are 10001 jobs; at most 10000 are planned together",
+    ),
     "no pools": ("BI-222", instance(pools=[]), {}, "there are no pools"),
     "no modes": ("BI-222", instance({"name": "a", "modes": []}), {}, "job 'a' has 0 modes"),
     "negative seconds": ("BI-223", only(mode(1, -5)), {}, "seconds is -5; allowed is 1 to"),

@@ -81,6 +81,15 @@ def test_dollars_are_made_small_before_a_deadline(file: Path, slipway: Slipway) 
     assert found["bound"] == pytest.approx(found["dollars"])
 
 
+def test_dollars_are_no_goal_where_a_price_is_not_known(tmp_path: Path, slipway: Slipway) -> None:
+    path = tmp_path / "unpriced.json"
+    path.write_text(json.dumps(instance(pools=[{"type": "p4d", "nodes": 2, "devices_per_node": 4}])))
+    for goal in (("--objective", "cost"), ("--budget", "9")):
+        code, out, err = slipway("plan", str(path), *goal, *QUICK)
+        assert (code != 0, out) == (True, "")
+        assert "no price of p4d is known, and the goal is in dollars" in err
+
+
 def test_a_plan_that_was_written_is_read_as_it_was_and_can_be_planned_again(
     file: Path, tmp_path: Path, slipway: Slipway
 ) -> None:
