@@ -152,12 +152,13 @@ def test_a_job_whose_main_node_dies_has_failed_and_keeps_nobody_waiting(
 
 @with_document(LONG)
 def test_a_job_that_fails_as_its_main_node_shuts_down_has_lost_its_node(
-    site: Site, target: MpiTarget
+    site: Site, target: MpiTarget, tier: str
 ) -> None:
     submitted, main = lead_to_its_main_node(site, target)
     site.client("ec2").terminate_instances(InstanceIds=[main.instance_id])
     assert_lost(ended(site, target, submitted.job_id), main)
-    site.until(lambda: commands(target, target.run_document)[0]["Status"] == "Failed")
+    if tier == "root":  # elsewhere a host is gone at once, and its agent tells of no end
+        site.until(lambda: commands(target, target.run_document)[0]["Status"] == "Failed")
     assert_lost(refresh(submitted.job_id, target), main)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from slipway.yard.endpoint import control
@@ -129,11 +131,17 @@ def test_a_cancelled_bake_leaves_no_process_and_no_folder(bakery: Bakery) -> Non
 
 
 def processes(mark: str) -> list[str]:
-    return [
-        path.parent.name
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if path.read_bytes().replace(b"\0", b" ").strip() == mark.encode()
-    ]
+    return having(lambda words: words.replace(b"\0", b" ").strip() == mark.encode())
+
+
+def having(is_wanted: Callable[[bytes], bool]) -> list[str]:
+    """Return the processes with such a command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it ends just now
+            if is_wanted(path.read_bytes()):
+                found.append(path.parent.name)
+    return found
 
 
 def test_bakes_take_turns_and_one_that_waits_can_be_cancelled(bakery: Bakery) -> None:
@@ -189,12 +197,12 @@ def test_what_a_step_started_ends_with_the_process_that_holds_it(bakery: Bakery)
     image = bakery.start(bakery.pipeline(document(bash("echo waiting", mark))))
     bakery.until(lambda: processes(mark))
     (step,) = processes(mark)
-    holder = next(
-        path.parent.name
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if b"slipway.yard.services.imagebuilder.machine.inside" in path.read_bytes()
-        and str(bakery.yard.home).encode() in path.read_bytes()
-    )
+    holder = having(
+        lambda words: (
+            b"slipway.yard.services.imagebuilder.machine.inside" in words
+            and str(bakery.yard.home).encode() in words
+        )
+    )[0]
     assert step != holder
     os.kill(int(holder), signal.SIGKILL)
     bakery.until(lambda: not processes(mark))
