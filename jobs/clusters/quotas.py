@@ -11,6 +11,7 @@ from slipway.jobs.aws import Unanswered, ask_all, reader
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import ask_quota
+from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, USAGE, ask_hyperpod
 from slipway.jobs.clusters.preflight.training_limits import (
     SERVICE,
     TRAINING_KIND,
@@ -53,6 +54,8 @@ def find_quotas(cluster: DeclaredCluster) -> list[NeededQuota]:
     """Ask for the quotas that the cluster needs; one that serves two purposes is listed for the larger."""
     if cluster.kind == TRAINING_KIND:
         return list(_training_quotas(cluster))
+    if cluster.kind == HYPERPOD_KIND:
+        return list(_hyperpod_quotas(cluster))
     found: dict[str, NeededQuota] = {}
     for quota in _vcpu_quotas(cluster):
         if quota.code not in found or found[quota.code].needed < quota.needed:
@@ -108,6 +111,29 @@ def _training_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
             requested=_open_request(SERVICE, quota.code, cluster.region),
             unit=unit,
         )
+
+
+def _hyperpod_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
+    """Yield those that Service Quotas lists; without one of its types a cluster cannot be judged."""
+    needs = ask_hyperpod(cluster)
+    assert needs is not None, "the cluster is on HyperPod"
+    if isinstance(needs, Unanswered):
+        raise _no_answer(needs)
+    for need in needs:
+        if need.quota is None and need.name.endswith(USAGE.format("")):
+            raise NoQuota(f"Service Quotas lists no '{need.name}'", hint="look in its console")
+        if need.quota is not None:
+            yield NeededQuota(
+                purpose=f"nodes of {cluster.name}, which stand",
+                service=SERVICE,
+                code=need.quota.code,
+                name=need.quota.name,
+                region=cluster.region,
+                needed=need.instances,
+                allowed=need.quota.value,
+                requested=_open_request(SERVICE, need.quota.code, cluster.region),
+                unit="instances",
+            )
 
 
 def request_increase(quota: NeededQuota) -> NeededQuota:

@@ -6,6 +6,7 @@ from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
+from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
 
@@ -62,7 +63,7 @@ def offered(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 def quota(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if cluster.market == "capacity-block":
         return ok("capacity blocks do not count against the on-demand quota")
-    if cluster.kind == TRAINING_KIND:
+    if cluster.kind in (TRAINING_KIND, HYPERPOD_KIND):
         return ok("instances of SageMaker count against quotas of its own")
     if isinstance(facts.quota, Unanswered):
         return unanswered(facts.quota)

@@ -14,6 +14,7 @@ from slipway.jobs.catalogue.instances import SAGEMAKER
 from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.clusters.deployed import find_digest, find_target
 from slipway.jobs.clusters.owners import ask_owner
+from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, HyperPodNeed, ask_hyperpod
 from slipway.jobs.clusters.preflight.settings import (
     DefaultGroup,
     EbsKey,
@@ -81,6 +82,7 @@ class Facts:
     cost_tag: str | Unanswered | None
     controller: str | Unanswered | None  # the size of PCS's; None: none is deployed, or none is needed
     training: TrainingLimits | Unanswered | None  # of SageMaker; None: the cluster has no jobs of it
+    hyperpod: tuple[HyperPodNeed, ...] | Unanswered | None  # None: the cluster is not on HyperPod
     other_ways: tuple[str, ...]  # declared clusters of the same machines that need no AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
@@ -120,6 +122,7 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         cost_tag=refusal or ask_cost_tag(),
         controller=refusal or _controller(cluster),
         training=refusal or ask_training(cluster),
+        hyperpod=refusal or ask_hyperpod(cluster),
         other_ways=other_ways(cluster),
         target=target,
         pushed=ask_pushed(target),
@@ -142,7 +145,7 @@ def _controller(cluster: DeclaredCluster) -> str | Unanswered | None:
 
 
 def _node_quota(cluster: DeclaredCluster) -> Quota | Unanswered | None:
-    if cluster.kind == TRAINING_KIND:
+    if cluster.kind in (TRAINING_KIND, HYPERPOD_KIND):
         return None
     return ask_quota(cluster.instance_type, cluster.region, cluster.market)
 

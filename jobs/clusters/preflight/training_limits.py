@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.jobs.aws import Unanswered, ask_all, reader
@@ -45,23 +46,28 @@ class TrainingLimits:
 def ask_training(cluster: DeclaredCluster) -> TrainingLimits | Unanswered | None:
     if cluster.kind != TRAINING_KIND:
         return None
-    answer = ask_all(
-        reader("service-quotas", cluster.region), "ListServiceQuotas", "Quotas", ServiceCode=SERVICE
-    )
-    if isinstance(answer, Unanswered):
-        return answer
-    quotas = {
-        str(each["QuotaName"]): TrainingQuota(
-            code=each["QuotaCode"], name=each["QuotaName"], value=float(each["Value"])
-        )
-        for each in answer
-    }
+    quotas = ask_sagemaker_quotas(cluster.region)
+    if isinstance(quotas, Unanswered):
+        return quotas
     return TrainingLimits(
         instances=quotas.get(instance_quota(cluster)),
         warm_pool=quotas.get(WARM_POOL.format(cluster.instance_type)),
         longest_job=quotas.get(LONGEST),
         log=_ask_log(cluster.region),
     )
+
+
+def ask_sagemaker_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
+    """Return every quota of SageMaker that Service Quotas lists, by its name."""
+    answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode=SERVICE)
+    if isinstance(answer, Unanswered):
+        return answer
+    return {
+        str(each["QuotaName"]): TrainingQuota(
+            code=each["QuotaCode"], name=each["QuotaName"], value=float(each["Value"])
+        )
+        for each in answer
+    }
 
 
 def instance_quota(cluster: DeclaredCluster) -> str:

@@ -44,6 +44,7 @@ READY = Facts(
     cost_tag="Active",
     controller=None,
     training=None,
+    hyperpod=None,
     other_ways=(),
     target=replace(TARGET, image_tag="abc"),
     pushed=True,

@@ -1,0 +1,54 @@
+"""What preflight asks of SageMaker's quotas for a cluster on HyperPod; training jobs have others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.preflight.training_limits import TrainingQuota, ask_sagemaker_quotas
+
+HYPERPOD_KIND = "hyperpod"
+# As Service Quotas calls them (SageMaker developer guide, "SageMaker HyperPod quotas").
+USAGE = "{} for cluster usage"
+OF_ONE_CLUSTER = "Maximum number of instances allowed per SageMaker HyperPod cluster"
+OF_ALL_CLUSTERS = "Total number of instances allowed across SageMaker HyperPod clusters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperPodNeed:
+    """Describes how many instances one quota has to allow; None is one that is not listed."""
+
+    name: str
+    instances: int
+    quota: TrainingQuota | None
+
+
+def ask_hyperpod(cluster: DeclaredCluster) -> tuple[HyperPodNeed, ...] | Unanswered | None:
+    """Ask for every quota that a cluster on HyperPod counts against; None for a cluster of another kind."""
+    if cluster.kind != HYPERPOD_KIND:
+        return None
+    quotas = ask_sagemaker_quotas(cluster.region)
+    if isinstance(quotas, Unanswered):
+        return quotas
+    return tuple(
+        HyperPodNeed(name=name, instances=count, quota=quotas.get(name)) for name, count in needed(cluster)
+    )
+
+
+def needed(cluster: DeclaredCluster) -> Iterator[tuple[str, int]]:
+    """Yield each quota's name and how many instances count against it, the limits of all types last."""
+    nodes = standing_nodes(cluster)
+    for kind, count in nodes.items():
+        yield USAGE.format(kind), count
+    for name in (OF_ONE_CLUSTER, OF_ALL_CLUSTERS):
+        yield name, nodes.total()
+
+
+def standing_nodes(cluster: DeclaredCluster) -> Counter[str]:
+    """Count the nodes of each type, which stand from the cluster's creation to its deletion."""
+    nodes = Counter({cluster.instance_type: cluster.max_nodes})
+    nodes.update(type_ for type_ in (cluster.controller_instance_type, cluster.login_instance_type) if type_)
+    return nodes
