@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Environment, Stack, Tags
+from aws_cdk import Environment, IStackSynthesizer, Stack, Tags
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage
@@ -16,13 +16,20 @@ class DeclaredStack(Stack):
     """Leaves the account open where none is declared: it is the one that the credentials belong to."""
 
     def __init__(
-        self, scope: Construct, id: str, *, declared: Cluster | MachineImage, tags: Mapping[str, str]
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        declared: Cluster | MachineImage,
+        tags: Mapping[str, str],
+        synthesizer: IStackSynthesizer | None = None,
     ) -> None:
         super().__init__(
             scope,
             id,
             env=Environment(account=declared.account, region=declared.region),
             tags=_project_tags(scope) if isinstance(declared, Cluster) else None,
+            synthesizer=synthesizer,
         )
         for key, value in tags.items():
             Tags.of(self).add(key, value)

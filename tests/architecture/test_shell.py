@@ -11,6 +11,7 @@ EXECUTABLE = "100755"
 RUN_ELSEWHERE = (
     "infra/boot/",
     "infra/components/",
+    "infra/hyperpod/",
 )  # read here as text, and run on a machine of the cluster
 
 

@@ -14,7 +14,14 @@ import aws_cdk as cdk
 
 from slipway.infra.app import build
 from slipway.infra.declare.cdk_json import feature_flags
-from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
+from slipway.infra.declare.types import (
+    BatchCluster,
+    Cluster,
+    HyperPodCluster,
+    MpiCluster,
+    SageMakerCluster,
+    SlurmCluster,
+)
 
 CLUSTER = BatchCluster(
     name="dl1",
@@ -53,6 +60,16 @@ SAGEMAKER_CLUSTER = SageMakerCluster(
     region="us-east-1",
     zone="us-east-1b",
     budget_usd_per_month=2000,
+    alert_email="team@example.org",
+)
+
+HYPERPOD_CLUSTER = HyperPodCluster(
+    name="pod",
+    instance_type="ml.trn1.32xlarge",
+    max_nodes=16,
+    region="us-east-1",
+    zone="us-east-1b",
+    budget_usd_per_month=50_000,
     alert_email="team@example.org",
 )
 
@@ -104,6 +121,28 @@ class SageMakerTemplates:
 
     def all(self) -> tuple[Mapping[str, Any], ...]:
         return (self.network, self.storage, self.observability, self.sagemaker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperPodTemplates:
+    network: Mapping[str, Any]
+    storage: Mapping[str, Any]
+    observability: Mapping[str, Any]
+    hyperpod: Mapping[str, Any]
+
+    def all(self) -> tuple[Mapping[str, Any], ...]:
+        return (self.network, self.storage, self.observability, self.hyperpod)
+
+
+@lru_cache(maxsize=64)
+def _hyperpod_synthesized(cluster: tuple[tuple[str, Any], ...]) -> HyperPodTemplates:
+    found = _stacks(replace(HYPERPOD_CLUSTER, **dict(cluster)))
+    return HyperPodTemplates(hyperpod=found.pop(""), **found)
+
+
+def hyperpod_templates_of(**changes: Any) -> HyperPodTemplates:
+    """Do as templates_of does."""
+    return _hyperpod_synthesized(tuple(sorted(changes.items())))
 
 
 @lru_cache(maxsize=64)

@@ -13,6 +13,7 @@ from slipway.infra.declare.types import (
     Cluster,
     Egress,
     FileSystem,
+    HyperPodCluster,
     Mpi,
     MpiCluster,
     SlurmCluster,
@@ -35,7 +36,7 @@ def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 
 def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, MpiCluster | SlurmCluster)
+    assert isinstance(cluster, MpiCluster | SlurmCluster | HyperPodCluster)
     known = machine_image_names(CONTAINERS)
     if cluster.machine_image not in known:
         message = (

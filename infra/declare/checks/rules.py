@@ -10,6 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
+from slipway.infra.declare.checks.hyperpod import (
+    bought_on_demand,
+    files_that_hyperpod_mounts,
+    nodes_that_reach_the_internet,
+    software_of_the_machine_image,
+    threads_that_a_core_has,
+    types_of_hyperpod,
+)
 from slipway.infra.declare.checks.mpi import (
     accelerators_that_the_image_drives,
     no_capacity_block,
@@ -210,6 +218,16 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         volume_on_the_disks_of_the_host: ("instance_type", "volume_gb"),
         files_that_training_mounts: ("file_system",),
         training_image_of_the_region: ("machine_image", "region", "instance_type"),
+        efa_left_to_sagemaker: ("efa_interfaces",),
+    },
+    ClusterKind.HYPERPOD: {
+        types_of_hyperpod: ("instance_type", "controller_instance_type", "login_instance_type"),
+        machine_image_of_this_checkout: ("machine_image",),
+        software_of_the_machine_image: ("machine_image", "instance_type"),
+        bought_on_demand: ("market",),
+        files_that_hyperpod_mounts: ("file_system",),
+        nodes_that_reach_the_internet: ("egress",),
+        threads_that_a_core_has: ("instance_type", "threads_per_core"),
         efa_left_to_sagemaker: ("efa_interfaces",),
     },
 }

@@ -16,6 +16,7 @@ from slipway.jobs.core.job_request import NAME
 from slipway.jobs.core.names import derived_name
 from slipway.jobs.core.slurm.places import ACTIONS, NODE_MODULE, PYTHON
 
+_WORDS = ("Action", "Request", "Digest")
 _SECONDS = 300  # the controller answers at once, or nothing does
 
 
@@ -43,25 +44,32 @@ def run_document_name(cluster: str) -> str:
     return derived_name("document", f"slipway-{cluster}", "slurm")
 
 
+def node_command() -> str:
+    """Return what starts the login node's program; the document's parameters fill its words."""
+    return " ".join(["exec", PYTHON, "-m", NODE_MODULE, *(f"'{{{{ {word} }}}}'" for word in _WORDS)])
+
+
+def word_parameters() -> Mapping[str, Mapping[str, object]]:
+    return {
+        "Action": {"type": "String", "description": "What to do", "allowedValues": list(ACTIONS)},
+        "Request": _text("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$"),
+        "Digest": _text("SHA-256 of the request", "^([0-9a-f]{64})?$"),
+    }
+
+
 def _content(cluster: SlurmCluster) -> Mapping[str, object]:
-    words = ("Action", "Request", "Digest")
-    command = " ".join(["exec", PYTHON, "-m", NODE_MODULE, *(f"'{{{{ {word} }}}}'" for word in words)])
     step = {
         "action": "aws:runShellScript",
         "name": "login",
-        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": [command]},
+        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": [node_command()]},
     }
     return {
         "schemaVersion": "2.2",
         "description": f"Submits to, asks and cancels on Slipway cluster {cluster.name}; for its login node",
-        "parameters": {
-            "Action": {"type": "String", "description": "What to do", "allowedValues": list(ACTIONS)},
-            "Request": _text("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$"),
-            "Digest": _text("SHA-256 of the request", "^([0-9a-f]{64})?$"),
-        },
+        "parameters": dict(word_parameters()),
         "mainSteps": [step],
     }
 
 
-def _text(description: str, pattern: str) -> Mapping[str, str]:
+def _text(description: str, pattern: str) -> Mapping[str, object]:
     return {"type": "String", "description": description, "allowedPattern": pattern, "default": ""}

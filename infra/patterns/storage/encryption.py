@@ -105,9 +105,9 @@ def use_key(key: kms.IKey, sid: str = "UseKey") -> iam.PolicyStatement:
     )
 
 
-def write_logs(log_group_arn: str) -> iam.PolicyStatement:
+def write_logs(log_group_arn: str, sid: str = "WriteLogs") -> iam.PolicyStatement:
     return iam.PolicyStatement(
-        sid="WriteLogs",
+        sid=sid,
         actions=["logs:CreateLogStream", "logs:PutLogEvents"],
         resources=[f"{log_group_arn}:log-stream:*"],
     )

@@ -10,6 +10,8 @@ from typing import Any
 from slipway.jobs.aws import Unanswered, ask, client, reader
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job_request import request_key
+from slipway.jobs.core.names import hyperpod_name
+from slipway.jobs.core.slurm.hyperpod import CAPACITY, session_target
 from slipway.jobs.core.slurm.places import GROUP_TAG
 from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, decode_answer
 from slipway.jobs.core.targets import SlurmTarget
@@ -30,6 +32,10 @@ class NoLoginNode(SlipwayError):
 
 class NoScheduler(SlipwayError):
     """No Slurm runs for this cluster, so nothing was submitted."""
+
+
+class NoCommands(SlipwayError):
+    """The login node is a node of HyperPod, which Systems Manager sends no commands to."""
 
 
 class LoginNodeRefused(SlipwayError):
@@ -56,6 +62,8 @@ def refuse_failed_scheduler(target: SlurmTarget) -> None:
 
 def find_login_node(target: SlurmTarget) -> str | None:
     """Return the instance of the login node; None while none runs."""
+    if target.capacity == CAPACITY:
+        raise _no_commands(target)
     filters = [
         {"Name": f"tag:{GROUP_TAG}", "Values": [target.login_group]},
         {"Name": "instance-state-name", "Values": ["running"]},
@@ -136,6 +144,17 @@ def _output(answer: Mapping[str, Any], instance: str) -> str:
         last = next((line for line in reversed(lines) if line.strip()), "it says nothing")
         error = f"its command ended as {answer.get('StatusDetails') or answer['Status']}: {last.strip()}"
     raise LoginNodeRefused(f"login node {instance}: {error}", hint=hint)
+
+
+def _no_commands(target: SlurmTarget) -> NoCommands:
+    """Say how to reach the node by hand: SendCommand takes i-… and mi-… alone (its API reference)."""
+    node = session_target(target.scheduler_cluster, target.login_group, "INSTANCE")
+    return NoCommands(
+        f"'{target.name}' is on HyperPod, whose nodes take no commands of Systems Manager: submit on its "
+        f"{target.login_group} node",
+        hint=f"aws ssm start-session --target {node}, with an INSTANCE of `aws sagemaker list-cluster-nodes "
+        f"--cluster-name {hyperpod_name(target.name)}`, then sbatch /opt/slipway/slurm/run.slurm …",
+    )
 
 
 def _agent_state(instance: str, region: str) -> str:
