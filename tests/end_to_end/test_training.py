@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 NODES = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
 SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
+OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
 AFTER_DATA = ("--depends-on", "prepare_bert")
 TRAINING = {
     "size": "tiny",
@@ -92,6 +94,16 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_the_readme_
     assert [point["attempt"] for point in curve] == sorted(point["attempt"] for point in curve)
     assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
     assert curve[-1]["loss"] < curve[0]["loss"]
+
+
+def test_a_users_own_folder_and_command_train_on_two_nodes_and_resume(cluster: Shell, tmp_path: Path) -> None:
+    shutil.copy(OWN_TRAINING, tmp_path / "train.py")
+    sent = ("--folder", str(tmp_path), "--name", "own", "--follow")
+    log = cluster.must("slipway", "run", *NODES, *sent, "--", "python", "train.py", "--stop-at", "5")
+    for rank in range(2):
+        assert f"[{rank}] rank {rank} of 2 resumes at step 5" in log
+        assert f"[{rank}] rank {rank} of 2: loss " in log
+    assert "may read only" not in log
 
 
 def test_the_same_submission_again_is_the_same_job(cluster: Shell) -> None:
