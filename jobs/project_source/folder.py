@@ -42,6 +42,7 @@ def read_folder(
     path: Path, *, limit_mb: int = DEFAULT_LIMIT_MB, include_secrets: bool = False
 ) -> ProjectFolder:
     """Look at the folder and refuse, by name, what must not or cannot travel; no file is read."""
+    path = path.absolute()  # as errors name it
     names = list_names(path)
     found = list(_statuses(path, names))
     files = tuple(_file(path, name, status) for name, status in found if _is_carried(status))

@@ -47,7 +47,7 @@ def test_the_folder_is_sent_once_and_the_job_is_submitted_once(
     job = json.loads(out)
     assert job["name"].startswith("my-project-")
     assert (job["command"], job["source"]["files"]) == ("python train.py --lr 0.1", 2)
-    assert "the folder: 2 files, 0.0 MB" in err
+    assert "the folder: 2 files, " in err
     (archive,) = sent(yard_shell, target)
     assert archive["Key"] == f"sources/{job['source']['sha256']}.tar.gz"
     content = yard_shell.client("s3").get_object(Bucket=target.bucket, Key=archive["Key"])["Body"].read()
