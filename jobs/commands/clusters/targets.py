@@ -44,7 +44,7 @@ OF_KIND: Mapping[str, tuple[Column, ...]] = {
         Column(name="machine_image"),
         Column(name="ami_parameter", title="named by"),
         Column(name="slurm_version", title="Slurm"),
-        Column(name="scheduler_cluster", title="PCS cluster"),
+        Column(name="scheduler_cluster", title="cluster of Slurm"),
         Column(name="queue"),
         Column(name="node_group"),
         Column(name="login_group", title="login node's group"),
