@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from slipway.jobs import aws
-from slipway.jobs.commands.jobs import submit as command
+from slipway.jobs.commands.jobs import submitting
 from slipway.jobs.core.cost import Agreed, Cost
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import BatchTarget
@@ -42,7 +42,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Somebody sits at a terminal and types this to a question."""
 
     def answer(typed: str) -> None:
-        monkeypatch.setattr(command, "is_terminal", lambda _stream: True)
+        monkeypatch.setattr(submitting, "can_ask", lambda: True)
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt: typed)
 
     return answer
