@@ -23,7 +23,7 @@ from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
 
 # How many interface endpoints a kind has; tests/infra holds it to infra/patterns/network/endpoints.py.
-INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9, "slurm": 8, "sagemaker": 0}
+INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9, "slurm": 8, "sagemaker": 0, "hyperpod": 0}
 
 
 def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
