@@ -140,9 +140,17 @@ def request_increase(quota: NeededQuota) -> NeededQuota:
     """Ask AWS for what is needed, unless it is allowed already or a request is open."""
     if quota.suffices or quota.requested is not None:
         return quota
-    answer = aws.client("service-quotas", quota.region).request_service_quota_increase(
-        ServiceCode=quota.service, QuotaCode=quota.code, DesiredValue=float(quota.needed)
-    )
+    from botocore.exceptions import ClientError
+
+    asked = aws.client("service-quotas", quota.region)
+    which = {"ServiceCode": quota.service, "QuotaCode": quota.code}
+    try:
+        answer = asked.request_service_quota_increase(**which, DesiredValue=float(quota.needed))
+    except ClientError:
+        allowed = float(asked.get_service_quota(**which)["Quota"]["Value"])
+        if allowed < quota.needed:
+            raise
+        return replace(quota, allowed=allowed)  # an earlier request was granted since we looked
     return replace(quota, requested=float(answer["RequestedQuota"]["DesiredValue"]))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from slipway.jobs.clusters import quotas as needed_quotas
 from slipway.jobs.clusters.declared import declared_cluster
-from slipway.jobs.clusters.quotas import NeededQuota
+from slipway.jobs.clusters.quotas import NeededQuota, find_quotas, request_increase
 from slipway.jobs.commands.cli import run
 from slipway.yard.endpoint import control
 from tests.yard.conftest import RunningYard
@@ -49,6 +49,15 @@ def test_what_lacks_is_requested_once_and_waited_for(
     assert {code: each["allowed"] for code, each in granted.items()} == {DL: 192, STANDARD: 64}
     history = yard_shell.client("service-quotas").list_requested_service_quota_change_history()
     assert sorted(quota["QuotaCode"] for quota in history["RequestedQuotas"]) == [STANDARD, DL]
+
+
+def test_a_quota_that_was_granted_since_the_look_is_not_requested_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = find_quotas(declared_cluster("dl1", ["dl1.max_nodes=2"]))
+    assert not any(quota.suffices for quota in before)
+    quotas(capsys, "-c", "dl1.max_nodes=2", "--request", "--wait")
+    assert all(request_increase(quota).suffices for quota in before)
 
 
 @pytest.mark.parametrize(("market", "code"), [("on-demand", "L-09B4A649"), ("spot", "L-09D56C4F")])
