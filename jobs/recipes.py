@@ -36,6 +36,7 @@ class UnknownRecipe(SlipwayError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     name: str
+    summary: str
     module: str  # what every process runs; it takes --set key=value
     accelerators: tuple[str, ...]
     uses_accelerators: bool  # False: the processors do all of the work, on any machine
@@ -44,6 +45,11 @@ class Recipe:
     input_settings: tuple[str, ...]  # those that name what it reads; SageMaker brings s3:// to instances
     code_settings: tuple[str, ...]  # those that name code in S3, which SageMaker brings beside the data
     config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
+
+    @property
+    def config_module(self) -> Any:
+        """Return the module that lists every setting with its kind."""
+        return import_module(f"{self.config.__name__.rpartition('.')[0]}.config")
 
 
 def find_recipe(name: str) -> Recipe:
@@ -55,6 +61,7 @@ def find_recipe(name: str) -> Recipe:
     module = import_module(RECIPES[name])
     return Recipe(
         name=name,
+        summary=module.SUMMARY,
         module=module.MODULE,
         accelerators=tuple(module.ACCELERATORS),
         uses_accelerators=getattr(module, "USES_ACCELERATORS", True),

@@ -38,6 +38,7 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
         "curve": "Show the loss and the throughput of a training job",
         "explain": "Explain in one sentence why a job is not running, or failed",
         "logs": "Print the logs of a job, while it runs or afterwards",
+        "recipes": "List the recipes that can be submitted, and their settings",
         "run": "Run your own command in your own folder on a deployed cluster",
         "runs": "List past and present jobs, and their cost",
         "speedup": "Compare finished runs of a recipe on one node and on more",

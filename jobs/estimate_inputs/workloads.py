@@ -19,6 +19,7 @@ from slipway.jobs.estimate.work.workloads import (
 )
 from slipway.jobs.estimate_inputs.config_layout import layout_of
 from slipway.jobs.estimate_inputs.gptj import gptj_workload
+from slipway.jobs.project.own_recipes import OwnRecipe, find_own_recipe
 from slipway.jobs.recipes import RECIPES, find_recipe, refuse_settings
 
 
@@ -26,6 +27,8 @@ def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
     """Return the workload of a recipe, or of a name that jobs/estimate/work/workloads.py knows."""
     if name in RECIPES:
         return recipe_workload(name, settings)
+    if own := find_own_recipe(name):
+        return _own_workload(own, settings)
     try:
         return with_settings(find_workload(name), settings)
     except CannotEstimate as error:
@@ -43,6 +46,19 @@ def recipe_workload(name: str, settings: Mapping[str, str]) -> Workload:
     refuse_settings(recipe, settings)
     config = recipe.config.decode_arguments([f"{key}={value}" for key, value in settings.items()])
     return replace(TRANSLATIONS[name](config, settings), name=name, devices=recipe.accelerators)
+
+
+def _own_workload(own: OwnRecipe, settings: Mapping[str, str]) -> Workload:
+    """Describe what a user's own recipe says that it trains: a model like a known one, and its layout."""
+    config, describe = own.read(settings), getattr(own.code, "workload", None)
+    told = describe(config) if callable(describe) else None
+    if not (isinstance(told, Mapping) and isinstance(told.get("like"), str)):
+        raise CannotEstimate(
+            f"your recipe '{own.name}' does not say what it trains",
+            hint='write def workload(config): return {"like": "bert-large"}: docs/projects.md',
+        )
+    rest = {str(name): str(value) for name, value in told.items() if name != "like"}
+    return replace(with_settings(find_workload(told["like"]), rest), name=own.name)
 
 
 def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:

@@ -12,7 +12,7 @@ from pathlib import Path
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import NAMES_ALLOWED, is_cluster_name
 
-FILES = ("README.md", "cdk.json", "clusters.py", "gitignore", "train.py")
+FILES = ("README.md", "cdk.json", "clusters.py", "gitignore", "recipes/sine.py", "train.py")
 # A file of the template by another name than here: tools would obey it where it lies.
 _HIDDEN = {"gitignore": ".gitignore"}
 _CLUSTER = "my-cluster"
@@ -56,5 +56,6 @@ def write_project(folder: Path, texts: Mapping[str, str]) -> None:
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         with (folder / name).open("x", encoding="utf-8") as file:
             file.write(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
 
 NAME = "bert_pretrain"
+SUMMARY = "Pre-train BERT on prepared rows"
 MODULE = "slipway.containers.recipes.bert_pretrain.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
 PARALLELISMS = ("data", "zero1", "zero2", "zero3", "sharded", "tensor", "pipeline")
@@ -18,6 +19,7 @@ __all__ = [
     "NAME",
     "PARALLELISMS",
     "SIZES",
+    "SUMMARY",
     "BertConfig",
     "decode_arguments",
 ]

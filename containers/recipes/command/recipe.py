@@ -8,6 +8,7 @@ from __future__ import annotations
 from slipway.containers.recipes.command.config import CommandConfig, decode_arguments, refuse_ranks
 
 NAME = "command"
+SUMMARY = "Run your own command in your own folder: slipway run"
 MODULE = "slipway.containers.recipes.command.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")
 PARALLELISMS = ("data",)
@@ -19,6 +20,7 @@ __all__ = [
     "MODULE",
     "NAME",
     "PARALLELISMS",
+    "SUMMARY",
     "CommandConfig",
     "decode_arguments",
     "refuse_ranks",

@@ -5,9 +5,19 @@ from __future__ import annotations
 from slipway.containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
 
 NAME = "glue_finetune"
+SUMMARY = "Fine-tune BERT or DistilBERT on a task of GLUE"
 MODULE = "slipway.containers.recipes.glue_finetune.train"
 ACCELERATORS = ("cpu",)
 PARALLELISMS = ("data",)
 JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster
 
-__all__ = ["ACCELERATORS", "JOB_SETTINGS", "MODULE", "NAME", "PARALLELISMS", "GlueConfig", "decode_arguments"]
+__all__ = [
+    "ACCELERATORS",
+    "JOB_SETTINGS",
+    "MODULE",
+    "NAME",
+    "PARALLELISMS",
+    "SUMMARY",
+    "GlueConfig",
+    "decode_arguments",
+]

@@ -8,6 +8,7 @@ from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig, decode_arg
 from slipway.containers.training.batch import share_batch
 
 NAME = "gpt_neox"
+SUMMARY = "Pre-train GPT-NeoX or Pythia on prepared tokens"
 MODULE = "slipway.containers.recipes.gpt_neox.train"
 ACCELERATORS = ("neuron", "cuda", "cpu")
 PARALLELISMS = ("data", "sharded", "tensor", "pipeline")
@@ -28,6 +29,7 @@ __all__ = [
     "NAME",
     "PARALLELISMS",
     "SIZES",
+    "SUMMARY",
     "GptNeoxConfig",
     "decode_arguments",
     "refuse_ranks",

@@ -9,6 +9,7 @@ from slipway.containers.recipes.gptj_finetune.defaults import SIZES as KNOWN_SIZ
 from slipway.containers.recipes.gptj_finetune.ranks import refuse_layout
 
 NAME = "gptj_finetune"
+SUMMARY = "Fine-tune GPT-J on SST-2"
 MODULE = "slipway.containers.recipes.gptj_finetune.train"
 ACCELERATORS = ("cuda", "cpu")
 PARALLELISMS = ("data", "sharded", "tensor", "pipeline")
@@ -29,6 +30,7 @@ __all__ = [
     "NAME",
     "PARALLELISMS",
     "SIZES",
+    "SUMMARY",
     "GptjConfig",
     "decode_arguments",
     "refuse_ranks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slipway.containers.recipes.prepare_tokens.config import TokensConfig, decode_arguments
 
 NAME = "prepare_tokens"
+SUMMARY = "Prepare tokens for decoders from documents"
 MODULE = "slipway.containers.recipes.prepare_tokens.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")  # any machine: it uses the processors
 USES_ACCELERATORS = False
@@ -17,6 +18,7 @@ __all__ = [
     "NAME",
     "PARALLELISMS",
     "SHARE_SETTING",
+    "SUMMARY",
     "USES_ACCELERATORS",
     "TokensConfig",
     "decode_arguments",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from slipway.containers.recipes.smoke.config import SmokeConfig, decode_arguments
 
 NAME = "smoke"
+SUMMARY = "Try the devices and the network of a cluster"
 MODULE = "slipway.containers.recipes.smoke.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
 PARALLELISMS = ("data",)
 
-__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "SmokeConfig", "decode_arguments"]
+__all__ = ["ACCELERATORS", "MODULE", "NAME", "PARALLELISMS", "SUMMARY", "SmokeConfig", "decode_arguments"]

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slipway.jobs.commands.jobs.own_code import submit_own
 from slipway.jobs.commands.jobs.submitting import carry_out, seconds_of, take_answers
 from slipway.jobs.commands.options import place_options, submission_options
 
 if TYPE_CHECKING:
     from slipway.jobs.core.job import Job
+    from slipway.jobs.project.own_recipes import OwnRecipe
 
 
 @click.command()
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="Name of the job; a digest is appended. Default: the recipe's name.")
 @submission_options
 def command(target: str, region: str | None, **asked: Any) -> None:
-    """Submit RECIPE (a folder of containers/recipes) to a deployed cluster.
+    """Submit RECIPE to a deployed cluster; `slipway recipes` lists them.
 
     A job is submitted once, however often you run the command: a repeated or interrupted command finds the
     existing job. Settings reach the recipe exactly as typed; no shell interprets them. If the cluster keeps
@@ -40,10 +42,29 @@ def command(target: str, region: str | None, **asked: Any) -> None:
     slipway submit prepare_bert --on dl1 --nodes 2 --set sample_megabytes=2
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """
+    from slipway.jobs.project.own_recipes import find_own_recipe
     from slipway.jobs.submit.preparing import prepare
 
+    if own := find_own_recipe(asked["recipe"]):
+        _submit_own(own, target, region, asked)
+        return
     answers = take_answers(asked)
     carry_out(prepare(_job(**asked), target, region), answers)
+
+
+def _submit_own(own: OwnRecipe, target: str, region: str | None, asked: dict[str, Any]) -> None:
+    """Submit the command that starts the recipe, with the project's folder."""
+    from slipway.jobs.clusters.deployed import find_target_by_name
+    from slipway.jobs.core.job import parse_settings
+    from slipway.jobs.project.own_recipes import own_command
+    from slipway.jobs.project_source.folder import read_folder
+
+    if asked.pop("array"):
+        raise click.UsageError(f"--array divides the work of Slipway's recipes, and {own.name} is your own.")
+    command = own_command(own, parse_settings(asked.pop("settings")))
+    recipe = asked.pop("recipe")
+    asked["name"] = asked["name"] or recipe
+    submit_own(command, read_folder(own.project), find_target_by_name(target, region), asked)
 
 
 def _job(

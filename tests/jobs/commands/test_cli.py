@@ -24,6 +24,7 @@ NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in PARTS} | {
     "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
     "slipway.jobs.commands.estimates.estimate_idle",  # another
     "slipway.jobs.commands.estimates.formats",
+    "slipway.jobs.commands.jobs.own_code",  # what `slipway run` and a recipe of one's own share
     "slipway.jobs.commands.jobs.submitting",  # what `slipway submit` and `slipway run` share
     "slipway.jobs.commands.plans.plan_table",
     "slipway.yard.commands.account",  # parts of `slipway yard`

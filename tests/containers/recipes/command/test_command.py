@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from slipway.containers.recipes.command.own_recipe import recipe_words
 from tests.containers.recipes.command.nodes import ROOT, Node
 from tests.jobs.project_source.projects import write
 
@@ -18,6 +19,18 @@ import json, os, sys
 keep = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "NNODES", "PET_NNODES")
 told = {name: os.environ.get(name) for name in keep}
 print(json.dumps({**told, "argv": sys.argv[1:], "cwd": os.getcwd(), "files": sorted(os.listdir())}))
+"""
+COUNT = """
+import os
+from dataclasses import dataclass
+from rows import ROWS
+
+@dataclass
+class Config:
+    times: int = 1
+
+def train(config):
+    print(os.environ["RANK"], "counts", ROWS * config.times)
 """
 REDUCE = """
 import os
@@ -52,6 +65,19 @@ def test_the_command_runs_in_its_folder_with_its_words_and_torchruns_variables(t
     assert ranks[0]["files"] == ["model", "show.py"]
     assert ranks[0]["cwd"] == ranks[1]["cwd"], "the folder is unpacked once a node"
     assert (ranks[0]["NODE_RANK"], ranks[0]["NNODES"], ranks[0]["PET_NNODES"]) == ("0", "1", None)
+
+
+def test_a_recipe_of_ones_own_reads_its_settings_on_each_rank(tmp_path: Path) -> None:
+    node = Node(tmp_path, {"recipes/counting.py": COUNT, "rows.py": "ROWS = 2"})
+    done = node.run(*recipe_words("recipes.counting", ["times=3"]))
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stdout.splitlines() if "counts" in line) == [
+        "[0] 0 counts 6",
+        "[1] 1 counts 6",
+    ]
+    wrong = node.run(*recipe_words("recipes.counting", ["time=3"]))
+    assert wrong.returncode == 2
+    assert "error: 'time' is not a setting; did you mean times?" in wrong.stderr
 
 
 def test_a_plain_script_of_torch_distributed_trains_unchanged(tmp_path: Path) -> None:
