@@ -9,6 +9,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.observability.alarms import StuckEvents, StuckMetric
+from slipway.infra.stacks.alerts import AlertsStack, AlertsStackProps
 from slipway.infra.stacks.network import NetworkStack, NetworkStackProps
 from slipway.infra.stacks.observability import ObservabilityStack, ObservabilityStackProps
 from slipway.infra.stacks.storage import StorageStack, StorageStackProps
@@ -22,6 +23,31 @@ def build_foundation(
     stuck: Callable[[Construct], StuckEvents | StuckMetric],
 ) -> tuple[NetworkStack, StorageStack, ObservabilityStack]:
     """Build the stacks for nodes that call `services`; `stuck` tells why jobs do not run."""
+    network, storage = _network_and_storage(app, cluster, services)
+    observability = ObservabilityStack(
+        app,
+        stack_name(cluster.name, "observability"),
+        props=ObservabilityStackProps(cluster=cluster, network=network.network, stuck=stuck),
+    )
+    return network, storage, observability
+
+
+def build_alerted_foundation(
+    app: cdk.App, cluster: Cluster, services: tuple[str, ...]
+) -> tuple[NetworkStack, StorageStack, AlertsStack]:
+    """Build the stacks for machines of SageMaker, which watches them itself."""
+    network, storage = _network_and_storage(app, cluster, services)
+    alerts = AlertsStack(
+        app,
+        stack_name(cluster.name, "observability"),
+        props=AlertsStackProps(cluster=cluster, network=network.network),
+    )
+    return network, storage, alerts
+
+
+def _network_and_storage(
+    app: cdk.App, cluster: Cluster, services: tuple[str, ...]
+) -> tuple[NetworkStack, StorageStack]:
     network = NetworkStack(
         app,
         stack_name(cluster.name, "network"),
@@ -32,9 +58,4 @@ def build_foundation(
         stack_name(cluster.name, "storage"),
         props=StorageStackProps(cluster=cluster, network=network.network),
     )
-    observability = ObservabilityStack(
-        app,
-        stack_name(cluster.name, "observability"),
-        props=ObservabilityStackProps(cluster=cluster, network=network.network, stuck=stuck),
-    )
-    return network, storage, observability
+    return network, storage

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 
+from slipway.infra.build.foundation import build_alerted_foundation
 from slipway.infra.declare.types import HyperPodCluster
 from slipway.infra.patterns.network.endpoints import HYPERPOD_SERVICES
-from slipway.infra.stacks.alerts import AlertsStack, AlertsStackProps
 from slipway.infra.stacks.hyperpod import HyperPodStack, HyperPodStackProps
-from slipway.infra.stacks.network import NetworkStack, NetworkStackProps
-from slipway.infra.stacks.storage import StorageStack, StorageStackProps
 from slipway.jobs.core.names import stack_name
 
 
 def build_hyperpod_cluster(app: cdk.App, cluster: HyperPodCluster) -> None:
     """Build all that PCS's clusters have but their alarms on nodes, which HyperPod watches itself."""
-    network = NetworkStack(
-        app,
-        stack_name(cluster.name, "network"),
-        props=NetworkStackProps(cluster=cluster, services=HYPERPOD_SERVICES),
-    )
-    storage = StorageStack(
-        app,
-        stack_name(cluster.name, "storage"),
-        props=StorageStackProps(cluster=cluster, network=network.network),
-    )
-    alerts = AlertsStack(
-        app,
-        stack_name(cluster.name, "observability"),
-        props=AlertsStackProps(cluster=cluster, network=network.network),
-    )
+    network, storage, alerts = build_alerted_foundation(app, cluster, HYPERPOD_SERVICES)
     HyperPodStack(
         app,
         stack_name(cluster.name),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slipway.infra.declare.checks.slurm import missing_software
 from slipway.infra.declare.hyperpod_types import HYPERPOD_TYPES
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster, Egress, FileSystem, HyperPodCluster, Market
-from slipway.jobs.catalogue.accelerators import family_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.images.ami_locks import machine_image_names
@@ -34,17 +34,12 @@ def software_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, HyperPodCluster)
     if cluster.machine_image not in machine_image_names(CONTAINERS):
         return
-    lock, family = (
-        read_lock(CONTAINERS, cluster.machine_image),
-        family_of(instance_type(cluster.instance_type)),
-    )
+    lock = read_lock(CONTAINERS, cluster.machine_image)
     assert lock is not None, "a machine image has a lock"
-    wanted = (_NODE_SOFTWARE, *((family.driver,) if family else ()))
-    missing = [name for name in wanted if name not in lock.host]
-    if missing:
+    if missing := missing_software(lock, instance_type(cluster.instance_type), _NODE_SOFTWARE):
         yield Problem(
             where="machine_image",
-            message=f"is {cluster.machine_image}, whose lock has no {' and no '.join(missing)}, "
+            message=f"is {cluster.machine_image}, whose lock has no {missing}, "
             f"so that nodes of {cluster.instance_type} could run no ranks",
             hint="use Trainium or a type without accelerators with neuron-slurm",
         )

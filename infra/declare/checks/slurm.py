@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster, FileSystem, Market, SlurmCluster
 from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.core.errors import Problem
 from slipway.jobs.core.images.ami_locks import machine_image_names
 from slipway.jobs.core.images.amis import image_of
@@ -55,13 +55,10 @@ def slurm_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
     lock, type_ = _own_lock(cluster), instance_type(cluster.instance_type)
     if lock is None:
         return
-    family = family_of(type_)
-    wanted = (*_SLURM, *((family.driver,) if family else ()))
-    missing = [name for name in wanted if name not in lock.host]
-    if missing:
+    if missing := missing_software(lock, type_, *_SLURM):
         yield Problem(
             where="machine_image",
-            message=f"is {cluster.machine_image}, which has no {' and no '.join(missing)}",
+            message=f"is {cluster.machine_image}, which has no {missing}",
             hint="use neuron-slurm and its ami_parameter, or bake an image that has them",
         )
 
@@ -87,6 +84,13 @@ def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
             message=f"is {login.name} ({login.architecture}), but the image is for {worker.architecture}",
             hint=f"use a type of {worker.architecture}, such as c6i.large",
         )
+
+
+def missing_software(lock: Lock, type_: InstanceType, *wanted: str) -> str:
+    """Name what the lock lacks of this, and of the driver of the type's accelerators."""
+    family = family_of(type_)
+    names = (*wanted, *((family.driver,) if family else ()))
+    return " and no ".join(name for name in names if name not in lock.host)
 
 
 def _own_lock(cluster: SlurmCluster) -> Lock | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+
+from slipway.infra.patterns.sagemaker.mailed_events import MailedEvents, event_detail, mail_events
 
 _CHANGED = "SageMaker HyperPod Cluster State Change"
 _BAD = ("Failed", "RollingBack")
@@ -27,22 +27,14 @@ class FailedClusterProps:
 class FailedCluster(Construct):
     def __init__(self, scope: Construct, id: str, *, props: FailedClusterProps) -> None:
         super().__init__(scope, id)
-        rule = events.Rule(
-            self,
-            "Events",
-            description=f"Slipway cluster {props.cluster} on HyperPod failed",
-            event_pattern=events.EventPattern(
-                source=["aws.sagemaker"],
-                detail_type=[_CHANGED],
-                detail={"ClusterName": [props.name], "ClusterStatus": list(_BAD)},
-            ),
-        )
         message = (
-            f"Slipway cluster {props.cluster} on HyperPod is {_detail('ClusterStatus')}: "
-            f"{_detail('FailureMessage')}"
+            f"Slipway cluster {props.cluster} on HyperPod is {event_detail('ClusterStatus')}: "
+            f"{event_detail('FailureMessage')}"
         )
-        rule.add_target(targets.SnsTopic(props.topic, message=events.RuleTargetInput.from_text(message)))
-
-
-def _detail(field: str) -> str:
-    return events.EventField.from_path(f"$.detail.{field}")
+        mailed = MailedEvents(
+            description=f"Slipway cluster {props.cluster} on HyperPod failed",
+            changed=_CHANGED,
+            detail={"ClusterName": [props.name], "ClusterStatus": [*_BAD]},
+            message=message,
+        )
+        mail_events(self, mailed, props.topic)
