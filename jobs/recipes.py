@@ -5,10 +5,10 @@ Only recipe.py of a recipe is read here, which needs the standard library alone:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType
@@ -27,6 +27,9 @@ RECIPES: Mapping[str, str] = {
     "prepare_tokens": "slipway.containers.recipes.prepare_tokens.recipe",
     "smoke": "slipway.containers.recipes.smoke.recipe",
 }
+
+
+Read = TypeVar("Read")
 
 
 class UnknownRecipe(SlipwayError):
@@ -92,10 +95,15 @@ def idle_accelerators(recipe: Recipe, instance_type: InstanceType, nodes: int) -
 
 def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:
     """Let the recipe itself read the settings, before a node is paid for."""
+    read_settings(recipe.config.decode_arguments, settings)
+
+
+def read_settings(decode: Callable[[Sequence[str]], Read], settings: Mapping[str, str]) -> Read:
+    """Return what a recipe reads from the settings; raise InvalidJob with every mistake."""
     from slipway.containers.runtime.errors import Refusal
 
     try:
-        recipe.config.decode_arguments([f"{name}={value}" for name, value in settings.items()])
+        return decode([f"{name}={value}" for name, value in settings.items()])
     except Refusal as refusal:
         mistakes = getattr(refusal, "mistakes", (str(refusal),))
         raise InvalidJob([Problem(where="--set", message=str(mistake)) for mistake in mistakes]) from None

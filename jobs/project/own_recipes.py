@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
@@ -17,11 +18,10 @@ from slipway.containers.recipes.command.own_recipe import recipe_words, refuse_p
 from slipway.containers.recipes.command.typed_config import kinds_of, read_config
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.value_kinds import ValueKind
-from slipway.jobs.core.errors import Problem, SlipwayError
-from slipway.jobs.core.job import InvalidJob
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.projects import NoProject, find_project
 from slipway.jobs.project_source.command_job import OwnCommand
-from slipway.jobs.recipes import RECIPES
+from slipway.jobs.recipes import RECIPES, read_settings
 
 FOLDER = "recipes"
 
@@ -52,11 +52,7 @@ class OwnRecipe:
 
     def read(self, settings: Mapping[str, str]) -> object:
         """Read the settings as each rank will, before a node is paid for."""
-        try:
-            return read_config(self.code.Config, [f"{name}={value}" for name, value in settings.items()])
-        except Refusal as refusal:
-            mistakes = getattr(refusal, "mistakes", (str(refusal),))
-            raise InvalidJob([Problem(where="--set", message=str(mistake)) for mistake in mistakes]) from None
+        return read_settings(partial(read_config, self.code.Config), settings)
 
 
 def own_names() -> list[str]:
@@ -68,13 +64,14 @@ def own_names() -> list[str]:
 def find_own_recipe(name: str) -> OwnRecipe | None:
     """Return the project's own recipe of this name, if it has one."""
     folder = _folder()
-    if folder is None or name not in own_names():
+    path = folder / f"{name}.py" if folder and name.isidentifier() else None
+    if path is None or not path.is_file():
         return None
     if name in RECIPES:
         raise BrokenRecipe(
-            f"{FOLDER}/{name}.py has the name of a recipe of Slipway", hint="give the file another name"
+            f"{FOLDER}/{path.name} has the name of a recipe of Slipway", hint="give the file another name"
         )
-    return OwnRecipe(name=name, project=folder.parent, code=_load(folder / f"{name}.py"))
+    return OwnRecipe(name=name, project=path.parent.parent, code=_load(path))
 
 
 def own_command(own: OwnRecipe, settings: Mapping[str, str]) -> OwnCommand:
