@@ -54,8 +54,14 @@ def write_project(folder: Path, texts: Mapping[str, str]) -> None:
             f"{folder} already has {', '.join(taken)}, and nothing is overwritten",
             hint="name an empty folder: slipway init FOLDER",
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        with (folder / name).open("x", encoding="utf-8") as file:
-            file.write(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            with (folder / name).open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise SlipwayError(
+            f"{folder} cannot be written: {error.strerror}",
+            hint="name a folder that you can write: slipway init FOLDER",
+        ) from None

@@ -68,6 +68,11 @@ def test_a_name_that_no_cluster_can_have_is_refused(
     assert not (tmp_path / "new").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["init", "/proc/here"]) == 1
+    assert "error: /proc/here cannot be written: No such file or directory\n" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_its_training_saves_resumes_and_ends(tmp_path: Path) -> None:
     pytest.importorskip("torch")
