@@ -1,4 +1,4 @@
-"""Which estimates none other beats: time and cost of the same work, of whole jobs or of one sequence."""
+"""Which estimates none other beats: time and cost of the same work, of whole jobs or of so many sequences."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from dataclasses import dataclass
 from slipway.jobs.estimate.estimates import Estimate
 
 _SECONDS_PER_HOUR = 3600.0
+_COMPARED = 1_000_000  # sequences: the cost of one has too many zeros to be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Weigh rows by whole jobs if all train as many sequences, else by one sequence."""
+    """Weigh rows by whole jobs if all train as many sequences, else by a million sequences."""
 
     per_sequence: bool
 
     @property
     def units(self) -> tuple[str, str]:
-        return ("seconds a sequence", "USD a sequence") if self.per_sequence else ("hours", "USD")
+        if self.per_sequence:
+            return "hours a million sequences", "USD a million sequences"
+        return "hours", "USD"
 
     def time(self, own: Estimate) -> float:
         if self.per_sequence:
-            return 1 / own.sequences_per_second
+            return _COMPARED / own.sequences_per_second / _SECONDS_PER_HOUR
         assert own.hours is not None, "jobs of the same work have an end"
         return own.hours
 
@@ -32,7 +35,7 @@ class Scale:
         if own.usd_per_hour is None:
             return math.inf
         if self.per_sequence:
-            return own.usd_per_hour / _SECONDS_PER_HOUR / own.sequences_per_second
+            return own.usd_per_hour * self.time(own)
         assert own.usd is not None, "a job with an end and a price has a cost"
         return own.usd
 

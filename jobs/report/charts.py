@@ -9,14 +9,14 @@ page.css, so one drawing serves light, dark and paper; a series has a shape or a
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
 from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.report.axes import Axis, Label, amounts, counts, label_layers, magnitudes, place_labels
 
 VEGA_LITE = "5.20"
 RATE = "sequences a second"
@@ -36,7 +36,8 @@ _AXES = {
     "labelFontSize": 12,
     "titleFontSize": 12,
     "titleFontWeight": "normal",
-    "labelOverlap": True,
+    "labelOverlap": "greedy",
+    "titlePadding": 10,
 }
 _LEGEND = {
     "labelColor": _INK,
@@ -49,7 +50,7 @@ _LEGEND = {
     "columnPadding": 14,
 }
 _LABEL = {"type": "text", "fontSize": 11, "color": _INK}
-_SIDES = {False: {"align": "left", "dx": -6}, True: {"align": "right", "dx": 6}}  # is it in the later half
+_AROUND = (78, 74)  # pixels of axes, titles and the legend beside and above the marks
 
 Point = Mapping[str, object]
 
@@ -67,6 +68,9 @@ class Chart:
     description: str  # what there is to see, for those who do not see it
     layers: Sequence[Mapping[str, Any]]
     series: Mapping[str, Series]
+    axes: tuple[Axis, Axis]  # across and up
+    labels: Sequence[Label] = ()
+    marked: Sequence[tuple[float, float]] = ()  # points that no label may hide
 
 
 class CannotDraw(SlipwayError):
@@ -75,17 +79,22 @@ class CannotDraw(SlipwayError):
 
 def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *, unit: str = RATE) -> Chart:
     """Draw rate against nodes. Predicted points have ideal, too, and low and high if a band is known."""
-    x = _axis("nodes", "nodes", values=[point["nodes"] for point in predicted])
-    y = _axis("rate", unit)
+    x = counts("nodes", "nodes", sorted({_number(each["nodes"]) for each in (*predicted, *measured)}))
+    highest = [
+        _number(each.get(name, 0)) for each in (*predicted, *measured) for name in ("rate", "ideal", "high")
+    ]
+    y = amounts("rate", unit, highest)
+    axes = (x, y)
     lines = [_named(point, "predicted") for point in predicted]
     ideal = [{"nodes": point["nodes"], "rate": point["ideal"], "series": "ideal"} for point in predicted]
     shade = {"type": "area", "opacity": 0.18, "color": _FIRST}
+    low = replace(y, field="low")
     layers = [
-        _layer([line for line in lines if "low" in line], shade, x, _axis("low", unit), y2={"field": "high"}),
-        _series(ideal, {"type": "line"}, x, y),
-        _series(lines, {"type": "line"}, x, y),
-        _series(lines, _dot(36), x, y),
-        _series([_named(point, "measured") for point in measured], _dot(110), x, y),
+        _layer([line for line in lines if "low" in line], shade, (x, low), y2={"field": "high"}),
+        _series(ideal, {"type": "line"}, axes),
+        _series(lines, {"type": "line"}, axes),
+        _series(lines, _dot(36), axes),
+        _series([_named(point, "measured") for point in measured], _dot(110), axes),
     ]
     series = {
         "predicted": Series(colour=_FIRST),
@@ -100,7 +109,11 @@ def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *
         f"the ideal. {len(measured) or 'No'} measured points are shown."
     )
     return Chart(
-        title=title, description=described, layers=[layer for layer in layers if layer], series=series
+        title=title,
+        description=described,
+        layers=[layer for layer in layers if layer],
+        series=series,
+        axes=axes,
     )
 
 
@@ -119,13 +132,15 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
         )
         for group in shown
     }
-    x, y = _axis("time", units[0], is_log=True), _axis("cost", units[1], is_log=True)
+    axes = (
+        magnitudes("time", units[0], [_number(point["time"]) for point in points]),
+        magnitudes("cost", units[1], [_number(point["cost"]) for point in points]),
+    )
     layers = [
-        _series(by_group["front"], {"type": "line", "strokeWidth": 1.5}, x, y),
-        _series(by_group["other"], _dot(26, opacity=0.45), x, y),
-        _series(by_group["chosen"], _dot(52), x, y),
-        _series(by_group["front"], _dot(84), x, y),
-        *_labels(by_group["front"], points, x, y),
+        _series(by_group["front"], {"type": "line", "strokeWidth": 1.5}, axes),
+        _series(by_group["other"], _dot(26, opacity=0.45), axes),
+        _series(by_group["chosen"], _dot(52), axes),
+        _series(by_group["front"], _dot(84), axes),
     ]
     return Chart(
         title=title,
@@ -133,28 +148,39 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
         "them are beaten by none.",
         layers=[layer for layer in layers if layer],
         series={shown[group]: series[group] for group in shown if by_group[group]},
+        axes=axes,
+        labels=[
+            Label(x=_number(point["time"]), y=_number(point["cost"]), text=str(point["label"]))
+            for point in by_group["front"]
+            if point["label"]
+        ],
+        marked=[
+            (_number(each["time"]), _number(each["cost"])) for each in points if each["group"] != "other"
+        ],
     )
 
 
 def over_steps(title: str, curve: Sequence[Point], predicted: float) -> Chart:
     """Draw the rate of each step against the predicted one."""
-    x, y = _axis("step", "step"), _axis("rate", RATE)
+    rates = sorted(_number(point["rate"]) for point in curve)
+    last = max(_number(point["step"]) for point in curve)
+    axes = (amounts("step", "step", [last]), amounts("rate", RATE, [rates[-1], predicted]))
     ends = [{"step": curve[place]["step"], "rate": predicted, "series": "estimate"} for place in (0, -1)]
     run = [_named(point, "this run") for point in curve]
-    rates = sorted(_number(point["rate"]) for point in curve)
     return Chart(
         title=title,
         description=f"The run's rate lies between {rates[0]:,.1f} and {rates[-1]:,.1f} {RATE}; the estimate "
         f"is {predicted:,.1f}.",
         layers=[
-            _series(ends, {"type": "line"}, x, y),
-            _series(run, {"type": "line"}, x, y),
-            _series(run, _dot(24), x, y),
+            _series(ends, {"type": "line"}, axes),
+            _series(run, {"type": "line"}, axes),
+            _series(run, _dot(24), axes),
         ],
         series={
             "this run": Series(colour=_SECOND, shape="diamond"),
             "estimate": Series(colour=_FAINT, shape="stroke", dash=_DASHES),
         },
+        axes=axes,
     )
 
 
@@ -196,8 +222,13 @@ def _spec(chart: Chart, size: tuple[int, int]) -> Mapping[str, Any]:
             "axis": _AXES,
             "legend": {**_LEGEND, "columns": columns},
         },
-        "layer": [_with_channels(layer, chart.series) for layer in chart.layers],
+        "layer": [*(_with_channels(layer, chart.series) for layer in chart.layers), *_labels(chart, size)],
     }
+
+
+def _labels(chart: Chart, size: tuple[int, int]) -> list[dict[str, Any]]:
+    room = (size[0] - _AROUND[0], size[1] - _AROUND[1])
+    return label_layers(place_labels(chart.labels, chart.marked, chart.axes, room), chart.axes, _LABEL)
 
 
 # What tells the series of a mark apart; a channel that a mark cannot have is a warning of Vega-Lite's.
@@ -222,51 +253,23 @@ def _with_channels(layer: Mapping[str, Any], series: Mapping[str, Series]) -> Ma
     return {"data": layer["data"], "mark": layer["mark"], "encoding": encoding}
 
 
-def _series(
-    values: Sequence[Point], mark: Mapping[str, Any], x: Mapping[str, Any], y: Mapping[str, Any]
-) -> dict[str, Any]:
+def _series(values: Sequence[Point], mark: Mapping[str, Any], axes: tuple[Axis, Axis]) -> dict[str, Any]:
     """Return a layer whose colour and shape are those of its series; empty without values."""
-    layer = _layer(values, mark, x, y)
+    layer = _layer(values, mark, axes)
     return {**layer, "has_series": True} if layer else {}
 
 
 def _layer(
-    values: Sequence[Point], mark: Mapping[str, Any], x: Mapping[str, Any], y: Mapping[str, Any], **more: Any
+    values: Sequence[Point], mark: Mapping[str, Any], axes: tuple[Axis, Axis], **more: Any
 ) -> dict[str, Any]:
     if not values:
         return {}
-    encoding = {"x": x, "y": y, **more}
+    encoding = {"x": axes[0].encoded(), "y": axes[1].encoded(), **more}
     return {"data": {"values": list(values)}, "mark": dict(mark), "encoding": encoding, "has_series": False}
-
-
-def _labels(
-    front: Sequence[Point], all_points: Sequence[Point], x: Mapping[str, Any], y: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """Place labels above and below their point by turns, and towards the middle, so that none leaves the
-    drawing."""
-    times = [_number(point["time"]) for point in all_points]
-    middle = math.sqrt(min(times) * max(times))
-    named = [point for point in front if point["label"]]
-    return [
-        _layer(
-            [point],
-            {**_LABEL, **_SIDES[_number(point["time"]) > middle], "dy": 20 if place % 2 else -12},
-            x,
-            y,
-            text={"field": "label"},
-        )
-        for place, point in enumerate(named)
-    ]
 
 
 def _dot(size: int, *, opacity: float = 1.0) -> dict[str, Any]:
     return {"type": "point", "size": size, "filled": True, "opacity": opacity}
-
-
-def _axis(field: str, title: str, *, is_log: bool = False, **more: Any) -> dict[str, Any]:
-    scale = {"type": "log", "nice": False, "padding": 26} if is_log else {"zero": True, "padding": 6}
-    axis = {"title": title, "format": ",~r", "grid": not is_log, "tickCount": 6, **more}
-    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
 def _named(point: Point, series: str) -> dict[str, object]:

@@ -98,7 +98,7 @@ def _scaling_section(
         measured.append({"nodes": run.nodes, "rate": run.measured})
     return Section(
         title=f"How {place.name} scales",
-        text=_shade(sizes) + "The dashed line is the rate of the smallest size forevery node.",
+        text=_shade(sizes) + "The dashed line is the rate of the smallest size for every node.",
         chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
         table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(size) for size in sizes]),
     )
