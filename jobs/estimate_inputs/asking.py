@@ -41,14 +41,23 @@ def estimate(
 
 def estimate_usual_sizes(
     workload: Workload, place: PricedHardware, known: Sequence[Measurement]
-) -> tuple[list[Estimate], list[CannotEstimate]]:
+) -> tuple[list[Estimate], dict[int, CannotEstimate]]:
     """Return the usual sizes that work, and why each of the others does not; refuse if none works."""
-    found, refused = [], []
-    for size in (size for size in USUAL_SIZES if size <= place.most_nodes):
+    usual = [size for size in USUAL_SIZES if size <= place.most_nodes]
+    return estimate_what_works(workload, place, usual, known)
+
+
+def estimate_what_works(
+    workload: Workload, place: PricedHardware, sizes: Sequence[int], known: Sequence[Measurement]
+) -> tuple[list[Estimate], dict[int, CannotEstimate]]:
+    """Return the sizes that work, and why each of the others does not; refuse if none works."""
+    found: list[Estimate] = []
+    refused: dict[int, CannotEstimate] = {}
+    for size in sizes:
         try:
             found.append(estimate_size(workload, place, size, known))
         except CannotEstimate as error:
-            refused.append(error)
+            refused[size] = error
     if not found:
-        raise refused[0]
+        raise next(iter(refused.values()))
     return found, refused

@@ -50,11 +50,15 @@ def own_measurements() -> tuple[Measurement, ...]:
     return decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
 
 
-def measurements() -> tuple[Measurement, ...]:
-    """Return the user's measurements, and ours that they do not replace."""
+def measurements(*, without_run: str | None = None) -> tuple[Measurement, ...]:
+    """Return the user's measurements, and ours that they do not replace.
+
+    What a run taught is left out by its id: a run that is compared with itself is always as predicted.
+    """
     from slipway.jobs.estimate.evidence.calibrations import merged
 
-    return merged(our_measurements(), own_measurements())
+    own = [row for row in own_measurements() if without_run is None or row.run_id != without_run]
+    return merged(our_measurements(), own)
 
 
 def own_rates(file: OwnFile = PRICES) -> tuple[Rate, ...]:

@@ -48,7 +48,7 @@ class Axis:
         return (value - self.least) / (self.most - self.least)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Label:
     x: float
     y: float

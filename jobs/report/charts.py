@@ -149,15 +149,13 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
         layers=[layer for layer in layers if layer],
         series={shown[group]: series[group] for group in shown if by_group[group]},
         axes=axes,
-        labels=[
-            Label(x=_number(point["time"]), y=_number(point["cost"]), text=str(point["label"]))
-            for point in by_group["front"]
-            if point["label"]
-        ],
-        marked=[
-            (_number(each["time"]), _number(each["cost"])) for each in points if each["group"] != "other"
-        ],
+        labels=[Label(*_place(point), str(point["label"])) for point in by_group["front"] if point["label"]],
+        marked=[_place(each) for each in points if each["group"] != "other"],
     )
+
+
+def _place(point: Point) -> tuple[float, float]:
+    return _number(point["time"]), _number(point["cost"])
 
 
 def over_steps(title: str, curve: Sequence[Point], predicted: float) -> Chart:

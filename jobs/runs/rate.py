@@ -6,6 +6,7 @@ The first steps of every attempt are not counted: compilers, caches and data loa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.prices import ON_DEMAND, Rate, find_rate
 from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.estimate_inputs.places import find_place
 from slipway.jobs.estimate_inputs.workloads import recipe_workload
 from slipway.jobs.runs.curve import Point, points
 from slipway.jobs.runs.logs import Wanted, follow_lines
@@ -81,7 +83,12 @@ class RunRate:
         )
 
     def place(self, rates: Sequence[Rate]) -> PricedHardware:
+        """Return its cluster with all around the nodes, or the nodes alone if nobody declares it."""
         run, instance = self.found.run, instance_type(self.found.run.instance_type)
+        with suppress(SlipwayError):
+            declared = find_place(run.target, rates, region=None, term=ON_DEMAND)
+            if declared.instance == instance:
+                return declared
         rate = find_rate(rates, instance.name, run.region, ON_DEMAND)
         return PricedHardware(name=run.target, instance=instance, rate=rate, region=run.region)
 

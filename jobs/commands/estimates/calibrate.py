@@ -85,7 +85,7 @@ def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
 
     ours, asked = our_measurements(), rate.asked
     measured = rate.measurement(datetime.now(UTC).date().isoformat())
-    own = [row for row in own_measurements() if row.source.rpartition(" ")[2] != rate.found.run.id]
+    own = [row for row in own_measurements() if row.run_id != rate.found.run.id]
     row = fit_measurement(measured, asked, own, ours)
     before = find_calibration(merged(ours, own), asked)
     after = find_calibration(merged(ours, [*own, row]), asked)
@@ -106,8 +106,7 @@ def _add(row: Measurement) -> None:
 
     def with_row(text: str) -> str:
         rows = decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
-        run_id = row.source.rpartition(" ")[2]
-        kept = [each for each in rows if each.source.rpartition(" ")[2] != run_id]
+        kept = [each for each in rows if each.run_id != row.run_id]
         return encode_measurements([*kept, row])
 
     say(f"written to {update(CALIBRATION, with_row)}")

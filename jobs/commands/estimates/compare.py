@@ -15,6 +15,7 @@ from slipway.jobs.commands.output import Column, json_option, print_table, say, 
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.estimates import Estimate, PricedHardware
+    from slipway.jobs.estimate.evidence.measurements import Measurement
     from slipway.jobs.estimate.work.workloads import Workload
 
 USUAL_SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -68,10 +69,11 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
     """
     from slipway.jobs.core.job import parse_settings
     from slipway.jobs.estimate.pareto import scale_of
+    from slipway.jobs.estimate_inputs.own_data import measurements
     from slipway.jobs.estimate_inputs.workloads import workload_of
 
     workload = workload_of(job, parse_settings(asked.pop("settings")))
-    places, found = everywhere(workload, only, **asked)
+    places, found = everywhere(workload, only, **asked, rows=measurements())
     table = ordered(found, by)
     shown = table if as_json else table[:rows]
     named = {place.name: place for place in places}
@@ -85,18 +87,24 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
 
 
 def everywhere(
-    workload: Workload, only: Sequence[str], *, nodes: tuple[int, ...] | None, region: str | None, term: str
+    workload: Workload,
+    only: Sequence[str],
+    *,
+    nodes: tuple[int, ...] | None,
+    region: str | None,
+    term: str,
+    rows: Sequence[Measurement],
 ) -> tuple[list[PricedHardware], list[Estimate]]:
     """Return the places and an estimate for each size that fits; say what is left out."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate_sizes
-    from slipway.jobs.estimate_inputs.own_data import measurements
 
     places = _places(only, region=region, term=term)
-    known, found, left_out = measurements(), [], []
+    found: list[Estimate] = []
+    left_out: list[str] = []
     for place in places:
         try:
-            found += estimate_sizes(workload, place, nodes or USUAL_SIZES, known)
+            found += estimate_sizes(workload, place, nodes or USUAL_SIZES, rows)
         except CannotEstimate as error:
             left_out.append(error.message)
     for reason in left_out if only else ():

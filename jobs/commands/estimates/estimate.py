@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,14 +11,17 @@ import click
 from slipway.jobs.catalogue.instances import instance_types
 from slipway.jobs.commands.estimates.doubts import doubts
 from slipway.jobs.commands.estimates.formats import NO_BAND, band, hours, percent, rounded, steps
-from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
+from slipway.jobs.commands.estimates.run_words import differs_from_article, run_words
+from slipway.jobs.commands.output import Column, Row, json_option, print_table, say, warn
 from slipway.jobs.recipes import RECIPES
 
 if TYPE_CHECKING:
+    from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import Estimate, PricedHardware
     from slipway.jobs.estimate.work.workloads import Workload
 
 MOST_SIZES = 100
+ON_DEMAND = "on-demand"
 
 
 COLUMNS = (
@@ -76,8 +79,8 @@ place_options = (
     ),
     click.option(
         "--term",
-        type=click.Choice(["on-demand", "1-year", "3-year"]),
-        default="on-demand",
+        type=click.Choice([ON_DEMAND, "1-year", "3-year"]),
+        default=ON_DEMAND,
         show_default=True,
         help="Payment term of the nodes; 1-year and 3-year prices are effective hourly rates.",
     ),
@@ -131,23 +134,64 @@ def command(
     slipway estimate --idle dl1
     slipway estimate --check
     """
+    _refuse_more_than_one_question(job, place, asked, check=check, idle=idle)
     if check:
         from slipway.jobs.commands.estimates.estimate_check import check_estimates
 
         check_estimates(as_json=as_json)
-        return
-    if idle is not None:
+    elif idle is not None:
         from slipway.jobs.commands.estimates.estimate_idle import estimate_idle
 
         estimate_idle(idle, as_json=as_json)
-        return
-    if job is None or place is None:
+    elif job is None or place is None:
         raise click.UsageError(
             "a recipe or --on is missing; use slipway estimate RECIPE --on CLUSTER, --idle or --check"
         )
-    workload, where, found = estimates(job, place, **asked)
-    print_table(heading(workload, where), COLUMNS, [row(each, where) for each in found], as_json=as_json)
+    else:
+        _estimate_job(job, place, asked, as_json=as_json)
+
+
+def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bool) -> None:
+    workload, where, found, refused = estimates(job, place, **asked)
+    lines = [row(each, where) for each in found]
+    reasons = [{"nodes": size, "refused": why.message, "hint": why.hint} for size, why in refused.items()]
+    lines = sorted([*lines, *reasons], key=lambda line: int(str(line["nodes"])))
+    if refused and not as_json:
+        print_table(heading(workload, where), *_with_reasons(lines), as_json=False)
+    else:
+        print_table(heading(workload, where), COLUMNS, lines, as_json=as_json)
     tell(workload, where, found)
+
+
+def _refuse_more_than_one_question(
+    job: str | None, place: str | None, asked: Mapping[str, Any], *, check: bool, idle: str | None
+) -> None:
+    """Refuse what only an estimate of a job takes, beside a question about no job."""
+    if check and idle is not None:
+        raise click.UsageError("--check and --idle are two questions; leave one out")
+    alone = "--check" if check else "--idle" if idle is not None else ""
+    given = {
+        "recipe or model": job,
+        "--on": place,
+        "--nodes": asked["nodes"],
+        "--set": asked["settings"],
+        "--region": asked["region"],
+        "--term": None if asked["term"] == ON_DEMAND else asked["term"],
+    }
+    if alone and (others := [name for name, value in given.items() if value]):
+        raise click.UsageError(f"{alone} takes no {others[0]}: it is about no single job; leave one out")
+
+
+def _with_reasons(lines: Sequence[Row]) -> tuple[Sequence[Column], Sequence[Row]]:
+    """Return a table in which the row of a size that does not work is empty but for the reason."""
+    columns = [replace(column, format=_or_nothing(column.format)) for column in COLUMNS]
+    nothing = {column.name: "" for column in COLUMNS}
+    full = [{**nothing, **line} if "refused" in line else line for line in lines]
+    return [*columns, Column(name="refused", title="does not work because", absent="")], full
+
+
+def _or_nothing(form: Callable[[object], str]) -> Callable[[object], str]:
+    return lambda value: "" if value == "" else form(value)
 
 
 def estimates(
@@ -158,30 +202,23 @@ def estimates(
     settings: tuple[str, ...],
     region: str | None,
     term: str,
-) -> tuple[Workload, PricedHardware, list[Estimate]]:
+) -> tuple[Workload, PricedHardware, list[Estimate], Mapping[int, CannotEstimate]]:
+    """Estimate the sizes that were asked for, or the usual ones; return why those that do not work do not."""
     from slipway.jobs.core.job import parse_settings
-    from slipway.jobs.estimate_inputs.own_data import rates
+    from slipway.jobs.estimate_inputs.asking import estimate_usual_sizes, estimate_what_works
+    from slipway.jobs.estimate_inputs.own_data import measurements, rates
     from slipway.jobs.estimate_inputs.places import find_place
     from slipway.jobs.estimate_inputs.workloads import workload_of
 
     workload = workload_of(job, parse_settings(settings))
-    where = find_place(place, rates(), region=region, term=term)
-    return workload, where, _sizes(workload, where, nodes)
-
-
-def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
-    """Estimate the sizes that were asked for, or the usual ones that work, and say what is left out."""
-    from slipway.jobs.estimate.estimates import estimate
-    from slipway.jobs.estimate_inputs.asking import estimate_usual_sizes
-    from slipway.jobs.estimate_inputs.own_data import measurements
-
-    rows = measurements()
+    where, known = find_place(place, rates(), region=region, term=term), measurements()
     if nodes is not None:
-        return [estimate(workload, place, size, rows) for size in nodes]
-    found, refused = estimate_usual_sizes(workload, place, rows)
-    for each in refused:
+        found, refused = estimate_what_works(workload, where, nodes, known)
+        return workload, where, found, refused
+    found, refused = estimate_usual_sizes(workload, where, known)
+    for each in refused.values():
         warn(f"left out: {each.message}; {each.hint}")
-    return found
+    return workload, where, found, {}
 
 
 def row(own: Estimate, place: PricedHardware) -> Mapping[str, object]:
@@ -204,6 +241,9 @@ def tell(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -
     from slipway.jobs.catalogue.accelerators import device_of
     from slipway.jobs.estimate.evidence.bands import find_band
 
+    say(f"the run: {run_words(workload, found)}")
+    for difference in differs_from_article(workload):
+        say(difference)
     for basis in dict.fromkeys(each.basis for each in found):
         say(f"utilisation: {basis}")
     for word in dict.fromkeys(each.word for each in found):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slipway.jobs.commands.estimates.estimate import complete_place, with_place_options
-from slipway.jobs.commands.output import write_file
+from slipway.jobs.commands.output import warn, write_file
 from slipway.jobs.core.errors import SlipwayError
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.estimates import Estimate, PricedHardware
+    from slipway.jobs.estimate.evidence.measurements import Measurement
     from slipway.jobs.estimate.work.workloads import Workload
     from slipway.jobs.report.contents import Comparison
     from slipway.jobs.report.page import Page
@@ -84,16 +85,18 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
 
 def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> Page:
     from slipway.jobs.commands.estimates.compare import everywhere
-    from slipway.jobs.estimate_inputs.own_data import rates
+    from slipway.jobs.estimate_inputs.own_data import measurements, rates
     from slipway.jobs.estimate_inputs.places import find_place
     from slipway.jobs.report.contents import job_page
 
-    places, found = everywhere(workload, (), **asked)
+    rows = measurements()
+    places, found = everywhere(workload, (), **asked, rows=rows)
     if place is None:
         where = _usual_place(workload, places, found)
     else:
         where = find_place(place, rates(), region=asked["region"], term=asked["term"])
-    return job_page(workload, where, _sizes(workload, where, asked["nodes"]), _compared(places, found), None)
+    sizes = _sizes(workload, where, asked["nodes"], rows)
+    return job_page(workload, where, sizes, _compared(places, found), None)
 
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
@@ -111,7 +114,8 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
 
     rate = read_run(find_run(subject, targets_to_search(None, asked["region"])))
     where, own = rate.place(rates()), rate.asked
-    known = find_calibration(measurements(), own)
+    rows = measurements(without_run=rate.found.run.id)
+    known = find_calibration(rows, own)
     made = throughput(own.model, own.cluster, own.layout, known.calibration)
     run = Beside(
         name=rate.found.run.name,
@@ -126,10 +130,9 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
         instance_type=own.instance,
         is_of_the_yard=is_in_yard(),
     )
-    places, found = everywhere(rate.workload, (), **asked)
-    return job_page(
-        rate.workload, where, _sizes(rate.workload, where, asked["nodes"]), _compared(places, found), run
-    )
+    places, found = everywhere(rate.workload, (), **asked, rows=rows)
+    sizes = _sizes(rate.workload, where, asked["nodes"], rows)
+    return job_page(rate.workload, where, sizes, _compared(places, found), run)
 
 
 def _usual_place(
@@ -148,20 +151,16 @@ def _usual_place(
     raise AssertionError("the cheapest is one of the places")
 
 
-def _sizes(workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None) -> list[Estimate]:
+def _sizes(
+    workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None, rows: Sequence[Measurement]
+) -> list[Estimate]:
     """Estimate the requested layout at each size that can run it, so that the points form one line."""
-    from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.estimate.estimates import estimate
-    from slipway.jobs.estimate_inputs.own_data import measurements
+    from slipway.jobs.estimate_inputs.asking import estimate_what_works
 
-    rows, found, refused = measurements(), [], []
-    for size in nodes or (size for size in SIZES if size <= place.most_nodes):
-        try:
-            found.append(estimate(workload, place, size, rows))
-        except CannotEstimate as error:
-            refused.append(error)
-    if not found:
-        raise refused[0]
+    sizes = nodes or tuple(size for size in SIZES if size <= place.most_nodes)
+    found, refused = estimate_what_works(workload, place, sizes, rows)
+    for error in refused.values() if nodes else ():
+        warn(f"left out: {error.message}; {error.hint}")
     return found
 
 

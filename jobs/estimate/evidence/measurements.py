@@ -56,6 +56,11 @@ class Measurement:
         return family_of(self.instance)
 
     @property
+    def run_id(self) -> str:
+        """Return the last word of its source, which is the id of the run that `slipway calibrate` read."""
+        return self.source.rpartition(" ")[2]
+
+    @property
     def configuration(self) -> tuple[int, int, int, int, str]:
         return self.micro_batch, self.global_batch, self.tensor, self.pipeline, self.sharding
 

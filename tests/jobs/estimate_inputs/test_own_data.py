@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from slipway.jobs.estimate.evidence.measurements import encode_measurements, our_measurements
 from slipway.jobs.estimate_inputs.own_data import (
     CALIBRATION,
     PRICES,
     Unreadable,
+    measurements,
     own_measurements,
     own_path,
     own_rates,
@@ -86,3 +89,12 @@ def test_a_variable_that_names_no_regular_file_is_told_at_once(
     for read in (own_rates, own_measurements):
         with pytest.raises(Unreadable, match=f"{kind} is a {kind}, and must be a regular file"):
             read()
+
+
+def test_a_run_is_never_judged_by_what_it_taught_itself(home: Path) -> None:
+    taught = [replace(row, source="slipway calibrate, 60 steps of run-7") for row in our_measurements()[:1]]
+    update(CALIBRATION, lambda _: encode_measurements(taught))
+    assert taught[0] in measurements()
+    assert taught[0] not in measurements(without_run="run-7")
+    assert set(measurements(without_run="run-7")) == set(our_measurements())
+    assert taught[0] in measurements(without_run="run-8")

@@ -1,0 +1,99 @@
+"""An estimate names its run and says what of it does not work; a question about no job is asked alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.commands.estimates.run_words import ARTICLE_RUNS
+from tests.jobs.conftest import Slipway
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def test_the_run_is_named_with_its_length_batches_layout_and_epochs(slipway: Slipway) -> None:
+    _, _, err = slipway(
+        *("estimate", "gpt-neox-20b", "--on", "p4d.24xlarge", "--nodes", "4,8"),
+        *("--set", "tensor=8", "--set", "pipeline=4", "--set", "global_batch=256"),
+        *("--set", "checkpointing=full", "--set", "micro_batch=2"),
+    )
+    assert (
+        "the run: sequences of 2,048 tokens, micro-batch 2, 256 a step, tensor 8, 4 pipeline stages, zero1, "
+        "full checkpointing of activations" in err
+    )
+    _, _, err = slipway("estimate", "glue_finetune", "--on", "c6i", "--nodes", "1,4")
+    assert "micro-batch 32, 32 a step on 1 node to 128 a step on 4 nodes, no sharding, 3 epochs" in err
+
+
+def test_a_run_that_is_not_the_article_s_says_which_one_is(slipway: Slipway) -> None:
+    _, _, err = slipway("estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1")
+    assert "not the run that the article measured; that is: BERT-Large: --set size=large; BERT-1.5B:" in err
+    _, _, err = slipway("estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1", "--set", "size=large")
+    assert "not the run" not in err
+
+
+MEASURED_AT = {"bert_pretrain": ("dl1", "8"), "glue_finetune": ("c6i", "1"), "gpt_neox": ("trn1", "4")}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings"),
+    [(recipe, settings) for recipe, runs in ARTICLE_RUNS.items() for settings in runs.values()],
+)
+def test_what_is_called_the_article_s_run_stands_on_its_table(
+    slipway: Slipway, recipe: str, settings: str
+) -> None:
+    place, nodes = MEASURED_AT[recipe]
+    given = [word for each in settings.split() for word in ("--set", each)]
+    code, out, err = slipway("estimate", recipe, "--on", place, "--nodes", nodes, *given, "--json")
+    assert code == 0, err
+    assert json.loads(out)[0]["word"] in ("measured", "calibrated")
+    assert "article measured" not in err
+
+
+def test_a_size_that_does_not_divide_voids_no_table(slipway: Slipway) -> None:
+    sizes = [str(size) for size in range(1, 17)]
+    asked = ("bert_pretrain", "--on", "dl1", "--nodes", ",".join(sizes), "--set", "global_batch=23040")
+    code, out, _ = slipway("estimate", *asked)
+    rows = {line.split()[0]: line for line in out.splitlines()[2:]}
+    assert code == 0
+    assert list(rows) == sizes
+    assert rows["7"].split(maxsplit=1)[1].startswith("global_batch 23040 is not a multiple of the 896")
+    assert "not a multiple" not in rows["5"]
+    code, out, _ = slipway("estimate", *asked, "--json")
+    lines = {line["nodes"]: line for line in json.loads(out)}
+    assert "not a multiple" in lines[7]["refused"]
+    assert "refused" not in lines[5]
+
+
+def test_a_table_in_which_nothing_works_is_an_error(slipway: Slipway) -> None:
+    code, out, err = slipway(
+        "estimate", "bert_pretrain", "--on", "dl1", "--nodes", "7,11", "--set", "global_batch=23040"
+    )
+    assert (code, out) == (2, "")
+    assert err.startswith("error: global_batch 23040 is not a multiple of the 896")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--check", "--on", "dl1"), "--check takes no --on"),
+        (("--check", "bert-large"), "--check takes no recipe or model"),
+        (("--check", "--nodes", "2"), "--check takes no --nodes"),
+        (("--check", "--set", "size=large"), "--check takes no --set"),
+        (("--check", "--term", "3-year"), "--check takes no --term"),
+        (("--check", "--region", "eu-west-1"), "--check takes no --region"),
+        (("--idle", "dl1", "--on", "dl1"), "--idle takes no --on"),
+        (("--idle", "dl1", "--check"), "--check and --idle are two questions"),
+    ],
+)
+def test_a_question_about_no_job_is_asked_alone(
+    slipway: Slipway, arguments: tuple[str, ...], said: str
+) -> None:
+    code, out, err = slipway("estimate", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err.splitlines()[0]
