@@ -25,7 +25,9 @@ def estimate(
     settings: Mapping[str, str] | None = None,
     term: str = ON_DEMAND,
 ) -> tuple[Estimate, ...]:
-    """Estimate a recipe, or a model by name, on a cluster or an instance type: one row for each size.
+    """Estimate a recipe or a model on a cluster or an instance type: one row for each size.
+
+    A model is a name, the path of a config.json, or "decoder" or "encoder" with its sizes as settings.
 
     A size in `nodes` that cannot work is refused with the nearest that does. Without `nodes`, the rows are
     those of 1, 2, 4 and 8 nodes that work.

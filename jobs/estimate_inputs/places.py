@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 
 from slipway.jobs.catalogue.instances import (
@@ -69,6 +70,42 @@ def place_of(
         overheads=overheads(cluster),
         most_nodes=cluster.max_nodes,
     )
+
+
+MOST_NETWORK_GBPS, MOST_DEVICES = 100_000, 1024  # of one node: beyond them a number is a slip of the keyboard
+
+
+def altered(place: PricedHardware, *, network_gbps: float | None, devices: int | None) -> PricedHardware:
+    """Return nodes like these with another network or number of devices; nobody has a price for them."""
+    instance, accelerator = place.instance, place.instance.accelerator
+    if network_gbps is not None:
+        if not 0 < network_gbps <= MOST_NETWORK_GBPS:
+            raise CannotEstimate(
+                f"--network {network_gbps:g} cannot be; allowed are more than 0 to {MOST_NETWORK_GBPS:,}",
+                hint="say how many gigabits a second one node sends, such as --network 400",
+            )
+        instance = replace(instance, network_gbps=network_gbps)
+    if devices is not None:
+        if accelerator is None:
+            raise CannotEstimate(
+                f"--devices {devices}: {instance.name} has no accelerators, only processors",
+                hint="leave out --devices, or name a type with accelerators",
+            )
+        if not 1 <= devices <= MOST_DEVICES:
+            raise CannotEstimate(
+                f"--devices {devices} cannot be; allowed are 1 to {MOST_DEVICES:,}",
+                hint="such as --devices 8",
+            )
+        instance = replace(instance, accelerator=replace(accelerator, count=devices))
+    if instance == place.instance:
+        return place
+    said = ", ".join(
+        [
+            *([f"{devices} devices a node"] if devices is not None else []),
+            *([f"{network_gbps:g} Gbit/s"] if network_gbps is not None else []),
+        ]
+    )
+    return PricedHardware(name=f"{place.name} with {said}", instance=instance, rate=None, region="")
 
 
 def overheads(cluster: DeclaredCluster) -> Overheads:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.given_sizes import BY_SIZES, described, is_of_sizes, with_sizes
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout
 from slipway.jobs.estimate.work.workloads import (
@@ -19,18 +21,35 @@ from slipway.jobs.estimate.work.workloads import (
 )
 from slipway.jobs.estimate_inputs.config_layout import layout_of
 from slipway.jobs.estimate_inputs.gptj import gptj_workload
+from slipway.jobs.estimate_inputs.model_files import is_model_file, model_from_file
 from slipway.jobs.project.own_recipes import OwnRecipe, find_own_recipe
 from slipway.jobs.recipes import RECIPES, find_recipe, refuse_settings
 
 
 def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
-    """Return the workload of a recipe, or of a name that jobs/estimate/work/workloads.py knows."""
+    """Return the workload of a recipe, of a model that we know, of a config.json, or of sizes alone."""
     if name in RECIPES:
         return recipe_workload(name, settings)
     if own := find_own_recipe(name):
         return _own_workload(own, settings)
+    sizes = {key: text for key, text in settings.items() if is_of_sizes(key)}
+    rest = {key: text for key, text in settings.items() if key not in sizes}
+    if name in BY_SIZES:
+        return with_settings(described(name, sizes), rest)
+    return with_sizes(with_settings(_named(name), rest), sizes)
+
+
+def names_a_job(name: str) -> bool:
+    """Tell whether workload_of would take this name, without reading a file."""
+    is_known = name in RECIPES or name in names() or name in BY_SIZES or is_model_file(name)
+    return is_known or find_own_recipe(name) is not None
+
+
+def _named(name: str) -> Workload:
+    if is_model_file(name):
+        return model_from_file(name)
     try:
-        return with_settings(find_workload(name), settings)
+        return find_workload(name)
     except CannotEstimate as error:
         raise _with_recipes(name, error) from None
 
@@ -155,8 +174,8 @@ TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
 
 
 def _with_recipes(name: str, error: CannotEstimate) -> CannotEstimate:
-    """Suggest a recipe of a similar name: the estimate itself knows models only."""
+    """Suggest a file of this name, or a recipe of a similar one: the estimate itself knows models only."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, TRANSLATIONS, n=1)
+    close = [f"./{name}"] if Path(name).exists() else get_close_matches(name, TRANSLATIONS, n=1)
     return CannotEstimate(error.message, hint=f"did you mean {close[0]}?") if close else error

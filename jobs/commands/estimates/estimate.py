@@ -104,6 +104,10 @@ def with_place_options(function: Any) -> Any:
 )
 @with_place_options
 @click.option(
+    "--network", type=float, metavar="GBIT", help="Nodes like these with another network, in Gbit/s each."
+)
+@click.option("--devices", type=int, metavar="N", help="Nodes like these with N devices each.")
+@click.option(
     "--check",
     is_flag=True,
     help="Check each kind of estimate against published rows; fail if an article's row is missed.",
@@ -117,7 +121,10 @@ def with_place_options(function: Any) -> Any:
 def command(
     job: str | None, place: str | None, check: bool, idle: str | None, as_json: bool, **asked: Any
 ) -> None:
-    """Estimate a RECIPE, or a model by name, on a declared cluster or an instance type.
+    """Estimate a RECIPE or a MODEL on a declared cluster or an instance type.
+
+    A MODEL is a name, a config.json as transformers writes it, a folder with one, or `decoder` or `encoder`
+    with its sizes as settings. Nodes changed by --network and --devices have no price.
 
     Each row says what its rate (seq/s) is based on: measured (somebody published this configuration),
     calibrated (the same model was measured on the same instance family) or predicted (neither). "within" is
@@ -131,8 +138,9 @@ def command(
     slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8 --set size=1.5b
     slipway estimate gpt-neox-20b --on trn1.32xlarge --nodes 4,16,64 --term 3-year
     slipway estimate pythia-6.9b --on p4d.24xlarge --set tensor=8 --set global_batch=256
+    slipway estimate ./llama-3-8b/config.json --on p5.48xlarge --set sharding=fsdp --set micro_batch=2
+    slipway estimate decoder --set layers=32 --set hidden=4096 --on p4d.24xlarge --network 1600
     slipway estimate --idle dl1
-    slipway estimate --check
     """
     _refuse_more_than_one_question(job, place, asked, check=check, idle=idle)
     if check:
@@ -152,7 +160,7 @@ def command(
 
 
 def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bool) -> None:
-    workload, where, found, refused = estimates(job, place, **asked)
+    workload, where, found, refused = estimates(job, place, asked)
     lines = [row(each, where) for each in found]
     reasons = [{"nodes": size, "refused": why.message, "hint": why.hint} for size, why in refused.items()]
     lines = sorted([*lines, *reasons], key=lambda line: int(str(line["nodes"])))
@@ -176,6 +184,8 @@ def _refuse_more_than_one_question(
         "--nodes": asked["nodes"],
         "--set": asked["settings"],
         "--region": asked["region"],
+        "--network": asked["network"],
+        "--devices": asked["devices"],
         "--term": None if asked["term"] == ON_DEMAND else asked["term"],
     }
     if alone and (others := [name for name, value in given.items() if value]):
@@ -195,25 +205,20 @@ def _or_nothing(form: Callable[[object], str]) -> Callable[[object], str]:
 
 
 def estimates(
-    job: str,
-    place: str,
-    *,
-    nodes: tuple[int, ...] | None,
-    settings: tuple[str, ...],
-    region: str | None,
-    term: str,
+    job: str, place: str, asked: Mapping[str, Any]
 ) -> tuple[Workload, PricedHardware, list[Estimate], Mapping[int, CannotEstimate]]:
     """Estimate the sizes that were asked for, or the usual ones; return why those that do not work do not."""
     from slipway.jobs.core.job import parse_settings
     from slipway.jobs.estimate_inputs.asking import estimate_usual_sizes, estimate_what_works
     from slipway.jobs.estimate_inputs.own_data import measurements, rates
-    from slipway.jobs.estimate_inputs.places import find_place
+    from slipway.jobs.estimate_inputs.places import altered, find_place
     from slipway.jobs.estimate_inputs.workloads import workload_of
 
-    workload = workload_of(job, parse_settings(settings))
-    where, known = find_place(place, rates(), region=region, term=term), measurements()
-    if nodes is not None:
-        found, refused = estimate_what_works(workload, where, nodes, known)
+    workload, known = workload_of(job, parse_settings(asked["settings"])), measurements()
+    as_it_is = find_place(place, rates(), region=asked["region"], term=asked["term"])
+    where = altered(as_it_is, network_gbps=asked["network"], devices=asked["devices"])
+    if asked["nodes"] is not None:
+        found, refused = estimate_what_works(workload, where, asked["nodes"], known)
         return workload, where, found, refused
     found, refused = estimate_usual_sizes(workload, where, known)
     for each in refused.values():

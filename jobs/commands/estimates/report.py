@@ -68,12 +68,10 @@ def _published() -> Page:
 def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
     """Build the page of a recipe or a model if the subject names one, else that of a run."""
     from slipway.jobs.core.job import parse_settings
-    from slipway.jobs.estimate.work.workloads import names
-    from slipway.jobs.estimate_inputs.workloads import workload_of
-    from slipway.jobs.recipes import RECIPES
+    from slipway.jobs.estimate_inputs.workloads import names_a_job, workload_of
 
     settings = parse_settings(asked.pop("settings"))
-    if subject in RECIPES or subject in names():
+    if names_a_job(subject):
         return _job_page(workload_of(subject, settings), place, asked)
     if settings or place:
         raise SlipwayError(

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.work.models import MODELS, length_name
+from slipway.jobs.estimate.work.reading import number, truth, whole
 from slipway.jobs.estimate.work.shapes import Layout, Model
 
 
@@ -137,9 +138,9 @@ def at_length(workload: Workload, sequence_length: int) -> Workload:
 
 def _with_setting(workload: Workload, name: str, text: str) -> Workload:
     if name == "sequence_length":
-        return at_length(workload, _whole(name, text))
+        return at_length(workload, whole(name, text))
     if name == "sequences":
-        return replace(workload, sequences=_whole(name, text), until="as asked")
+        return replace(workload, sequences=whole(name, text), until="as asked")
     if name not in _OF_LAYOUT:
         close = get_close_matches(name, SETTINGS, n=1)
         raise CannotEstimate(
@@ -156,28 +157,5 @@ def _read(name: str, text: str) -> object:
     if name in _WORDS:
         return text
     if name == "offload":
-        return _truth(text)
-    return _number(name, text) if name in _FRACTIONS else _whole(name, text)
-
-
-def _whole(name: str, text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise CannotEstimate(f"{name} is {text!r}; it must be a whole number", hint="such as 16") from None
-    if value < 1:
-        raise CannotEstimate(f"{name} is {value}; it must be 1 or more", hint="such as 16")
-    return value
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise CannotEstimate(f"{name} is {text!r}; it must be a number", hint="such as 2") from None
-
-
-def _truth(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise CannotEstimate(f"offload is {text!r}; allowed are true, false", hint="write offload=true")
-    return text == "true"
+        return truth(name, text)
+    return number(name, text) if name in _FRACTIONS else whole(name, text)

@@ -97,3 +97,49 @@ def test_a_question_about_no_job_is_asked_alone(
     code, out, err = slipway("estimate", *arguments)
     assert (code, out) == (2, "")
     assert said in err.splitlines()[0]
+
+
+def test_nodes_that_no_catalogue_has_are_estimated_without_a_price(slipway: Slipway) -> None:
+    on = ("estimate", "gpt-neox-20b", "--nodes", "8", "--on", "p4d.24xlarge")
+    asked = (*on, "--set", "sharding=fsdp", "--set", "checkpointing=full", "--json")
+    rates = {}
+    for network in ("50", "1600"):
+        code, out, err = slipway(*asked, "--network", network)
+        assert code == 0, err
+        (row,) = json.loads(out)
+        rates[network] = row["sequences_per_second"]
+        assert (row["usd_per_hour"], row["place"]) == (None, f"p4d.24xlarge with {network} Gbit/s")
+    assert rates["50"] < rates["1600"]
+    (row,) = json.loads(slipway(*asked, "--devices", "16")[1])
+    assert row["devices"] == 128
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--on", "c6i", "--devices", "8"), "c6i.16xlarge has no accelerators"),
+        (("--on", "dl1", "--devices", "0"), "--devices 0 cannot be; allowed are 1 to 1,024"),
+        (("--on", "dl1", "--network", "nan"), "--network nan cannot be"),
+        (("--on", "dl1", "--network", "-1"), "--network -1 cannot be"),
+    ],
+)
+def test_nodes_that_cannot_be_are_refused(slipway: Slipway, arguments: tuple[str, ...], said: str) -> None:
+    code, out, err = slipway("estimate", "bert-large", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err.splitlines()[0]
+
+
+def test_a_model_by_its_config_is_estimated_compared_and_drawn(slipway: Slipway, tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    config = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22}
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32000}
+    (tmp_path / "small-llama").mkdir()
+    (tmp_path / "small-llama" / "config.json").write_text(json.dumps(config))
+    model, on = str(tmp_path / "small-llama"), ("--on", "p4d.24xlarge", "--set", "sharding=fsdp")
+    code, out, err = slipway("estimate", model, *on, "--nodes", "1,2")
+    assert (code, out.splitlines()[0].partition(",")[0]) == (0, "small-llama on p4d.24xlarge")
+    assert "where no --set says another" in err
+    assert slipway("compare", model, *on, "--nodes", "1")[0] == 0
+    code, _, err = slipway("report", model, *on, "--nodes", "1", "-o", str(tmp_path / "page.html"))
+    assert code == 0, err
+    assert "small-llama on p4d.24xlarge" in (tmp_path / "page.html").read_text()
