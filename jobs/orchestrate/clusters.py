@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slipway.jobs.aws import Unanswered, reader
@@ -161,6 +161,25 @@ def refuse_unrunnable(plan: Plan) -> None:
                 f"job '{job.name}' has modes but no recipe, so it cannot be submitted",
                 hint="plan from a TOML file of recipes: docs/planner.md",
             )
+    for pool in plan.pools:
+        _refuse_shared_nodes(pool, plan.jobs)
+
+
+def _refuse_shared_nodes(pool: Pool, jobs: Sequence[PlanJob]) -> None:
+    """Refuse two jobs that this plan, or the next one for what is left, may put on one node together."""
+    parts = {
+        job.name: mode.devices
+        for job in jobs
+        for mode in job.modes
+        if mode.type == pool.type and mode.devices < pool.devices_per_node
+    }
+    if len(parts) > 1:
+        (one, taken), (other, _) = list(parts.items())[:2]
+        raise NoTarget(
+            f"jobs '{one}' and '{other}' may share a node of cluster '{pool.cluster}' ('{one}' takes {taken} "
+            f"of its {pool.devices_per_node} devices), and a cluster gives each job whole nodes",
+            hint="plan again with devices_per_node 1 in the pool, so that modes count whole nodes",
+        )
 
 
 def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: int) -> Job:

@@ -78,6 +78,17 @@ def test_what_cannot_be_submitted_is_refused_by_name_before_anything_is() -> Non
         refuse_unrunnable(plan_of(JOB, replace(POOL, cluster="")))
 
 
+def test_jobs_that_may_share_a_node_are_refused_by_name_before_anything_is_submitted() -> None:
+    half = replace(assignment(16, 1).mode, type=POOL.type)
+    whole = replace(half, devices=POOL.devices_per_node)
+    one, other = replace(JOB, modes=(half, whole)), replace(JOB, name="lr2", modes=(half,))
+    told = "jobs 'lr1' and 'lr2' may share a node of cluster 'trn1' .'lr1' takes 16 of its 32 devices"
+    with pytest.raises(NoTarget, match=told):
+        refuse_unrunnable(replace(plan_of(one, POOL), jobs=(one, other)))
+    for jobs in ((one, replace(other, modes=(whole,))), (one,)):
+        refuse_unrunnable(replace(plan_of(one, POOL), jobs=jobs))
+
+
 def run(**facts: Any) -> Run:
     unsaid = dict.fromkeys(Run.__dataclass_fields__)
     cost = Cost(usd=None, node_hours=None, price=None)
