@@ -193,7 +193,8 @@ class PlanRun:
         answer = replan(self._situation(sights, now), self._around.solve)
         self._homeless = answer.homeless
         assignments = tuple(as_assignment(name, slot) for name, slot in answer.slots.items())
-        if not decisions.is_another_plan(self.ledger, assignments):
+        is_told = any(sight.outcome == "lost" for sight in sights.values())  # also where all stays
+        if not is_told and not decisions.is_another_plan(self.ledger, assignments):
             return
         why = "; ".join(news)
         self._note(PlanReplaced(at=now, why=why, assignments=assignments))

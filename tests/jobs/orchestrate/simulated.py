@@ -70,6 +70,11 @@ class SimulatedCluster:
         (run,) = [each for each in self.runs.values() if each.job.name == name and each.outcome is None]
         self._end(run, "withdrawn")
 
+    def break_machine(self, name: str) -> None:
+        """Lose what a job runs on; another machine takes its place at once."""
+        (run,) = [each for each in self.runs.values() if each.job.name == name and each.outcome is None]
+        self._end(run, "lost")
+
     def lose(self, node: int) -> None:
         self.lost.add((0, node))
         for run in self.runs.values():

@@ -88,6 +88,18 @@ def test_jobs_of_a_lost_node_go_on_on_the_other_with_what_they_saved(orchestrate
     assert {share.node for run in later for share in run.assignment.placement} == {1}
 
 
+def test_a_machine_that_breaks_is_told_with_the_next_plan_though_all_jobs_stay_where_they_were(
+    tmp_path: Path,
+) -> None:
+    cluster = SimulatedCluster()
+    run = Orchestrated(plan=plan_of(job("a", (8, 800))), cluster=cluster, path=tmp_path / "journal")
+    cluster.at[1400] = lambda: cluster.break_machine("a")
+    ledger = run.run()
+    assert "planned again, since a was lost" in run.said
+    assert (ledger.jobs["a"].attempt, str(ledger.jobs["a"].stage)) == (2, "succeeded")
+    assert cluster.runs["a-2"].left < 1
+
+
 def test_a_job_that_somebody_stops_makes_room_and_those_after_it_never_run(
     orchestrated: Orchestrated,
 ) -> None:
