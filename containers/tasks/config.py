@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.containers.tasks.description import TaskDescription, read_description
+from slipway.containers.tasks.description import TaskDescription, parse_description, read_description
 from slipway.containers.training.config import CHECKPOINT_MINUTES, TRAINING_SETTINGS, TrainingConfig
 from slipway.containers.training.engine_settings import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
@@ -24,17 +24,17 @@ _OF_TASK = ("precision", "seed", "weight_decay", "clip_norm")
 
 
 @dataclass(frozen=True, slots=True)
-class FilePath:
-    """Read the path of a file on this machine."""
+class TaskText:
+    """Read the path of a file on this machine, or a description as JSON, which clusters are sent."""
 
-    wanted: str = "the path of a file"
+    wanted: str = "the path of a file, or a task as JSON"
 
     def read(self, text: str) -> str | None:
         return text if text and "\0" not in text else None
 
 
 SETTINGS: Mapping[str, ValueKind] = {
-    "task": FilePath(),
+    "task": TaskText(),
     "steps": Whole(1, 10**9),
     "device": Choice(("auto", "cuda", "cpu", "hpu", "neuron")),
     **{name: kind for name, kind in TRAINING_SETTINGS.items() if name not in _OF_TASK},
@@ -64,10 +64,11 @@ def decode_arguments(arguments: Sequence[str]) -> UserTaskConfig:
     values, more = read_values({**DEFAULTS, **given}, SETTINGS)
     mistakes += more
     if "task" not in given:
-        mistakes.append("task is not set; it names the file of the task")
+        mistakes.append("task is not set; it names the file of the task, or is the task as JSON")
     if mistakes:
         raise InvalidSettings(mistakes)
-    task = read_description(Path(given["task"]))
+    text = given["task"]
+    task = parse_description(text) if text.startswith("{") else read_description(Path(text))
     if task.optimizer not in OPTIMIZERS:
         raise InvalidSettings(
             [f"optimizer_cls is {task.optimizer}; ours are {', '.join(OPTIMIZERS)}, or register a technique"]

@@ -14,6 +14,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.named_files import read_text
 from slipway.containers.tasks.references import CodeReference
 
+FACTS_NAME = "facts.json"  # beside the logs, for whoever tries a task
 _MOST_BYTES = 1 << 20
 _CODE = ("load_model", "load_dataloader", "loss")
 
@@ -48,6 +49,11 @@ class TaskDescription:
 
 
 def read_description(path: Path) -> TaskDescription:
-    record = json.loads(read_text(path, _MOST_BYTES))
+    return parse_description(read_text(path, _MOST_BYTES))
+
+
+def parse_description(text: str) -> TaskDescription:
+    """Read what as_json wrote."""
+    record = json.loads(text)
     code = {name: CodeReference.from_json(record[name]) for name in _CODE}
     return TaskDescription(**{**record, **code})

@@ -13,14 +13,13 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 from slipway.containers.tasks.batches import LoadedBatches, RowShares, flat, len_of, rows_of
 from slipway.containers.tasks.config import UserTaskConfig
-from slipway.containers.tasks.description import TaskDescription
+from slipway.containers.tasks.description import FACTS_NAME, TaskDescription
 from slipway.containers.tasks.layered import with_layers
 from slipway.containers.tasks.user_task import UserTask
 from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 
-FACTS_NAME = "facts.json"
 _TORCH_EPSILON = 1e-8
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slipway.jobs.aws import Unanswered, reader
@@ -56,6 +56,7 @@ class ClusterExecutor:
     tag: str
     agreed: Agreed = AGREED_UNSAID
     say: Say = lambda _: None
+    complete: Callable[[Job, Target], Job] = lambda job, target: job  # what depends on the cluster
     targets: dict[int, Target] = field(default_factory=dict)
     _watched: dict[str, WatchedRun] = field(default_factory=dict)
 
@@ -65,6 +66,7 @@ class ClusterExecutor:
         target = self._target(assignment.pool)
         if target.kind == "mpi":  # one job at a time has all of its machines
             wanted = replace(wanted, nodes=min(target.max_nodes, wanted.nodes * pool.devices_per_node))
+        wanted = self.complete(wanted, target)
         sent = submit(wanted, target.name, target.region, agreed=self.agreed, say=self.say)
         self._watched.setdefault(sent.job_id, WatchedRun(target))
         return sent.job_id

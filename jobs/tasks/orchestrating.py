@@ -1,11 +1,7 @@
-"""`orchestrate(tasks)`: plan all tasks over this machine's devices, and train them by that plan.
-
-Whoever carries a plan out elsewhere is another TaskRunner.
-"""
+"""`orchestrate(tasks)`: plan all tasks over this machine's devices, or clusters, and train them."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -14,19 +10,28 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slipway.containers.tasks.references import stop_if_loading
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
 from slipway.jobs.core.text import Say
 from slipway.jobs.planner.model import Mode, Plan, PlanJob, Pool
 from slipway.jobs.planner_inputs.planning import plan
 from slipway.jobs.tasks.local_machine import GangEnd, LocalMachine, RankGang, find_devices
+from slipway.jobs.tasks.on_clusters.orchestrating_there import orchestrate_on
+from slipway.jobs.tasks.on_clusters.places import ClusterOrder
 from slipway.jobs.tasks.our_techniques import RankTechnique
 from slipway.jobs.tasks.own_orders import OwnOrder, run_own
+from slipway.jobs.tasks.results import (
+    Orchestration,
+    TaskEnd,
+    is_trained,
+    mark_trained,
+    refuse_failures,
+    saying,
+)
 from slipway.jobs.tasks.saved_models import CHECKPOINTS
-from slipway.jobs.tasks.searching import saying, search
+from slipway.jobs.tasks.searching import search
 from slipway.jobs.tasks.task import NamedTasks, Strategy, Task
 
 MACHINE = "this machine"
-_DONE = "trained.json"
 # Plans count whole units: of tiny tasks a thousandth of a second, of others a second.
 _SHORT_SECONDS, _UNITS = 1000.0, 1000
 
@@ -47,30 +52,6 @@ class TaskRunner(Protocol):
     def run(self, work: TaskWork) -> GangEnd: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskEnd:
-    name: str
-    technique: str
-    devices: tuple[int, ...]
-    start: float  # seconds since the first
-    end: float
-    reason: str  # empty where all went well
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orchestration:
-    """Hold what became of the tasks, and what was planned."""
-
-    ends: tuple[TaskEnd, ...]
-    planned_seconds: float
-    bound_seconds: float
-    seconds: float
-
-    @property
-    def gap(self) -> float:
-        return self.planned_seconds / self.bound_seconds - 1 if self.bound_seconds else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class LocalRunner:
     """Train on this machine: a gang of ranks, or a process for a technique of the user's own."""
@@ -80,7 +61,7 @@ class LocalRunner:
     def run(self, work: TaskWork) -> GangEnd:
         end = self._ours(work) if issubclass(work.strategy.executor, RankTechnique) else self._own(work)
         if not end.code:
-            (work.task.folder / _DONE).write_text(_mark_of(work.task), encoding="utf-8")
+            mark_trained(work.task)
         return end
 
     def _ours(self, work: TaskWork) -> GangEnd:
@@ -115,12 +96,18 @@ def orchestrate(
     *,
     devices: int | None = None,
     time_limit: float = 10.0,
+    on: Sequence[str] | None = None,
+    agreed: Agreed = AGREED_UNSAID,
 ) -> Orchestration:
     """Train all tasks on this machine in as little time as the plan finds; raise if any of them fails.
 
-    A task goes on from its newest checkpoint, and one that was trained to its end before is left alone.
+    A task goes on from its newest checkpoint, and one that was trained to its end before is left alone. With
+    `on`, all this happens on these deployed clusters: `devices` are the most of a node, and the plan may not
+    cost more than `agreed`.
     """
     stop_if_loading()
+    if on is not None:
+        return orchestrate_on(tasks, ClusterOrder.of(on, devices, agreed), time_limit, saying(log))
     named = [task for task in NamedTasks.of(tasks).tasks if not is_trained(task)]
     if not named:
         return Orchestration(ends=(), planned_seconds=0.0, bound_seconds=0.0, seconds=0.0)
@@ -140,18 +127,8 @@ def orchestrate(
         bound_seconds=planned.bound.value * unit,
         seconds=time.monotonic() - began,
     )
-    _refuse_failures(result)
+    refuse_failures(result)
     return result
-
-
-def is_trained(task: Task) -> bool:
-    """Return True if exactly this task was trained to its end before."""
-    mark = task.folder / _DONE
-    return mark.is_file() and mark.read_text(encoding="utf-8") == _mark_of(task)
-
-
-def _mark_of(task: Task) -> str:
-    return json.dumps(task.describe().as_json(), sort_keys=True)
 
 
 def plan_tasks(tasks: Sequence[Task], devices: int, time_limit: float) -> tuple[Plan, float]:
@@ -223,13 +200,3 @@ def _end(work: TaskWork, end: GangEnd, start: float, now: float) -> TaskEnd:
         end=now,
         reason=end.reason if end.code else "",
     )
-
-
-def _refuse_failures(result: Orchestration) -> None:
-    failed = [end for end in result.ends if end.reason]
-    if failed:
-        told = "; ".join(f"{end.name}: {end.reason}" for end in failed)
-        raise SlipwayError(
-            f"{len(failed)} of {len(result.ends)} tasks failed: {told}",
-            hint="mend these and orchestrate again: what was trained is kept",
-        )

@@ -22,6 +22,7 @@ from slipway.jobs.tasks.trials import (
     Combination,
     Profile,
     ProfileCache,
+    TrialPlace,
     content_key,
     model_kind,
     try_combination,
@@ -50,7 +51,9 @@ class TaskGroup:
 
 @dataclass(slots=True, kw_only=True)
 class Profiler:
-    machine: LocalMachine
+    place: TrialPlace
+    own: LocalMachine | None = None  # where techniques of the user's own run; None: they are not tried
+    cluster: str = ""  # empty: this machine
     folder: Path  # of the trials' files
     counts: Sequence[int]  # of devices
     names: Sequence[str]  # of techniques
@@ -72,16 +75,16 @@ class Profiler:
                 lambda each: self._try_own(*each),
                 [(group, name, count) for group in groups for name in own for count in self.counts],
             ):
-                _keep_fastest(strategies)
+                self._keep_fastest(strategies)
         fitted = fit_steps(list(self._measured(groups)))
         for group in groups:
-            _keep_fastest(self._strategies(group, fitted))
+            self._keep_fastest(self._strategies(group, fitted))
 
     def _groups(self, tasks: Sequence[Task]) -> list[TaskGroup]:
         groups: dict[str, TaskGroup] = {}
         for task in tasks:
             described = task.describe()
-            key = content_key(described, self.machine)
+            key = content_key(described, self.place)
             groups.setdefault(key, TaskGroup(key, described)).tasks.append(task)
         return list(groups.values())
 
@@ -99,13 +102,17 @@ class Profiler:
         return 0 if facts is None else facts.rows
 
     def _try_alone(self, group: TaskGroup) -> None:
-        self._try(group, _ALONE, next(iter(find_technique(_ALONE).variants(1, 1))), 1)
+        count = min(self.counts)
+        self._try(group, _ALONE, next(iter(self._variants(_ALONE, count))), count)
+
+    def _variants(self, name: str, count: int) -> Iterable[Variant]:
+        return find_technique(name).variants(count, self.place.ranks_on_node(count))
 
     def _try_technique(self, group: TaskGroup, name: str) -> None:
         """Try a technique on the most devices on which it works, its fastest variant first."""
         for count in sorted(self.counts, reverse=True):
-            for variant in find_technique(name).variants(count, count):
-                if (name, count) == (_ALONE, 1):
+            for variant in self._variants(name, count):
+                if (name, count) == (_ALONE, min(self.counts)):
                     return  # was tried
                 profile = self._try(group, name, variant, count)
                 if profile.seconds is not None:
@@ -116,24 +123,28 @@ class Profiler:
     def _try(self, group: TaskGroup, name: str, variant: Variant, devices: int) -> Profile:
         tried = Combination(task=group.task, technique=name, variant=variant, devices=devices)
         self.trials += 1
-        profile = try_combination(self.machine, tried, self.folder / f"{self.trials}", self.cache)
+        profile = try_combination(self.place, tried, self.folder / f"{self.trials}", self.cache)
         self.found[group.key, variant.name, devices] = (tried, profile)
         if profile.seconds is None:
-            self.say(f"{group.task.name}: {tried.words} does not fit: {profile.reason}")
+            self.say(f"{group.task.name}: {self._on(tried.words)} does not fit: {profile.reason}")
             for task in group.tasks:
-                task.not_fitting[tried.words] = profile.reason
+                task.not_fitting[self._on(tried.words)] = profile.reason
         else:
-            self.say(f"{group.task.name}: {tried.words} takes {profile.seconds:.4g} s a batch")
+            self.say(f"{group.task.name}: {self._on(tried.words)} takes {profile.seconds:.4g} s a batch")
         return profile
+
+    def _on(self, words: str) -> str:
+        return f"{words} of {self.cluster}" if self.cluster else words
 
     def _try_own(self, group: TaskGroup, name: str, count: int) -> list[tuple[Task, Strategy]]:
         """Let a technique of the user's own search; it tells its seconds for this number of devices."""
+        assert self.own is not None, "techniques of the user's own are refused elsewhere"
         folder = self.folder / f"{name}-{count}-{group.key[:12]}"
-        with self.machine.taken(count) as devices:
+        with self.own.taken(count) as devices:
             order = OwnOrder(
                 what="search", task=group.tasks[0], technique=name, devices=devices, folder=folder
             )
-            end = run_own(self.machine, order)
+            end = run_own(self.own, order)
         result: Mapping[str, Any] = {"parameters": None} if end.code else own_result(folder)
         if result["parameters"] is None:
             reason = end.reason or "its search says so"
@@ -176,7 +187,7 @@ class Profiler:
         }  # what no trial of this model has shown to work is not promised
         for count in self.counts:
             for name in (name for name in self.names if name in TECHNIQUES and (group.kind, name) in works):
-                for variant in find_technique(name).variants(count, count):
+                for variant in self._variants(name, count):
                     yield from self._strategy(group, name, variant, count, fitted)
 
     def _strategy(
@@ -226,12 +237,11 @@ class Profiler:
         told = self._told(group) or {}
         return (told.get("batches") or 1) * (task.hparams.epochs or 1)
 
-
-def _keep_fastest(found: Iterable[tuple[Task, Strategy]]) -> None:
-    for task, strategy in found:
-        count = strategy.gpu_apportionment
-        if task.gpu_range is not None and count not in task.gpu_range:
-            continue
-        known = task.strategies.get(count)
-        if known is None or strategy.runtime < known.runtime:
-            task.strategies[count] = strategy
+    def _keep_fastest(self, found: Iterable[tuple[Task, Strategy]]) -> None:
+        for task, strategy in found:
+            count, kept = strategy.gpu_apportionment, task.strategies_at(self.cluster)
+            if task.gpu_range is not None and count not in task.gpu_range:
+                continue
+            known = kept.get(count)
+            if known is None or strategy.runtime < known.runtime:
+                kept[count] = strategy

@@ -1,20 +1,22 @@
-"""`search(tasks)`: find out how each task trains fastest on each number of this machine's devices."""
+"""`search(tasks)`: find out how each task trains fastest on each number of devices, here or on clusters."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.references import stop_if_loading
+from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.text import Say
 from slipway.jobs.tasks.library import all_names, retrieve
 from slipway.jobs.tasks.local_machine import LocalMachine, find_devices, scratch_folder
+from slipway.jobs.tasks.on_clusters.places import ClusterOrder
+from slipway.jobs.tasks.on_clusters.searching_there import search_on
 from slipway.jobs.tasks.profiling import Profiler
+from slipway.jobs.tasks.results import saying
 from slipway.jobs.tasks.task import NamedTasks, Task
+from slipway.jobs.tasks.trials import LocalTrials
 
 
 def search(
@@ -23,12 +25,18 @@ def search(
     log: bool = False,
     *,
     devices: int | None = None,
+    on: Sequence[str] | None = None,
+    agreed: Agreed = AGREED_UNSAID,
 ) -> None:
     """Try few batches of few combinations on this machine, and give each task its `strategies`.
 
-    `executor_names` are the techniques to consider (all), `devices` the most to use (all).
+    `executor_names` are the techniques to consider (all), `devices` the most to use (all). With `on`, trials
+    are jobs on these deployed clusters, `devices` the most of a node, and none may cost more than `agreed`.
     """
     stop_if_loading()
+    if on is not None:
+        search_on(tasks, executor_names, ClusterOrder.of(on, devices, agreed), saying(log))
+        return
     named, names = NamedTasks.of(tasks).tasks, list(executor_names or all_names())
     for name in names:
         retrieve(name)  # refuses one that is not there, before a device is touched
@@ -39,7 +47,8 @@ def search(
     try:
         with scratch_folder() as scratch, LocalMachine(found) as machine:
             Profiler(
-                machine=machine,
+                place=LocalTrials(machine),
+                own=machine,
                 folder=Path(scratch),
                 counts=_counts(named, machine.count),
                 names=names,
@@ -66,8 +75,3 @@ def _refuse_hopeless(task: Task) -> None:
         f"nothing can train task '{task.name}' on this machine: {reasons or 'no technique was tried'}",
         hint="register a technique of your own, or change the task",
     )
-
-
-def saying(log: bool) -> Say:
-    """Return what tells each step on stderr, if somebody asked for a log."""
-    return partial(print, file=sys.stderr, flush=True) if log else lambda _: None

@@ -115,6 +115,7 @@ class Task:
         self.hparams = hparams
         self.options = TaskOptions(**options)  # type: ignore[arg-type]  # it names what it does not know
         self.strategies: dict[int, Strategy] = {}  # by number of devices: `search` finds them
+        self.strategies_on: dict[str, dict[int, Strategy]] = {}  # likewise, by cluster
         self.not_fitting: dict[str, str] = {}  # what cannot train this task, and why
         self.selected_strategy: Strategy | None = None
         self.current_batch = 0
@@ -164,6 +165,10 @@ class Task:
     @property
     def folder(self) -> Path:
         return Path(self.options.save_dir).resolve() / self.name
+
+    def strategies_at(self, cluster: str) -> dict[int, Strategy]:
+        """Return the strategies on a cluster; without a name, those on this machine."""
+        return self.strategies_on.setdefault(cluster, {}) if cluster else self.strategies
 
     def select_strategy(self, strategy: Strategy) -> None:
         self.selected_strategy = strategy

@@ -1,4 +1,7 @@
-"""A trial: a few batches of one task, spread in one way over so many devices, for real; kept by content."""
+"""A trial: a few batches of one task, spread in one way over so many devices, for real; kept by content.
+
+Where else than on this machine trials can run is another TrialPlace.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Protocol
 
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
-from slipway.containers.tasks.description import TaskDescription
+from slipway.containers.tasks.description import FACTS_NAME, TaskDescription
 from slipway.jobs.tasks.local_machine import LocalMachine, RankGang
 from slipway.jobs.techniques.technique import Variant
 
@@ -49,6 +53,20 @@ class Profile:
     is_kept: bool = True  # the same again would end the same
 
 
+class TrialPlace(Protocol):
+    """Try tasks on devices of one kind; several are asked for at once."""
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """Name all that a batch's seconds depend on there, beside the task."""
+
+    def ranks_on_node(self, devices: int) -> int:
+        """Return how many of so many devices are on one node."""
+
+    def run(self, tried: Combination, folder: Path) -> Profile:
+        """Train a few batches, which may leave files in the folder."""
+
+
 class ProfileCache:
     """Keep profiles in files named by the content that they were made of."""
 
@@ -71,11 +89,11 @@ class ProfileCache:
         draft.replace(self._folder / f"{key}.json")
 
 
-def content_key(task: TaskDescription, machine: LocalMachine) -> str:
+def content_key(task: TaskDescription, place: TrialPlace) -> str:
     """Return a digest of all that a batch's seconds depend on, but how it is spread."""
     record = {name: value for name, value in task.as_json().items() if name not in _NOT_TIMED}
     code = [part.content_digest() for part in (task.load_model, task.load_dataloader, task.loss)]
-    where = [platform.node(), machine.devices.kind, *machine.devices.names, _versions()]
+    where = [*place.identity, _versions()]
     text = json.dumps([record, code, where], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -85,16 +103,33 @@ def model_kind(task: TaskDescription) -> str:
     return json.dumps([task.load_model.as_json(), dict(task.arguments), task.precision], sort_keys=True)
 
 
-def try_combination(machine: LocalMachine, tried: Combination, folder: Path, cache: ProfileCache) -> Profile:
+def try_combination(place: TrialPlace, tried: Combination, folder: Path, cache: ProfileCache) -> Profile:
     """Return the profile that is kept, or train a few batches once so many devices are free."""
-    words = json.dumps([content_key(tried.task, machine), dict(tried.variant.settings), tried.devices])
+    words = json.dumps([content_key(tried.task, place), dict(tried.variant.settings), tried.devices])
     key = hashlib.sha256(words.encode()).hexdigest()
     if (kept := cache.find(key)) is not None:
         return kept
-    with machine.taken(tried.devices) as devices:
-        found = _run(machine, tried, folder, devices)
+    found = place.run(tried, folder)
     cache.keep(key, found)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTrials:
+    """Try tasks on this machine's devices."""
+
+    machine: LocalMachine
+
+    @property
+    def identity(self) -> Sequence[str]:
+        return [platform.node(), self.machine.devices.kind, *self.machine.devices.names]
+
+    def ranks_on_node(self, devices: int) -> int:
+        return devices
+
+    def run(self, tried: Combination, folder: Path) -> Profile:
+        with self.machine.taken(tried.devices) as devices:
+            return _run(self.machine, tried, folder, devices)
 
 
 def _run(machine: LocalMachine, tried: Combination, folder: Path, devices: Sequence[int]) -> Profile:
@@ -110,12 +145,16 @@ def _run(machine: LocalMachine, tried: Combination, folder: Path, devices: Seque
     facts = _read_facts(folder)
     if end.code:
         return Profile(facts=facts, reason=end.reason, is_kept=end.code == MISTAKE_EXIT_CODE)
-    taken = seconds_per_batch(folder)
+    return profile_of(seconds_per_batch(folder), end.seconds, facts)
+
+
+def profile_of(taken: Sequence[float], seconds: float, facts: Mapping[str, int | None] | None) -> Profile:
+    """Return what a trial found: the seconds of its batches but the first, and all that it took."""
     middle = statistics.median(taken)
     return Profile(
         seconds=middle,
         error=(max(taken) - min(taken)) / 2 / middle,
-        startup=max(0.0, end.seconds - TRIAL_STEPS * middle),
+        startup=max(0.0, seconds - TRIAL_STEPS * middle),
         facts=facts,
     )
 
@@ -128,9 +167,14 @@ def seconds_per_batch(folder: Path) -> list[float]:
 
 def _read_facts(folder: Path) -> Mapping[str, int | None] | None:
     try:
-        found: dict[str, Json] = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        found: dict[str, Json] = json.loads((folder / FACTS_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    return numbers_of(found)
+
+
+def numbers_of(found: Mapping[str, Json]) -> Mapping[str, int | None]:
+    """Return the facts that are numbers."""
     return {name: value for name, value in found.items() if value is None or isinstance(value, int)}
 
 

@@ -20,7 +20,7 @@ import torch
 from slipway import BaseTechnique, HParams, SlipwayError, Task, orchestrate, register, search
 from slipway.jobs.tasks import library
 from slipway.jobs.tasks.local_machine import LocalMachine, RankGang, find_devices
-from slipway.jobs.tasks.orchestrating import Orchestration
+from slipway.jobs.tasks.results import Orchestration
 from slipway.jobs.techniques.registry import find_technique
 from tests.containers.tasks import own_code
 from tests.jobs.tasks.own_tasks import decoder

@@ -1,0 +1,110 @@
+"""Trials on a cluster: each is a job that trains a few batches and prints what they took."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slipway.containers.tasks.trial import find_result
+from slipway.jobs import aws
+from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.run import Run
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.text import Say
+from slipway.jobs.orchestrate.clusters import START_SECONDS, outcome_of
+from slipway.jobs.project_source.command_job import RECIPE
+from slipway.jobs.project_source.packing import PackedProject
+from slipway.jobs.runs.find import refresh
+from slipway.jobs.runs.logs import Wanted, follow_lines
+from slipway.jobs.submit.submission import Submitted, submit
+from slipway.jobs.tasks.on_clusters.places import TaskCluster
+from slipway.jobs.tasks.on_clusters.sent_code import TRY, code_url, task_settings
+from slipway.jobs.tasks.trials import MOST_SECONDS, TRIAL_STEPS, Combination, Profile, numbers_of, profile_of
+
+MISTAKE = 2  # the exit code of what no second try mends
+_BUSY_LOOKS, _BUSY_SECONDS = 120, 5.0
+_ERROR = re.compile(r"(?:\[\d+\] )?error: (.*)")
+_LOST_PEER = "lost another rank"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTrials:
+    """Try tasks on one cluster, one after the other."""
+
+    cluster: TaskCluster
+    code: PackedProject
+    say: Say
+    agreed: Agreed = AGREED_UNSAID
+    pause: Callable[[float], None] = time.sleep
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def identity(self) -> Sequence[str]:
+        target = self.cluster.target
+        where = (target.name, target.account, target.region, target.instance_type)
+        return [*where, str(self.cluster.ranks_per_node), aws.endpoint() or ""]
+
+    def ranks_on_node(self, devices: int) -> int:
+        return min(devices, self.cluster.ranks_per_node)
+
+    def run(self, tried: Combination, folder: Path) -> Profile:
+        with self._turn:
+            sent = self._send(self._job(tried))
+            found = refresh(sent.job_id, self.cluster.target)
+            lines = [line.text for line in follow_lines(found, Wanted(), to_end=True, pause=self.pause)]
+            return profile_from(refresh(sent.job_id, self.cluster.target).run, lines)
+
+    def _job(self, tried: Combination) -> Job:
+        settings = {**tried.variant.settings, "steps": str(TRIAL_STEPS)}
+        return Job(
+            name="trial",
+            recipe=RECIPE,
+            nodes=self.cluster.nodes_of(tried.devices),
+            settings=task_settings(TRY, tried.task, settings, code_url(self.code, self.cluster.target)),
+            timeout_seconds=int(MOST_SECONDS) + START_SECONDS,
+            processes_per_node=self.cluster.ranks_per_node,
+        )
+
+    def _send(self, job: Job) -> Submitted:
+        """Submit a trial, when the cluster takes it; one that ended otherwise than well is a new job."""
+        for look in range(_BUSY_LOOKS):
+            try:
+                sent = self._submit(job, again=False)
+                ended = refresh(sent.job_id, self.cluster.target).run if sent.existed else None
+                if ended and ended.state.is_final and ended.state is not JobState.SUCCEEDED:
+                    return self._submit(job, again=True)
+            except SlipwayError as error:
+                if error.exit_code == MISTAKE or look == _BUSY_LOOKS - 1:
+                    raise
+                self.say(f"a trial waits: {error.message}")
+                self.pause(_BUSY_SECONDS)
+            else:
+                return sent
+        raise AssertionError("the last look returns or raises")
+
+    def _submit(self, job: Job, *, again: bool) -> Submitted:
+        target = self.cluster.target
+        return submit(job, target.name, target.region, again=again, agreed=self.agreed, say=self.say)
+
+
+def profile_from(run: Run, lines: Iterable[str]) -> Profile:
+    """Return what a trial's job found; or why it does not fit, which counts as long as nothing was lost."""
+    said = list(lines)
+    result = find_result(said) or {}
+    facts = result.get("facts")
+    known = numbers_of(facts) if isinstance(facts, Mapping) else None
+    seconds = result.get("seconds")
+    taken = [float(str(each)) for each in seconds][1:] if isinstance(seconds, list) else []
+    if run.state is JobState.SUCCEEDED and taken:
+        began, ended = run.started_at, run.stopped_at
+        whole = (ended - began).total_seconds() if began and ended else 0.0
+        return profile_of(taken, whole, known)
+    errors = [match[1] for line in said if (match := _ERROR.match(line)) and _LOST_PEER not in match[1]]
+    reason = errors[-1] if errors else run.reason or f"its job ended as {run.status}"
+    return Profile(facts=known, reason=reason, is_kept=bool(errors) and outcome_of(run) == "failed")
