@@ -43,11 +43,12 @@ class Shell:
     environment: Mapping[str, str]
     printed: Mapping[str, str] = field(default_factory=dict)  # by the commands that made it ready
     refused: set[str] = field(default_factory=set)  # actions that a test tried in order to see them refused
+    folder: Path = ROOT  # the current folder of each command
 
     def run(self, *command: str, timeout_s: int = 300) -> Finished:
         done = subprocess.run(
             command,
-            cwd=ROOT,
+            cwd=self.folder,
             env=dict(self.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -67,7 +68,7 @@ class Shell:
         """Return what a program would read: standard output alone, as JSON."""
         done = subprocess.run(
             command,
-            cwd=ROOT,
+            cwd=self.folder,
             env=dict(self.environment),
             capture_output=True,
             text=True,
@@ -87,7 +88,7 @@ class Shell:
     def _follow(self, job: str, words: str, deadline: float) -> tuple[int, str]:
         follow = subprocess.Popen(
             ("slipway", "logs", job, "--follow"),
-            cwd=ROOT,
+            cwd=self.folder,
             env=dict(self.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ import pytest
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.own_project import TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
@@ -191,6 +192,18 @@ def test_a_users_own_folder_and_command_train_on_every_host_and_resume(
     assert lost.status == 1
     assert "error: the command 'no-such-program' is not in this image" in lost.text
     assert "exit code 127" in cluster.must("slipway", "explain", tmp_path.name)
+
+
+def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_same_losses(
+    cluster: Shell, tmp_path: Path
+) -> None:
+    project = begin_project(cluster, tmp_path / "mine")
+    project.must("slipway", "run", *ON, *OWN_RUN, "--name", "mine", "--", *TRAIN_SLOWLY)
+    project.follow_until("mine", "saved step 20")
+    project.must("slipway", "yard", "kill-node", hosts(project)[-1])
+    log = project.must("slipway", "logs", "mine", "--follow")
+    assert project.data("slipway", "status", "mine", "--json")["state"] == "succeeded"
+    refuse_another_curve(log, project.folder)
 
 
 def readiness(shell: Shell, node: str) -> list[bool]:

@@ -15,6 +15,7 @@ from slipway.containers.data.tokens.vocabulary import write_vocabulary
 from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
 from slipway.jobs.core.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
 from tests.readme_session import never_printed, shown_after
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
@@ -104,6 +105,20 @@ def test_a_users_own_folder_and_command_train_on_two_nodes_and_resume(cluster: S
         assert f"[{rank}] rank {rank} of 2 resumes at step 5" in log
         assert f"[{rank}] rank {rank} of 2: loss " in log
     assert "may read only" not in log
+
+
+def test_a_recipe_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_losses(
+    cluster: Shell, tmp_path: Path
+) -> None:
+    project = begin_project(cluster, tmp_path / "mine")
+    project.must("slipway", "submit", "slow", *NODES, "--set", f"steps={STEPS}")
+    project.follow_until("slow", "saved step 20")
+    project.must("slipway", "yard", "kill-node", "slow", "1")
+    log = project.must("slipway", "logs", "slow", "--follow")
+    assert "lost node 1" in log
+    refuse_another_curve(log, project.folder)
+    run = project.data("slipway", "status", "slow", "--json")
+    assert (run["state"], len(run["attempts"])) == ("succeeded", 2)
 
 
 def test_the_same_submission_again_is_the_same_job(cluster: Shell) -> None:
