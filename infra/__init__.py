@@ -1,4 +1,4 @@
-"""Names what a clusters.py imports: `from slipway.infra import MpiCluster`. A new one is a row of _HOMES."""
+"""Names what users import: `from slipway.infra import add_cluster`. A new one is a row of _HOMES."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from slipway.infra.adding import AddedCluster, RefusedCluster, add_cluster
     from slipway.infra.declare.machine_images import MachineImage
     from slipway.infra.declare.types import (
         BatchCluster,
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     )
 
 _TYPES = "slipway.infra.declare.types"
-# Loaded when first asked for: who imports a pattern does not read the catalogue.
+_ADDING = "slipway.infra.adding"
+# Loaded when first asked for: who imports a pattern does not read the catalogue, nor a clusters.py the CDK.
 _HOMES = {
+    "AddedCluster": _ADDING,
     "BatchCluster": _TYPES,
     "Egress": _TYPES,
     "FileSystem": _TYPES,
@@ -30,10 +33,13 @@ _HOMES = {
     "Market": _TYPES,
     "Mpi": _TYPES,
     "MpiCluster": _TYPES,
+    "RefusedCluster": _ADDING,
     "SageMakerCluster": _TYPES,
     "SlurmCluster": _TYPES,
+    "add_cluster": _ADDING,
 }
 __all__ = [
+    "AddedCluster",
     "BatchCluster",
     "Egress",
     "FileSystem",
@@ -42,8 +48,10 @@ __all__ = [
     "Market",
     "Mpi",
     "MpiCluster",
+    "RefusedCluster",
     "SageMakerCluster",
     "SlurmCluster",
+    "add_cluster",
 ]
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+from constructs import Construct
 
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.batch import build_batch_cluster
 from slipway.infra.build.hyperpod import build_hyperpod_cluster
 from slipway.infra.build.mpi import build_mpi_cluster
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
 from slipway.infra.build.sagemaker import build_sagemaker_cluster
 from slipway.infra.build.slurm import build_slurm_cluster
 from slipway.infra.declare.cdk_json import feature_flags, refuse_repeated_keys
@@ -35,7 +37,7 @@ from slipway.infra.verify.nag import add_nag_checks
 from slipway.jobs.core.errors import SlipwayError, in_lines
 
 # Any: each builder takes the one kind that it stands beside.
-BUILDERS: Mapping[type[Cluster], Callable[[cdk.App, Any], None]] = {
+BUILDERS: Mapping[type[Cluster], Callable[[Construct, Any, Given], BuiltCluster]] = {
     BatchCluster: build_batch_cluster,
     MpiCluster: build_mpi_cluster,
     SlurmCluster: build_slurm_cluster,
@@ -58,7 +60,7 @@ def main() -> int:
 
 def build(app: cdk.App, clusters: Sequence[Cluster], images: Sequence[MachineImage] = ()) -> None:
     for cluster in clusters:
-        BUILDERS[type(cluster)](app, cluster)
+        BUILDERS[type(cluster)](app, cluster, NOTHING_GIVEN)
     build_bakeries(app, images)
     add_nag_checks(app)
 

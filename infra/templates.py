@@ -14,6 +14,7 @@ import aws_cdk as cdk
 
 from slipway.infra.app import BUILDERS
 from slipway.infra.build.bakeries import build_bakeries
+from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.declare.cdk_json import read_context
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.types import Cluster
@@ -45,7 +46,7 @@ def templates(cluster: Cluster) -> dict[str, object]:
     images = [image for image in load_machine_images() if ami_parameter(image.name) == wanted]
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(read_context(find_project().folder)))
-        BUILDERS[type(cluster)](app, cluster)
+        BUILDERS[type(cluster)](app, cluster, NOTHING_GIVEN)
         build_bakeries(app, images)
         return {stack.stack_name: stack.template for stack in app.synth().stacks_recursively}
 

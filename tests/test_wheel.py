@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from slipway.jobs.core.images.container_images import image_names, image_tag
 from slipway.jobs.core.installation import containers_folder
 from tests.installed import Environment, build_wheel, make_environment
 
+OWN_STACKS = Path(__file__).parents[1] / "docs" / "examples" / "own_stacks"
 SAGEMAKER = """from slipway.infra import SageMakerCluster
 
 CLUSTERS = (
@@ -127,6 +129,18 @@ def test_a_project_s_templates_are_those_of_the_checkout(complete: Environment, 
     stacks = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
     project = json.loads((tmp_path / "own" / "cdk.json").read_text(encoding="utf-8"))["context"]
     assert stacks["own"]["properties"]["tags"] == project
+
+
+@pytest.mark.cdk
+def test_a_users_own_app_adds_a_cluster_from_the_wheel(complete: Environment, tmp_path: Path) -> None:
+    own = tmp_path / "own_stacks"
+    shutil.copytree(OWN_STACKS, own)
+    made = complete.run("cdk", "synth", "--quiet", cwd=own)
+    assert made.returncode == 0, made.stderr
+    names = {path.name.removesuffix(".template.json") for path in (own / "cdk.out").glob("*.template.json")}
+    assert names >= {"own", "guest", "guest-network", "guest-storage"}
+    gates = complete.run("python", "-P", "-m", "slipway.infra.verify", "cdk.out", cwd=own)
+    assert (gates.returncode, gates.stderr) == (0, "gates: 5 templates, 0 findings\n")
 
 
 @pytest.mark.cdk

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
+from constructs import Construct
 
 from slipway.infra.build.foundation import build_foundation
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.batch.compute_environment import job_queue_name
 from slipway.infra.patterns.network.endpoints import BATCH_SERVICES
@@ -14,12 +15,14 @@ from slipway.infra.stacks.images import ImagesStack, ImagesStackProps
 from slipway.jobs.core.names import stack_name
 
 
-def build_batch_cluster(app: cdk.App, cluster: BatchCluster) -> None:
+def build_batch_cluster(
+    scope: Construct, cluster: BatchCluster, given: Given = NOTHING_GIVEN
+) -> BuiltCluster:
     stuck = blocked_queue(cluster.name, job_queue_name(cluster.name))
-    network, storage, observability = build_foundation(app, cluster, BATCH_SERVICES, stuck)
+    network, storage, observability = build_foundation(scope, cluster, BATCH_SERVICES, stuck, given)
     repository = storage.add_image_repository()
     images = ImagesStack(
-        app,
+        scope,
         stack_name(cluster.name, "images"),
         props=ImagesStackProps(
             cluster=cluster,
@@ -29,7 +32,7 @@ def build_batch_cluster(app: cdk.App, cluster: BatchCluster) -> None:
         ),
     )
     compute = BatchStack(
-        app,
+        scope,
         stack_name(cluster.name),
         props=BatchStackProps(
             cluster=cluster,
@@ -41,3 +44,10 @@ def build_batch_cluster(app: cdk.App, cluster: BatchCluster) -> None:
     )
     # `cdk deploy dl1` brings the means to build its image along.
     compute.add_stack_dependency(images)
+    return BuiltCluster(
+        stacks=(network, storage, observability, images, compute),
+        network=network.network,
+        storage=storage.storage,
+        security_group_id=compute.security_group_id,
+        job_role=compute.job_role,
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import aws_cdk as cdk
 from constructs import Construct
 
+from slipway.infra.build.parts import Given
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.observability.alarms import StuckEvents, StuckMetric
 from slipway.infra.stacks.alerts import AlertsStack, AlertsStackProps
@@ -17,15 +17,16 @@ from slipway.jobs.core.names import stack_name
 
 
 def build_foundation(
-    app: cdk.App,
+    scope: Construct,
     cluster: Cluster,
     services: tuple[str, ...],
     stuck: Callable[[Construct], StuckEvents | StuckMetric],
+    given: Given,
 ) -> tuple[NetworkStack, StorageStack, ObservabilityStack]:
     """Build the stacks for nodes that call `services`; `stuck` tells why jobs do not run."""
-    network, storage = _network_and_storage(app, cluster, services)
+    network, storage = _network_and_storage(scope, cluster, services, given)
     observability = ObservabilityStack(
-        app,
+        scope,
         stack_name(cluster.name, "observability"),
         props=ObservabilityStackProps(cluster=cluster, network=network.network, stuck=stuck),
     )
@@ -33,12 +34,12 @@ def build_foundation(
 
 
 def build_alerted_foundation(
-    app: cdk.App, cluster: Cluster, services: tuple[str, ...]
+    scope: Construct, cluster: Cluster, services: tuple[str, ...], given: Given
 ) -> tuple[NetworkStack, StorageStack, AlertsStack]:
     """Build the stacks for machines of SageMaker, which watches them itself."""
-    network, storage = _network_and_storage(app, cluster, services)
+    network, storage = _network_and_storage(scope, cluster, services, given)
     alerts = AlertsStack(
-        app,
+        scope,
         stack_name(cluster.name, "observability"),
         props=AlertsStackProps(cluster=cluster, network=network.network),
     )
@@ -46,16 +47,16 @@ def build_alerted_foundation(
 
 
 def _network_and_storage(
-    app: cdk.App, cluster: Cluster, services: tuple[str, ...]
+    scope: Construct, cluster: Cluster, services: tuple[str, ...], given: Given
 ) -> tuple[NetworkStack, StorageStack]:
     network = NetworkStack(
-        app,
+        scope,
         stack_name(cluster.name, "network"),
-        props=NetworkStackProps(cluster=cluster, services=services),
+        props=NetworkStackProps(cluster=cluster, services=services, network=given.network),
     )
     storage = StorageStack(
-        app,
+        scope,
         stack_name(cluster.name, "storage"),
-        props=StorageStackProps(cluster=cluster, network=network.network),
+        props=StorageStackProps(cluster=cluster, network=network.network, bucket=given.bucket),
     )
     return network, storage

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
+from constructs import Construct
 
 from slipway.infra.build.foundation import build_alerted_foundation
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
 from slipway.infra.declare.types import HyperPodCluster
 from slipway.infra.patterns.network.endpoints import HYPERPOD_SERVICES
 from slipway.infra.stacks.hyperpod import HyperPodStack, HyperPodStackProps
 from slipway.jobs.core.names import stack_name
 
 
-def build_hyperpod_cluster(app: cdk.App, cluster: HyperPodCluster) -> None:
+def build_hyperpod_cluster(
+    scope: Construct, cluster: HyperPodCluster, given: Given = NOTHING_GIVEN
+) -> BuiltCluster:
     """Build all that PCS's clusters have but their alarms on nodes, which HyperPod watches itself."""
-    network, storage, alerts = build_alerted_foundation(app, cluster, HYPERPOD_SERVICES)
-    HyperPodStack(
-        app,
+    network, storage, alerts = build_alerted_foundation(scope, cluster, HYPERPOD_SERVICES, given)
+    compute = HyperPodStack(
+        scope,
         stack_name(cluster.name),
         props=HyperPodStackProps(
             cluster=cluster, network=network.network, storage=storage.storage, alerts=alerts.topic
         ),
+    )
+    return BuiltCluster(
+        stacks=(network, storage, alerts, compute),
+        network=network.network,
+        storage=storage.storage,
+        security_group_id=compute.security_group_id,
+        job_role=compute.job_role,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
+from constructs import Construct
 
 from slipway.infra.build.foundation import build_foundation
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.mpi.node_group import node_group_name
 from slipway.infra.patterns.network.endpoints import MPI_SERVICES
@@ -13,11 +14,11 @@ from slipway.infra.stacks.mpi import MpiStack, MpiStackProps
 from slipway.jobs.core.names import stack_name
 
 
-def build_mpi_cluster(app: cdk.App, cluster: MpiCluster) -> None:
+def build_mpi_cluster(scope: Construct, cluster: MpiCluster, given: Given = NOTHING_GIVEN) -> BuiltCluster:
     stuck = failed_launches(cluster.name, node_group_name(cluster.name))
-    network, storage, observability = build_foundation(app, cluster, MPI_SERVICES, stuck)
-    MpiStack(
-        app,
+    network, storage, observability = build_foundation(scope, cluster, MPI_SERVICES, stuck, given)
+    compute = MpiStack(
+        scope,
         stack_name(cluster.name),
         props=MpiStackProps(
             cluster=cluster,
@@ -26,4 +27,11 @@ def build_mpi_cluster(app: cdk.App, cluster: MpiCluster) -> None:
             job_logs=observability.job_logs,
             alerts=observability.alerts,
         ),
+    )
+    return BuiltCluster(
+        stacks=(network, storage, observability, compute),
+        network=network.network,
+        storage=storage.storage,
+        security_group_id=compute.security_group_id,
+        job_role=compute.job_role,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
+from constructs import Construct
 
 from slipway.infra.build.foundation import build_foundation
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
 from slipway.infra.declare.types import SlurmCluster
 from slipway.infra.patterns.network.endpoints import SLURM_SERVICES
 from slipway.infra.patterns.observability.launch_failures import counted_failures
@@ -12,11 +13,13 @@ from slipway.infra.stacks.slurm import SlurmStack, SlurmStackProps
 from slipway.jobs.core.names import stack_name
 
 
-def build_slurm_cluster(app: cdk.App, cluster: SlurmCluster) -> None:
+def build_slurm_cluster(
+    scope: Construct, cluster: SlurmCluster, given: Given = NOTHING_GIVEN
+) -> BuiltCluster:
     stuck = counted_failures(cluster.name)
-    network, storage, observability = build_foundation(app, cluster, SLURM_SERVICES, stuck)
-    SlurmStack(
-        app,
+    network, storage, observability = build_foundation(scope, cluster, SLURM_SERVICES, stuck, given)
+    compute = SlurmStack(
+        scope,
         stack_name(cluster.name),
         props=SlurmStackProps(
             cluster=cluster,
@@ -26,4 +29,11 @@ def build_slurm_cluster(app: cdk.App, cluster: SlurmCluster) -> None:
             job_logs=observability.job_logs,
             scaling_logs=observability.add_log_group("ScalingLogs"),
         ),
+    )
+    return BuiltCluster(
+        stacks=(network, storage, observability, compute),
+        network=network.network,
+        storage=storage.storage,
+        security_group_id=compute.security_group_id,
+        job_role=compute.job_role,
     )

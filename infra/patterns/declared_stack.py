@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from aws_cdk import Environment, IStackSynthesizer, Stack, Tags
 from constructs import Construct
 
+from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Cluster
+from slipway.jobs.core.names import STACK_MARK
 from slipway.jobs.core.projects import PROJECT_KEY
 
 
 class DeclaredStack(Stack):
-    """Leaves the account open where none is declared: it is the one that the credentials belong to."""
+    """Leaves the account open where none is declared: it is the one that the credentials belong to.
+
+    Its name is its id in every Stage, for commands find a cluster's stacks by name.
+    """
 
     def __init__(
         self,
@@ -27,10 +32,14 @@ class DeclaredStack(Stack):
         super().__init__(
             scope,
             id,
+            stack_name=id,
             env=Environment(account=declared.account, region=declared.region),
             tags=_project_tags(scope) if isinstance(declared, Cluster) else None,
             synthesizer=synthesizer,
         )
+        self.declared = declared
+        self.node.add_metadata(STACK_MARK, declared.name)
+        _set_flags(self)
         for key, value in tags.items():
             Tags.of(self).add(key, value)
 
@@ -39,6 +48,13 @@ def project_of(scope: Construct) -> str | None:
     """Return the name of the project; a checkout of Slipway has none."""
     name = scope.node.try_get_context(PROJECT_KEY)
     return str(name) if name else None
+
+
+def _set_flags(stack: Stack) -> None:
+    """Make the same templates in every app, whatever it says of the CDK's changed behaviours."""
+    for flag, value in feature_flags().items():
+        if stack.node.try_get_context(flag) != value:
+            stack.node.set_context(flag, value)
 
 
 def _project_tags(scope: Construct) -> Mapping[str, str] | None:

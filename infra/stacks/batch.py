@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.installed import CONTAINERS
@@ -42,13 +43,16 @@ class BatchStack(DeclaredStack):
     def __init__(self, scope: Construct, id: str, *, props: BatchStackProps) -> None:
         cluster, storage = props.cluster, props.storage
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
-        security_group_id = node_security_group(self, cluster, network=props.network, files=storage.files)
+        self.security_group_id = node_security_group(
+            self, cluster, network=props.network, files=storage.files
+        )
         access = NodeAccess(
             self,
             "Access",
             props=NodeAccessProps(storage=storage, log_group_arn=props.job_logs.arn),
         )
-        pool = _node_pool(self, props, access, security_group_id)
+        self.job_role: iam.IRole = access.job_role.role
+        pool = _node_pool(self, props, access)
         queue = JobQueue(self, "Queue", props=JobQueueProps(cluster=cluster, pool=pool))
         StuckJobCanceller(
             self,
@@ -60,9 +64,7 @@ class BatchStack(DeclaredStack):
         TargetRecord(self, "Target", props=TargetRecordProps(target=target))
 
 
-def _node_pool(
-    stack: BatchStack, props: BatchStackProps, access: NodeAccess, security_group_id: str
-) -> NodePool:
+def _node_pool(stack: BatchStack, props: BatchStackProps, access: NodeAccess) -> NodePool:
     cluster = props.cluster
     image_id = node_image_id(stack, cluster.ami_parameter)
     template = NodeTemplate(
@@ -70,7 +72,7 @@ def _node_pool(
         "NodeTemplate",
         props=NodeTemplateProps(
             cluster=cluster,
-            security_group_id=security_group_id,
+            security_group_id=stack.security_group_id,
             boot_parameters=boot_parameters(cluster, props.storage.files, ECS_MEMBERSHIP),
         ),
     )

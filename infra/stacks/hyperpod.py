@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from aws_cdk import Aws, DefaultStackSynthesizer, Fn
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
@@ -60,8 +61,11 @@ class HyperPodStack(DeclaredStack):
         self._props = props
         self.job_logs = _job_logs(self, props)
         script = _upload(self, lifecycle)
-        group = node_security_group(self, cluster, network=props.network, files=props.storage.files)
-        access = _access(self, props, script, prefix, group)
+        self.security_group_id = node_security_group(
+            self, cluster, network=props.network, files=props.storage.files
+        )
+        access = _access(self, props, script, prefix)
+        self.job_role: iam.IRole = access.role.role
         nodes = HyperPodNodes(
             self,
             "Cluster",
@@ -70,20 +74,17 @@ class HyperPodStack(DeclaredStack):
                 role=access.role,
                 files=props.storage.files,
                 subnet_id=props.network.vpc.private_subnet_id,
-                security_group_id=group,
+                security_group_id=self.security_group_id,
                 scripts=f"s3://{script.s3_bucket_name}/{prefix}",
                 script=script.s3_object_key.removeprefix(prefix),
             ),
         )
         nodes.node.add_dependency(_facts(self, props, self.job_logs))
         SessionDocument(self, "RunDocument", cluster=cluster.name)
-        FailedCluster(
-            self,
-            "Failed",
-            props=FailedClusterProps(
-                cluster=cluster.name, name=hyperpod_name(cluster.name), topic=props.alerts
-            ),
+        failed = FailedClusterProps(
+            cluster=cluster.name, name=hyperpod_name(cluster.name), topic=props.alerts
         )
+        FailedCluster(self, "Failed", props=failed)
         TargetRecord(self, "Target", props=TargetRecordProps(target=_target(self, props, nodes)))
 
 
@@ -107,7 +108,7 @@ def _upload(stack: HyperPodStack, lifecycle: Lifecycle) -> s3_assets.Asset:
 
 
 def _access(
-    stack: HyperPodStack, props: HyperPodStackProps, script: s3_assets.Asset, prefix: str, group: str
+    stack: HyperPodStack, props: HyperPodStackProps, script: s3_assets.Asset, prefix: str
 ) -> HyperPodAccess:
     return HyperPodAccess(
         stack,
@@ -116,7 +117,7 @@ def _access(
             name=hyperpod_name(props.cluster.name),
             storage=props.storage,
             subnet_id=props.network.vpc.private_subnet_id,
-            security_group_id=group,
+            security_group_id=stack.security_group_id,
             lifecycle_bucket_arn=script.bucket.bucket_arn,
             lifecycle_prefix=prefix,
             node_parameter=node_parameter(props.cluster.name),

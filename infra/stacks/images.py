@@ -30,9 +30,8 @@ class ImagesStack(DeclaredStack):
             "Project",
             props=ImageProjectProps(
                 cluster=props.cluster,
-                bucket=props.storage.bucket,
+                storage=props.storage,
                 repository=props.repository.repository,
-                key=props.storage.key,
                 log_group=props.build_logs,
             ),
         )

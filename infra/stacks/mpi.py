@@ -58,6 +58,10 @@ class MpiStack(DeclaredStack):
                 log_group_arn=props.job_logs.arn,
             ),
         )
+        self.job_role: iam.IRole = access.job_role.role
+        self.security_group_id = node_security_group(
+            self, cluster, network=props.network, files=props.storage.files, ssh_cidrs=cluster.ssh_cidrs
+        )
         template = _template(self, props, access, secret)
         _node_group(self, props, access.node_role, template)
         RunDocuments(self, "Documents", props=RunDocumentsProps(cluster=cluster))
@@ -70,15 +74,12 @@ def _template(
     cluster = props.cluster
     image_id = node_image_id(stack, cluster.ami_parameter)
     profile = iam.CfnInstanceProfile(stack, "InstanceProfile", roles=[access.node_role.role.role_name])
-    security_group_id = node_security_group(
-        stack, cluster, network=props.network, files=props.storage.files, ssh_cidrs=cluster.ssh_cidrs
-    )
     return NodeTemplate(
         stack,
         "NodeTemplate",
         props=NodeTemplateProps(
             cluster=cluster,
-            security_group_id=security_group_id,
+            security_group_id=stack.security_group_id,
             boot_parameters=_boot_parameters(props, access, secret),
             machine=LaunchedMachine(image_id=image_id, instance_profile_arn=profile.attr_arn),
         ),

@@ -1,4 +1,7 @@
-"""The network of a cluster: one zone, private nodes, AWS reached through endpoints or a NAT gateway."""
+"""The network of a cluster: one zone, private nodes, AWS reached through endpoints or a NAT gateway.
+
+In a VPC that is given all of this is its owner's, and the stack holds the key of the logs.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,7 @@ from constructs import Construct
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.access.ownership import add_ownership
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.infra.patterns.network.endpoints import (
-    ENDPOINTS,
-    InterfaceEndpointsProps,
-    S3Endpoint,
-    S3EndpointProps,
-)
-from slipway.infra.patterns.network.flow_logs import FlowLogs, FlowLogsProps
-from slipway.infra.patterns.network.vpc import Vpc, VpcProps
+from slipway.infra.patterns.network.cluster_network import ClusterNetwork, NetworkOf
 from slipway.infra.patterns.nodes.image_parameter import require_node_image
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 
@@ -26,6 +21,7 @@ from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionK
 class NetworkStackProps:
     cluster: Cluster
     services: tuple[str, ...]  # of AWS, which the nodes call
+    network: NetworkOf
 
 
 class NetworkStack(DeclaredStack):
@@ -46,25 +42,4 @@ class NetworkStack(DeclaredStack):
                 keep=cluster.keep_data,
             ),
         ).key
-        vpc = Vpc(
-            self,
-            "Vpc",
-            props=VpcProps(name=id, cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress),
-        )
-        FlowLogs(
-            self,
-            "FlowLogs",
-            props=FlowLogsProps(
-                vpc_id=vpc.vpc_id,
-                key=log_key,
-                retention_days=cluster.log_retention_days,
-                keep=cluster.keep_data,
-            ),
-        )
-        S3Endpoint(self, "S3Endpoint", props=S3EndpointProps(region=cluster.region, vpc=vpc))
-        endpoints = InterfaceEndpointsProps(region=cluster.region, vpc=vpc, services=props.services)
-        self.network: ClusterNetwork = ClusterNetwork(
-            vpc=vpc,
-            endpoint_security_group_id=ENDPOINTS[cluster.egress](self, "Endpoints", endpoints),
-            log_key=log_key,
-        )
+        self.network: ClusterNetwork = props.network(self, cluster, props.services, log_key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -36,29 +37,30 @@ class SageMakerStack(DeclaredStack):
     def __init__(self, scope: Construct, id: str, *, props: SageMakerStackProps) -> None:
         cluster, storage = props.cluster, props.storage
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
-        security_group_id = node_security_group(self, cluster, network=props.network, files=storage.files)
+        self.security_group_id = node_security_group(
+            self, cluster, network=props.network, files=storage.files
+        )
         access = TrainingAccess(
             self,
             "Access",
             props=TrainingAccessProps(
                 storage=storage,
                 subnet_id=props.network.vpc.private_subnet_id,
-                security_group_id=security_group_id,
+                security_group_id=self.security_group_id,
                 image=training_image(cluster),
             ),
         )
+        self.job_role: iam.IRole = access.role.role
         FailedJobs(
             self,
             "FailedJobs",
             props=FailedJobsProps(cluster=cluster.name, role_arn=access.role.arn, topic=props.alerts),
         )
-        target = _target(self, props, access, security_group_id)
+        target = _target(self, props, access)
         TargetRecord(self, "Target", props=TargetRecordProps(target=target))
 
 
-def _target(
-    stack: SageMakerStack, props: SageMakerStackProps, access: TrainingAccess, security_group_id: str
-) -> SageMakerTarget:
+def _target(stack: SageMakerStack, props: SageMakerStackProps, access: TrainingAccess) -> SageMakerTarget:
     cluster, storage = props.cluster, props.storage
     return SageMakerTarget(
         name=cluster.name,
@@ -71,10 +73,10 @@ def _target(
         execution_role=access.role.arn,
         bucket=storage.bucket.bucket_name,
         subnet=props.network.vpc.private_subnet_id,
-        security_group=security_group_id,
+        security_group=stack.security_group_id,
         volume_gb=cluster.volume_gb,
         volume_key=volume_key(cluster, storage.key),
-        output_key=storage.key.key_arn,
+        output_key=storage.object_key.key_arn,
         machine_image=cluster.machine_image,
         image=training_image(cluster),
         job_timeout_seconds=cluster.job_timeout // _SECOND,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.slurm_release import slurm_release
@@ -76,15 +77,16 @@ class SlurmStack(DeclaredStack):
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         self._props = props
         self._image_id = node_image_id(self, cluster.ami_parameter)
-        self._security_group_id = slurm_security_group(
+        self.security_group_id = slurm_security_group(
             self, cluster, network=props.network, home=props.storage.files, scratch=props.scratch
         )
-        self._scheduler = _scheduler(self, props, self._security_group_id)
+        self._scheduler = _scheduler(self, props, self.security_group_id)
         access = SlurmAccess(
             self,
             "Access",
             props=SlurmAccessProps(storage=props.storage, log_group_arn=props.job_logs.arn),
         )
+        self.job_role: iam.IRole = access.worker.role.role
         login = self._add(_login_node(cluster, access.login))
         workers = self._add(_workers(cluster, access.worker, cluster_placement_group(self, cluster)))
         add_queue(self, cluster, self._scheduler, workers.id)
@@ -105,7 +107,7 @@ class SlurmStack(DeclaredStack):
             f"{machines.id}Template",
             props=NodeTemplateProps(
                 cluster=machines.cluster,
-                security_group_id=self._security_group_id,
+                security_group_id=self.security_group_id,
                 boot_parameters=_boot_parameters(self._props, machines),
                 fleet=FleetMachine(
                     name=f"{machines.cluster.name}-{machines.name}", placement_group=machines.placement_group

@@ -10,8 +10,7 @@ from slipway.infra.declare.types import Cluster, FileSystem
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.images.repositories import ImageRepository, ImageRepositoryProps
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.infra.patterns.storage.buckets import DataBucket, DataBucketProps
-from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
+from slipway.infra.patterns.storage.cluster_storage import BucketOf, ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps
 from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps, SharedFiles
 from slipway.jobs.core.slurm.places import SCRATCH
@@ -21,6 +20,7 @@ from slipway.jobs.core.slurm.places import SCRATCH
 class StorageStackProps:
     cluster: Cluster
     network: ClusterNetwork
+    bucket: BucketOf
 
 
 class StorageStack(DeclaredStack):
@@ -36,19 +36,14 @@ class StorageStack(DeclaredStack):
                 keep=cluster.keep_data,
             ),
         ).key
-        data = DataBucket(
-            self,
-            "Data",
-            props=DataBucketProps(
-                key=key, log_retention_days=cluster.log_retention_days, keep=cluster.keep_data
-            ),
-        )
         files = FileSystemProps(
             name=id, cluster=cluster, vpc=props.network.vpc, key=key, mount_point=cluster.shared_mount
         )
         self._files = files
         self.storage: ClusterStorage = ClusterStorage(
-            bucket=data.bucket, key=key, files=FILE_SYSTEMS[cluster.file_system](self, "Files", files)
+            bucket=props.bucket(self, cluster, key),
+            key=key,
+            files=FILE_SYSTEMS[cluster.file_system](self, "Files", files),
         )
         self._keep = cluster.keep_data
 

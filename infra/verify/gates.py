@@ -1,19 +1,21 @@
 """Every gate on every template, one line a finding: `python -m slipway.infra.verify [FOLDER OF AN ASSEMBLY]`.
 
 Gates: the CDK's own validator and cdk-nag (both while synthesizing), cfn-lint, and infra/verify/rules.
+In the assembly of a user's own app they look at the stacks that `add_cluster` made, and at no others.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.core.errors import SlipwayError, in_lines
+from slipway.jobs.core.names import STACK_MARK
 
 # A matter of taste: the CDK writes Fn::Join where cfn-lint prefers Fn::Sub.
 _NOT_A_FINDING = ("I1022",)
@@ -35,7 +37,7 @@ def report(assembly: Path) -> int:
     lines = [*synthesis_findings(assembly), *lint_findings(assembly), *rule_findings(assembly)]
     for line in lines:
         print(line)
-    count = len(list(assembly.glob("*.template.json")))
+    count = len(_templates(assembly))
     print(f"gates: {count} templates, {len(lines)} findings", file=sys.stderr)
     return 1 if lines or not count else 0
 
@@ -62,10 +64,13 @@ def synthesis_findings(assembly: Path) -> Iterator[str]:
     if not path.is_file():
         yield f"{path.name}: is missing; synthesize with validation (CDK_VALIDATION is not false)"
         return
+    ours = tuple(f"{stack}/" for stack in _our_stacks(assembly).values())
     for plugin in json.loads(path.read_text(encoding="utf-8"))["pluginReports"]:
         for violation in plugin["violations"]:
             for construct in violation["violatingConstructs"]:
                 where = construct.get("constructPath", plugin["pluginName"])
+                if ours and "constructPath" in construct and not f"{where}/".startswith(ours):
+                    continue
                 yield f"{where}: [{violation['ruleName']}] {violation['description']}"
 
 
@@ -74,7 +79,7 @@ def lint_findings(assembly: Path) -> Iterator[str]:
 
     for path in _templates(assembly):
         arguments = ManualArgs(
-            include_checks=["I"], ignore_checks=list(_NOT_A_FINDING), regions=[_region(assembly, path)]
+            include_checks=["I"], ignore_checks=list(_NOT_A_FINDING), regions=[_region(path)]
         )
         for match in lint_file(path, config=arguments):
             yield f"{path.name}:{match.linenumber}: [{match.rule.id}] {match.message}"
@@ -88,12 +93,32 @@ def rule_findings(assembly: Path) -> Iterator[str]:
                 yield f"{path.name}: {finding.where}: [{name}] {finding.message}"
 
 
-def _region(assembly: Path, template: Path) -> str:
+def _region(template: Path) -> str:
     """Return the template's region: what a resource may be differs between regions."""
-    manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
-    environment = manifest["artifacts"][template.name.removesuffix(".template.json")]["environment"]
+    manifest = json.loads((template.parent / "manifest.json").read_text(encoding="utf-8"))
+    environment = manifest["artifacts"][_artifact(template)]["environment"]
     return str(environment).rpartition("/")[2]
 
 
 def _templates(assembly: Path) -> list[Path]:
-    return sorted(assembly.glob("*.template.json"))
+    """Return our own templates where some are marked, and otherwise all: older assemblies mark none."""
+    found = sorted(assembly.rglob("*.template.json"))
+    ours = _our_stacks(assembly)
+    return [path for path in found if path in ours] if ours else found
+
+
+def _our_stacks(assembly: Path) -> Mapping[Path, str]:
+    """Return the path of each construct that is a stack of ours, by its template."""
+    found: dict[Path, str] = {}
+    for template in assembly.rglob("*.template.json"):
+        metadata = template.with_name(f"{_artifact(template)}.metadata.json")
+        if metadata.is_file():
+            marked = json.loads(metadata.read_text(encoding="utf-8"))
+            for path, entries in marked.items():
+                if any(entry["type"] == STACK_MARK for entry in entries):
+                    found[template] = path.lstrip("/")
+    return found
+
+
+def _artifact(template: Path) -> str:
+    return template.name.removesuffix(".template.json")

@@ -1,4 +1,4 @@
-"""cdk-nag on every stack, and every finding that we accept, with its reason: one entry of ACCEPTED each.
+"""cdk-nag on our stacks, and every finding that we accept, with its reason: one entry of ACCEPTED each.
 
 infra/verify/rules/ looks at the same templates for what cdk-nag does not know.
 """
@@ -156,25 +156,36 @@ ACCEPTED_LINT = (
 
 
 class NagChecks(AwsSolutionsChecks):
-    """Runs cdk-nag's own pack and leaves out what ACCEPTED names.
+    """Runs cdk-nag's own pack on some stacks of an app, and leaves out what ACCEPTED names.
 
     Validations.acknowledge() takes no patterns, and IAM5 puts names into its ids that synthesis makes up.
     """
 
+    def __init__(self, scope: IConstruct, stacks: Sequence[cdk.Stack]) -> None:
+        super().__init__(scope)
+        self._stacks = stacks
+
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
-        report = super().validate(context)
         violations = [
-            kept for violation in report.violations if (kept := _without_accepted(violation)) is not None
+            kept
+            for stack in self._stacks
+            for violation in self.validate_scope(stack).violations
+            if (kept := _without_accepted(violation, stack)) is not None
         ]
         return cdk.PolicyValidationPluginReport(success=not violations, violations=violations)
 
 
 def add_nag_checks(app: cdk.App) -> None:
-    """Fail synthesis on every finding that is not accepted here."""
-    for stack in app.node.children:
+    """Fail synthesis on every finding in any stack of the app that is not accepted here."""
+    add_nag_checks_of(app, [stack for stack in app.node.children if isinstance(stack, cdk.Stack)])
+
+
+def add_nag_checks_of(scope: cdk.Stage, stacks: Sequence[cdk.Stack]) -> None:
+    """Do so for these stacks of an app that may have others: those are their owner's."""
+    for stack in stacks:
         for accepted in ACCEPTED_LINT:
             _acknowledge(_find(stack, accepted.path), accepted)
-    cdk.Validations.of(app).add_plugins(NagChecks(app))
+    cdk.Validations.of(scope).add_plugins(NagChecks(scope, stacks))
 
 
 def is_accepted(finding: str, construct_path: str, accepted: Sequence[Accepted] = ACCEPTED) -> bool:
@@ -187,11 +198,12 @@ def is_accepted(finding: str, construct_path: str, accepted: Sequence[Accepted] 
     )
 
 
-def _without_accepted(violation: cdk.PolicyViolation) -> cdk.PolicyViolation | None:
+def _without_accepted(violation: cdk.PolicyViolation, stack: cdk.Stack) -> cdk.PolicyViolation | None:
+    above = stack.node.path.removesuffix(stack.node.id)  # the Stage that it is in
     resources = [
         resource
         for resource in _resources(violation)
-        if not is_accepted(violation.rule_name, resource.construct_path or "")
+        if not is_accepted(violation.rule_name, (resource.construct_path or "").removeprefix(above))
     ]
     if not resources:
         return None

@@ -79,4 +79,16 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
             f"cdk destroy ended with {ran.returncode}; slipway clusters shows which stacks are left",
             hint=f"run it again: slipway destroy {cluster}",
         )
+    _refuse_left(cluster, region)
     return names
+
+
+def _refuse_left(cluster: str, region: str) -> None:
+    """Say what stands: of a stack that it does not find, the CDK says nothing and ends well."""
+    left = find_stacks(cluster, region)
+    if not isinstance(left, Unanswered) and left:
+        names = ", ".join(stack.name for stack in left)
+        raise SlipwayError(
+            f"cdk destroy found nothing of {names}, which are still there",
+            hint="destroy stacks in a Stage as the CDK names them: cdk ls, then cdk destroy STAGE/NAME",
+        )

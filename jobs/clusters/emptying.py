@@ -13,7 +13,7 @@ from slipway.jobs.core.targets import Target
 
 
 class KeepsItsData(SlipwayError):
-    """The cluster keeps its bucket when it is destroyed, so there is no need to empty it."""
+    """The bucket outlives the cluster, or is somebody else's, so it must not be emptied."""
 
 
 def refuse_kept(target: Target) -> None:
@@ -22,11 +22,13 @@ def refuse_kept(target: Target) -> None:
     stack = stack_name(target.name, "storage")
     template = cloudformation.get_template(StackName=stack, TemplateStage="Original")["TemplateBody"]
     resources = (json.loads(template) if isinstance(template, str) else template)["Resources"]
-    kept = [
-        name
-        for name, resource in resources.items()
-        if resource["Type"] == "AWS::S3::Bucket" and resource.get("DeletionPolicy") != "Delete"
-    ]
+    buckets = [resource for resource in resources.values() if resource["Type"] == "AWS::S3::Bucket"]
+    if not buckets:
+        raise KeepsItsData(
+            f"the bucket of {target.name}, {target.bucket}, was given to it and is not its own",
+            hint="it stays when the cluster goes; empty it as its owner",
+        )
+    kept = [resource for resource in buckets if resource.get("DeletionPolicy") != "Delete"]
     if kept:
         raise KeepsItsData(
             f"the data of {target.name} is kept: it was deployed with keep_data=true",

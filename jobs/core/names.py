@@ -13,6 +13,8 @@ from hashlib import sha256
 CLUSTER_TAG = "slipway:cluster"
 # On every job of AWS Batch: the cluster that it was submitted to.
 TARGET_TAG = "slipway:target"
+# In the metadata of an assembly, on every stack that is ours: an app may have others of its owner's.
+STACK_MARK = "slipway:stack"
 
 # A cluster's name begins every derived one, so it keeps to what the strictest service takes.
 CLUSTER_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"

@@ -16,7 +16,7 @@ from tests.architecture import tracked
 # Where a package may be imported, inside functions too. Tests may import all but the last three.
 HOMES = {
     "boto3": ("jobs/aws.py", "tests/end_to_end/apps/"),  # the apps are a user's own programs
-    "aws_cdk": ("infra/", "tests/"),
+    "aws_cdk": ("infra/", "tests/", "docs/examples/"),
     "cdk_nag": ("infra/", "tests/"),
     "constructs": ("infra/", "tests/"),
     "moto": ("yard/", "tests/"),

@@ -51,13 +51,19 @@ def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
             )
 
 
+def addresses_needed(cluster: Cluster) -> int:
+    """Count the addresses that all nodes, their containers and AWS take of the private subnet."""
+    type_ = instance_type(cluster.instance_type)
+    interfaces = type_.efa_interfaces if cluster.efa_interfaces is None else cluster.efa_interfaces
+    return cluster.max_nodes * (max(interfaces, 1) + 1) + _TAKEN_BY_AWS
+
+
 def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
     """Check that every interface and container of all nodes gets an address of the private subnet."""
-    network, type_ = ipv4_network(cluster.vpc_cidr), instance_type(cluster.instance_type)
+    network = ipv4_network(cluster.vpc_cidr)
     if network is None:
         return
-    interfaces = type_.efa_interfaces if cluster.efa_interfaces is None else cluster.efa_interfaces
-    needed = cluster.max_nodes * (max(interfaces, 1) + 1) + _TAKEN_BY_AWS
+    needed = addresses_needed(cluster)
     if needed <= network.num_addresses // 2:
         return
     prefix = 32 - (2 * needed - 1).bit_length()

@@ -12,7 +12,7 @@ from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.repositories import pull_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.infra.patterns.storage.encryption import use_key, write_logs
+from slipway.infra.patterns.storage.encryption import write_logs
 from slipway.jobs.core.inputs import JOB_PREFIXES, PROJECT_PREFIX
 from slipway.jobs.core.node_metrics import METRIC_NAMESPACE
 
@@ -55,7 +55,7 @@ def _job(props: NodeAccessProps) -> ServiceRoleProps:
     return ServiceRoleProps(
         service="ecs-tasks",
         description="Training: datasets and checkpoints in the data bucket",
-        statements=(*bucket_statements(use_bucket), use_key(props.storage.key)),
+        statements=(*bucket_statements(use_bucket), props.storage.use_keys()),
     )
 
 

@@ -16,7 +16,7 @@ from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.sagemaker.network_access import join_the_network
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.infra.patterns.storage.encryption import use_key, write_logs
+from slipway.infra.patterns.storage.encryption import write_logs
 from slipway.jobs.core.slurm.hyperpod import LOG_GROUPS
 
 # Requests and code come from who submits; a job writes its own results and data.
@@ -55,7 +55,7 @@ class HyperPodAccess(Construct):
                     *_keep_interfaces(self),
                     _read_the_facts(self, props.node_parameter),
                     *bucket_statements(bucket),
-                    use_key(props.storage.key),
+                    props.storage.use_keys(),
                     write_logs(props.log_group_arn, sid="WriteJobLogs"),
                 ),
             ),

@@ -15,15 +15,14 @@ from pathlib import Path
 
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_ecr as ecr
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.repositories import push_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, use_key, write_logs
+from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, write_logs
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.names import derived_name
 
@@ -53,9 +52,8 @@ MACHINES: Mapping[str, BuildMachine] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageProjectProps:
     cluster: BatchCluster
-    bucket: s3.IBucket
+    storage: ClusterStorage
     repository: ecr.IRepository
-    key: kms.IKey
     log_group: EncryptedLogGroup
 
 
@@ -71,11 +69,11 @@ class ImageProject(Construct):
             name=build_project_name(cluster.name),
             description="Builds images of containers/ and pushes them under tags that never change",
             service_role=role.arn,
-            encryption_key=props.key.key_arn,
+            encryption_key=props.storage.key.key_arn,
             artifacts=codebuild.CfnProject.ArtifactsProperty(type="NO_ARTIFACTS"),
             source=codebuild.CfnProject.SourceProperty(
                 type="S3",
-                location=f"{props.bucket.bucket_name}/{SOURCE_PREFIX}{cluster.image}.zip",
+                location=f"{props.storage.bucket.bucket_name}/{SOURCE_PREFIX}{cluster.image}.zip",
                 build_spec=build_spec(),
             ),
             environment=codebuild.CfnProject.EnvironmentProperty(
@@ -107,7 +105,7 @@ def build_spec() -> str:
 
 
 def _role(scope: Construct, props: ImageProjectProps) -> ServiceRole:
-    use_bucket = UseBucketProps(bucket=props.bucket, read=(f"{SOURCE_PREFIX}*",))
+    use_bucket = UseBucketProps(bucket=props.storage.bucket, read=(f"{SOURCE_PREFIX}*",))
     return ServiceRole(
         scope,
         "Role",
@@ -117,7 +115,7 @@ def _role(scope: Construct, props: ImageProjectProps) -> ServiceRole:
             statements=(
                 *bucket_statements(use_bucket),
                 *push_statements(scope, props.repository),
-                use_key(props.key),
+                props.storage.use_keys(),
                 write_logs(props.log_group.arn),
             ),
         ),

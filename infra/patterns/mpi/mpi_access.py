@@ -19,7 +19,6 @@ from slipway.infra.patterns.access.roles import (
 from slipway.infra.patterns.access.run_command import run_command_output
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.infra.patterns.storage.encryption import use_key
 from slipway.jobs.core.inputs import PROJECT_PREFIX
 
 # Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
@@ -43,7 +42,7 @@ class MpiAccess(Construct):
             _find_each_other(),
             protect,
             *bucket_statements(UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)),
-            use_key(props.storage.key),
+            props.storage.use_keys(),
         )
         self.node_role = ServiceRole(
             self,

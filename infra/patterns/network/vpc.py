@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from typing import Protocol
 
 from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
@@ -17,6 +18,16 @@ from slipway.jobs.core.errors import SlipwayError
 
 _LONGEST_SUBNET_PREFIX = 28  # VPC user guide, "Subnet sizing for IPv4": /16 to /28
 _ANYWHERE = "0.0.0.0/0"
+
+
+class NodeVpc(Protocol):
+    """Says what nodes need of a VPC, whoever made it."""
+
+    @property
+    def vpc_id(self) -> str: ...
+
+    @property
+    def private_subnet_id(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from slipway.infra.patterns.images.repositories import pull_statements
 from slipway.infra.patterns.sagemaker.network_access import join_the_network
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.infra.patterns.storage.encryption import use_key
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.core.inputs import PROJECT_PREFIX
 from slipway.jobs.core.targets import SageMakerTarget
@@ -48,7 +47,7 @@ class TrainingAccess(Construct):
                 description="Training jobs: their image, their network, their data and their log",
                 statements=(
                     *bucket_statements(UseBucketProps(bucket=storage.bucket, read=_READ, write=_WRITTEN)),
-                    use_key(storage.key),
+                    storage.use_keys(),
                     _grant_volumes(storage),
                     *pull_statements(self),
                     _pull_the_image_of_aws(self, props.image),

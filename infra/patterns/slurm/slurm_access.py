@@ -16,7 +16,7 @@ from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.access.run_command import run_command_output
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.infra.patterns.storage.encryption import use_key, write_logs
+from slipway.infra.patterns.storage.encryption import write_logs
 from slipway.jobs.core.inputs import PROJECT_PREFIX
 
 ROLE_PATH = "/aws-pcs/"
@@ -39,7 +39,7 @@ class SlurmAccess(Construct):
             session_manager(),
             report_metrics(),
             *bucket_statements(UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)),
-            use_key(props.storage.key),
+            props.storage.use_keys(),
         )
         self.worker = _machine(
             self,

@@ -98,10 +98,12 @@ def removal_policy(keep: bool) -> RemovalPolicy:
     return RemovalPolicy.RETAIN if keep else RemovalPolicy.DESTROY
 
 
-def use_key(key: kms.IKey, sid: str = "UseKey") -> iam.PolicyStatement:
-    """Allow reading and writing what the key encrypts."""
+def use_key(*keys: kms.IKey) -> iam.PolicyStatement:
+    """Allow reading and writing what the keys encrypt."""
     return iam.PolicyStatement(
-        sid=sid, actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], resources=[key.key_arn]
+        sid="UseKey",
+        actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
+        resources=[key.key_arn for key in keys],
     )
 
 

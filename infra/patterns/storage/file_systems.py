@@ -15,7 +15,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, FileSystem
 from slipway.infra.patterns.network.security_groups import NOTHING, PortRange
-from slipway.infra.patterns.network.vpc import Vpc
+from slipway.infra.patterns.network.vpc import NodeVpc
 from slipway.infra.patterns.storage.encryption import removal_policy
 
 
@@ -23,7 +23,7 @@ from slipway.infra.patterns.storage.encryption import removal_policy
 class FileSystemProps:
     name: str
     cluster: Cluster
-    vpc: Vpc
+    vpc: NodeVpc
     key: kms.IKey
     mount_point: str
 

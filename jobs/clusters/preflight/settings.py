@@ -59,10 +59,15 @@ def ask_ebs_key(region: str) -> EbsKey | Unanswered:
 
 
 def ask_default_group(cluster: str, region: str) -> DefaultGroup | Unanswered | None:
-    """Find the default group of the cluster's network; None: the network is not deployed."""
+    """Find the default group of the VPC that the cluster is in; None: nothing of it is deployed.
+
+    A VPC of the user's own has no tag of ours: the groups of our nodes name it.
+    """
     ec2 = reader("ec2", region)
     of_cluster = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}]
     networks = ask_all(ec2, "DescribeVpcs", "Vpcs", Filters=of_cluster)
+    if not isinstance(networks, Unanswered) and not networks:
+        networks = ask_all(ec2, "DescribeSecurityGroups", "SecurityGroups", Filters=of_cluster)
     if isinstance(networks, Unanswered):
         return networks
     if not networks:

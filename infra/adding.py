@@ -1,0 +1,166 @@
+"""Adds one of our clusters to an app of the user's own: `from slipway.infra import add_cluster`.
+
+What is made is ours and passes our gates; a VPC and a bucket that are given stay their owner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from slipway.infra.app import BUILDERS
+from slipway.infra.build.parts import BuiltCluster, Given
+from slipway.infra.declare.overrides import apply
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.network.cluster_network import NetworkOf
+from slipway.infra.patterns.network.given_network import given_network
+from slipway.infra.patterns.network.made_network import make_network
+from slipway.infra.patterns.storage.cluster_storage import make_bucket
+from slipway.infra.patterns.storage.given_bucket import given_bucket
+from slipway.infra.verify.nag import add_nag_checks_of
+from slipway.infra.verify.rule_checks import add_rule_checks
+from slipway.jobs.core.errors import SlipwayError, in_lines
+from slipway.jobs.core.installation import refuse_incomplete
+from slipway.jobs.core.targets import parameter_name
+
+
+class RefusedCluster(SlipwayError, SystemExit):
+    """Ends an app that does not catch it as our commands end: with the mistake and without a traceback."""
+
+    def __init__(self, error: SlipwayError) -> None:
+        super().__init__(error.message, hint=error.hint)
+        self.code = in_lines(error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedCluster:
+    """Hands an app the parts of a cluster that it may go on with."""
+
+    cluster: Cluster  # as it is declared, with what the context overrides
+    stacks: tuple[cdk.Stack, ...]  # in the order of their deployment
+    vpc_id: str
+    subnet_id: str  # of the nodes
+    security_group_id: str  # of the nodes
+    job_role: iam.IRole  # which training has
+    bucket: s3.IBucket
+    key: kms.IKey  # encrypts the cluster's files, images and, unless it was given, its bucket
+    target_parameter: str  # names the SSM parameter by which `slipway submit` finds the cluster
+
+
+def add_cluster(
+    scope: cdk.Stage,
+    cluster: Cluster,
+    *,
+    vpc: ec2.IVpc | None = None,
+    subnet: ec2.ISubnet | None = None,
+    endpoints: ec2.ISecurityGroup | None = None,
+    bucket: s3.IBucket | None = None,
+) -> AddedCluster:
+    """Add the stacks of a cluster to an App or a Stage, in a VPC and with a bucket of its owner's if given.
+
+    Nodes go to the private subnet of the VPC in the cluster's zone, or to `subnet`; `endpoints` is the group
+    of the VPC's interface endpoints, for a cluster with Egress.ENDPOINTS.
+    """
+    try:
+        refuse_incomplete()
+        _refuse_scope(scope, cluster)
+        placed = _placed(_with_overrides(scope, cluster), {"VPC": vpc, "bucket": bucket})
+        _refuse_twice(scope, placed)
+        given = Given(
+            network=_network(placed, vpc, subnet, endpoints),
+            bucket=make_bucket if bucket is None else partial(given_bucket, bucket=bucket),
+        )
+        built = BUILDERS[type(placed)](scope, placed, given)
+    except SlipwayError as error:
+        raise RefusedCluster(error) from None
+    add_nag_checks_of(scope, built.stacks)
+    add_rule_checks(scope, built.stacks)
+    return _added(placed, built)
+
+
+def _network(
+    cluster: Cluster, vpc: ec2.IVpc | None, subnet: ec2.ISubnet | None, endpoints: ec2.ISecurityGroup | None
+) -> NetworkOf:
+    if vpc is not None:
+        return partial(given_network, vpc=vpc, subnet=subnet, endpoints=endpoints)
+    if subnet is not None or endpoints is not None:
+        raise SlipwayError(
+            f"cluster '{cluster.name}' is given a subnet or endpoints without their VPC", hint="give vpc="
+        )
+    return make_network
+
+
+def _added(cluster: Cluster, built: BuiltCluster) -> AddedCluster:
+    return AddedCluster(
+        cluster=cluster,
+        stacks=built.stacks,
+        vpc_id=built.network.vpc.vpc_id,
+        subnet_id=built.network.vpc.private_subnet_id,
+        security_group_id=built.security_group_id,
+        job_role=built.job_role,
+        bucket=built.storage.bucket,
+        key=built.storage.key,
+        target_parameter=parameter_name(cluster.name),
+    )
+
+
+def _refuse_scope(scope: Construct, cluster: Cluster) -> None:
+    if not isinstance(scope, cdk.Stage):
+        raise SlipwayError(
+            f"cluster '{cluster.name}' is added to a {type(scope).__name__}, and it has stacks of its own",
+            hint="add it to the App, or to a Stage",
+        )
+    if type(cluster) not in BUILDERS:
+        allowed = ", ".join(kind.__name__ for kind in BUILDERS)
+        raise SlipwayError(f"{cluster!r} is no cluster", hint=f"give one of {allowed}")
+
+
+def _with_overrides(scope: cdk.Stage, cluster: Cluster) -> Cluster:
+    """Apply the keys of the context that begin with the cluster's name: others are of other clusters."""
+    context: Mapping[str, object] = scope.node.get_all_context()
+    own = {key: value for key, value in context.items() if key.partition(".")[0] == cluster.name}
+    (checked,) = apply(own, [cluster])
+    return checked
+
+
+def _placed(cluster: Cluster, given: Mapping[str, ec2.IVpc | s3.IBucket | None]) -> Cluster:
+    """Return the cluster in the account of what is given, which must be in its region."""
+    placed = cluster
+    for what, resource in given.items():
+        if resource is None:
+            continue
+        region, account = resource.env.region, resource.env.account
+        if region != cluster.region:
+            there = "no region that is said" if cdk.Token.is_unresolved(region) else region
+            raise SlipwayError(
+                f"the {what} of cluster '{cluster.name}' is in {there}, and the cluster in {cluster.region}",
+                hint=f"give its stack env=Environment(region='{cluster.region}')",
+            )
+        said = None if cdk.Token.is_unresolved(account) else account
+        if said and placed.account is None:
+            placed = replace(placed, account=said)
+        elif said != placed.account:
+            there = f"account {said}" if said else "any account"
+            raise SlipwayError(
+                f"the {what} of cluster '{cluster.name}' is in {there}, and the cluster in {placed.account}",
+                hint="give the stacks of both the same account, or none of them one",
+            )
+    return placed
+
+
+def _refuse_twice(scope: cdk.Stage, cluster: Cluster) -> None:
+    for construct in scope.node.root.node.find_all():
+        if isinstance(construct, DeclaredStack) and construct.declared.name == cluster.name:
+            raise SlipwayError(
+                f"cluster '{cluster.name}' is in this app already, as {construct.node.path}",
+                hint="add it once, or give the second another name: commands find clusters by name",
+            )

@@ -1,0 +1,147 @@
+"""Where nodes go in a VPC that is its owner's, and what can be seen of whether they can work there.
+
+What stands in an imported VPC is not known here: its routes, its DNS and its endpoints are its owner's care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from aws_cdk import Token
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from slipway.infra.declare.checks.networks import addresses_needed
+from slipway.infra.declare.types import BatchCluster, Cluster, Egress
+from slipway.infra.patterns.network.cluster_network import ClusterNetwork
+from slipway.jobs.core.errors import SlipwayError
+
+# The id that the CDK gives a VPC which is to be looked up: the app runs once more when it was.
+_NOT_LOOKED_UP_YET = "vpc-12345"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenVpc:
+    vpc_id: str
+    private_subnet_id: str
+
+
+def given_network(
+    _scope: Construct,
+    cluster: Cluster,
+    services: tuple[str, ...],
+    log_key: kms.IKey,
+    *,
+    vpc: ec2.IVpc,
+    subnet: ec2.ISubnet | None,
+    endpoints: ec2.ISecurityGroup | None,
+) -> ClusterNetwork:
+    """Return where nodes of the cluster go, or say what the VPC lacks for the `services` that they call."""
+    _refuse_closed(cluster, services, endpoints)
+    if isinstance(vpc, ec2.Vpc):
+        _refuse_settings(cluster, vpc)
+    if vpc.vpc_id == _NOT_LOOKED_UP_YET:
+        chosen = [*vpc.private_subnets, *vpc.isolated_subnets][0]
+    else:
+        chosen = _in_zone(cluster, [subnet] if subnet else _private_subnets(cluster, vpc))
+        _refuse_public(cluster, vpc, chosen)
+        _refuse_narrow(cluster, vpc, chosen)
+    group = endpoints if cluster.egress is Egress.ENDPOINTS else None
+    return ClusterNetwork(
+        vpc=GivenVpc(vpc_id=vpc.vpc_id, private_subnet_id=chosen.subnet_id),
+        endpoint_security_group_id=group.security_group_id if group else None,
+        log_key=log_key,
+    )
+
+
+def _refuse_closed(cluster: Cluster, services: Sequence[str], endpoints: ec2.ISecurityGroup | None) -> None:
+    """Ask for the owner's endpoints: a second one of a service would be refused for its private DNS name."""
+    if cluster.egress is Egress.ENDPOINTS and services and endpoints is None:
+        raise SlipwayError(
+            f"cluster '{cluster.name}' has Egress.ENDPOINTS in a VPC of yours, and no security group of "
+            "interface endpoints is given",
+            hint="set egress=Egress.NAT, or give endpoints=, the group of endpoints for "
+            f"{', '.join(services)}",
+        )
+
+
+def _refuse_settings(cluster: Cluster, vpc: ec2.Vpc) -> None:
+    """Look at a VPC that the same app makes."""
+    resource = vpc.node.default_child
+    assert isinstance(resource, ec2.CfnVPC), "the L2 makes one"
+    if resource.enable_dns_support is False or resource.enable_dns_hostnames is False:
+        raise SlipwayError(
+            f"the VPC of cluster '{cluster.name}' has no DNS, by which nodes find file systems and endpoints",
+            hint="leave enable_dns_support and enable_dns_hostnames of the ec2.Vpc on",
+        )
+    emptied = vpc.node.try_find_child("RestrictDefaultSecurityGroupCustomResource")
+    if isinstance(cluster, BatchCluster) and emptied is not None:
+        raise SlipwayError(
+            f"the VPC of cluster '{cluster.name}' empties its default security group, through which the "
+            "nodes of a job on AWS Batch reach each other",
+            hint="set restrict_default_security_group=False on the ec2.Vpc",
+        )
+
+
+def _private_subnets(cluster: Cluster, vpc: ec2.IVpc) -> Sequence[ec2.ISubnet]:
+    reaches_out = cluster.egress is Egress.NAT
+    found = [*vpc.private_subnets, *([] if reaches_out else vpc.isolated_subnets)]
+    if not found:
+        way = "with a NAT gateway" if reaches_out else "at all"
+        raise SlipwayError(
+            f"the VPC of cluster '{cluster.name}' has no private subnet {way}, and nodes with several "
+            "network interfaces get no public address",
+            hint="add a SubnetType.PRIVATE_WITH_EGRESS, or name the private_subnet_ids of an imported VPC",
+        )
+    return found
+
+
+def _in_zone(cluster: Cluster, subnets: Sequence[ec2.ISubnet]) -> ec2.ISubnet:
+    zones = {_zone(cluster, subnet): subnet for subnet in reversed(subnets)}
+    if cluster.zone not in zones:
+        raise SlipwayError(
+            f"the VPC of cluster '{cluster.name}' has private subnets in {', '.join(sorted(zones))} and "
+            f"none in {cluster.zone}, the zone of the cluster",
+            hint=f"add one in {cluster.zone}, or change the cluster's zone if that one has the instance type",
+        )
+    return zones[cluster.zone]
+
+
+def _zone(cluster: Cluster, subnet: ec2.ISubnet) -> str:
+    try:
+        zone = subnet.availability_zone
+    except RuntimeError:  # the CDK's own, of a subnet that was imported by its id alone
+        zone = ""
+    # One of a list that is told at deployment looks like none to is_unresolved of a text.
+    if not zone or Token.is_unresolved([zone]) or Token.is_unresolved(zone):
+        raise SlipwayError(
+            f"a subnet of cluster '{cluster.name}' does not say its zone before it is deployed",
+            hint=f"write availability_zones=['{cluster.zone}'] for the VPC, or import the subnet with "
+            "availability_zone=",
+        )
+    return zone
+
+
+def _refuse_public(cluster: Cluster, vpc: ec2.IVpc, chosen: ec2.ISubnet) -> None:
+    if chosen.subnet_id in {subnet.subnet_id for subnet in vpc.public_subnets}:
+        raise SlipwayError(
+            f"the subnet given for cluster '{cluster.name}' is public, and its nodes get no public address",
+            hint="give a private subnet",
+        )
+
+
+def _refuse_narrow(cluster: Cluster, vpc: ec2.IVpc, chosen: ec2.ISubnet) -> None:
+    """Count the addresses of a subnet that the same app makes; an imported one need not say them."""
+    cidr = chosen.ipv4_cidr_block if isinstance(vpc, ec2.Vpc) else None
+    if cidr is None or Token.is_unresolved(cidr):
+        return
+    needed, there = addresses_needed(cluster), IPv4Network(cidr).num_addresses
+    if needed > there:
+        raise SlipwayError(
+            f"the subnet of cluster '{cluster.name}' is {cidr} with {there} addresses, but "
+            f"{cluster.max_nodes} nodes need {needed}",
+            hint="give it a wider cidr_mask, or the cluster a smaller max_nodes",
+        )
