@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.commands.estimates.bill import print_bill
 from slipway.jobs.commands.estimates.doubts import doubts
 from slipway.jobs.commands.estimates.formats import NO_BAND, band, hours, percent, rounded, steps
 from slipway.jobs.commands.estimates.run_words import differs_from_article, run_words
@@ -107,6 +108,14 @@ def with_place_options(function: Any) -> Any:
     "--network", type=float, metavar="GBIT", help="Nodes like these with another network, in Gbit/s each."
 )
 @click.option("--devices", type=int, metavar="N", help="Nodes like these with N devices each.")
+@click.option("--bill", "is_bill", is_flag=True, help="Show what the job costs item by item, to its end.")
+@click.option(
+    "--assume",
+    "assumptions",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What --bill assumes: start_minutes, failures, save_minutes or stored_gib. Repeatable.",
+)
 @click.option(
     "--check",
     is_flag=True,
@@ -140,6 +149,7 @@ def command(
     slipway estimate pythia-6.9b --on p4d.24xlarge --set tensor=8 --set global_batch=256
     slipway estimate ./llama-3-8b/config.json --on p5.48xlarge --set sharding=fsdp --set micro_batch=2
     slipway estimate decoder --set layers=32 --set hidden=4096 --on p4d.24xlarge --network 1600
+    slipway estimate bert_pretrain --on dl1 --nodes 8 --set size=large --bill --assume stored_gib=500
     slipway estimate --idle dl1
     """
     _refuse_more_than_one_question(job, place, asked, check=check, idle=idle)
@@ -160,15 +170,21 @@ def command(
 
 
 def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bool) -> None:
+    if asked["assumptions"] and not asked["is_bill"]:
+        raise click.UsageError("--assume is for a bill; add --bill")
     workload, where, found, refused = estimates(job, place, asked)
     lines = [row(each, where) for each in found]
     reasons = [{"nodes": size, "refused": why.message, "hint": why.hint} for size, why in refused.items()]
+    for error in refused.values() if asked["is_bill"] else ():
+        warn(f"left out: {error.message}; {error.hint}")
     lines = sorted([*lines, *reasons], key=lambda line: int(str(line["nodes"])))
-    if refused and not as_json:
+    if asked["is_bill"]:
+        print_bill(heading(workload, where), where, found, asked["assumptions"], as_json=as_json)
+    elif refused and not as_json:
         print_table(heading(workload, where), *_with_reasons(lines), as_json=False)
     else:
         print_table(heading(workload, where), COLUMNS, lines, as_json=as_json)
-    tell(workload, where, found)
+    tell(workload, where, found, () if asked["is_bill"] else found[0].unpriced)
 
 
 def _refuse_more_than_one_question(
@@ -186,6 +202,7 @@ def _refuse_more_than_one_question(
         "--region": asked["region"],
         "--network": asked["network"],
         "--devices": asked["devices"],
+        "--bill": asked["is_bill"],
         "--term": None if asked["term"] == ON_DEMAND else asked["term"],
     }
     if alone and (others := [name for name, value in given.items() if value]):
@@ -241,7 +258,9 @@ def price_words(place: PricedHardware) -> str:
     return f"prices {rate.term} in {rate.region} of {rate.date}"
 
 
-def tell(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -> None:
+def tell(
+    workload: Workload, place: PricedHardware, found: Sequence[Estimate], unpriced: Sequence[str]
+) -> None:
     """Say on stderr what the numbers in the table are based on."""
     from slipway.jobs.catalogue.accelerators import device_of
     from slipway.jobs.estimate.evidence.bands import find_band
@@ -260,8 +279,8 @@ def tell(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -
         warn(f"no price of {place.instance.name} in {place.region} is known; {place.rate.region}'s is shown")
     if place.rate is None:
         warn(f"no price of {place.instance.name} is known; slipway prices refresh asks AWS for it")
-    for unpriced in found[0].unpriced:
-        say(f"not counted: {unpriced}")
+    for each in unpriced:
+        say(f"not counted: {each}")
     for doubt in doubts(workload, place, found):
         warn(doubt)
     if place.name == place.instance.name:

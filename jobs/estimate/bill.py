@@ -1,0 +1,133 @@
+"""What a job costs besides its training: starting, the work that failures cost, and what stands around nodes.
+
+Pure. A further line is one entry in `bill`, a further thing to assume one field of BillAssumptions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+
+from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
+from slipway.jobs.catalogue.instances import SAGEMAKER
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware
+from slipway.jobs.estimate.prices import what_is_paid
+from slipway.jobs.estimate.work.reading import number
+
+_MINUTES, _HOURS_A_DAY = 60.0, 24.0
+_MOST = 1e9
+
+NOT_COUNTED = (
+    "data through endpoints and NAT, requests, and logs",
+    "evaluation and the writing of checkpoints, during which a training of ours hardly waits",
+    "the time in a queue, in which no node stands, and nodes that wait after the job",
+    "what a cluster costs while nothing runs: slipway estimate --idle CLUSTER",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillAssumptions:
+    """Hold what a bill has to assume; `--assume name=value` replaces one."""
+
+    start_minutes: float = 10.0  # of each node: boot, join, image
+    # Unexpected interruptions of Llama 3's training: 419 in 54 days on 2,048 nodes of eight (Meta, 2024).
+    failures: float = 3.8  # in a thousand days of one node
+    save_minutes: float = 30.0  # between two checkpoints: a failure costs half of it, and another start
+    stored_gib: float = 0.0  # in the shared file system while the job runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillLine:
+    item: str
+    hours: float
+    usd: float | None  # None: nobody has written a price down
+    basis: str
+
+
+def assumed(texts: Sequence[str]) -> BillAssumptions:
+    """Read `--assume name=value`; refuse a name that there is not, and a value below nothing."""
+    known = {field.name for field in fields(BillAssumptions)}
+    changed = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            raise CannotEstimate(
+                f"--assume {text}: a bill assumes no such thing",
+                hint=f"did you mean {close[0]}=VALUE?" if close else f"there are {', '.join(sorted(known))}",
+            )
+        changed[name] = number(name, value)
+        if not 0 <= changed[name] <= _MOST:  # false for what is no number, too
+            raise CannotEstimate(f"--assume {text} cannot be", hint="give 0 or more")
+    return replace(BillAssumptions(), **changed)
+
+
+def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[BillLine, ...]:
+    """List what the job costs at this size, and its sum; refuse a job without an end, or without a price."""
+    if own.hours is None:
+        raise CannotEstimate(
+            "a job without a known end has no bill",
+            hint="say --set steps=N, or --set sequences=N for a model",
+        )
+    if place.rate is None:
+        raise CannotEstimate(
+            f"no price of {place.instance.name} is known, so there is no bill",
+            hint="slipway prices refresh asks AWS for it",
+        )
+    lines = [*_of_nodes(own, own.hours, place, taken)]
+    until_end = sum(line.hours for line in lines)
+    lines += _around(own, place, taken, until_end)
+    known = math.fsum(line.usd for line in lines if line.usd is not None)
+    return (*lines, BillLine(item="in all", hours=until_end, usd=known, basis=_sum_words(lines)))
+
+
+def _of_nodes(
+    own: Estimate, hours: float, place: PricedHardware, taken: BillAssumptions
+) -> Sequence[BillLine]:
+    assert place.rate is not None, "bill has refused nodes without a price"
+    rate = own.nodes * place.rate.usd_per_hour
+    is_sagemaker = place.instance.name.startswith(SAGEMAKER)
+    start = 0.0 if is_sagemaker else taken.start_minutes / _MINUTES
+    failures = taken.failures / 1000 / _HOURS_A_DAY * own.nodes * hours
+    lost = failures * (taken.save_minutes / 2 + taken.start_minutes) / _MINUTES
+    price = f"{own.nodes} × {place.rate.usd_per_hour:g} USD an hour, {place.rate.date}"
+    starting = (
+        "SageMaker bills from when they stand" if is_sagemaker else f"{taken.start_minutes:g} minutes assumed"
+    )
+    failing = (
+        f"{failures:.3g} expected, of {taken.failures:g} in a thousand days of a node; each costs half of "
+        f"{taken.save_minutes:g} minutes and another start"
+    )
+    parts = (
+        ("nodes, training", hours, price),
+        ("nodes, starting", start, starting),
+        ("nodes, repeating what failures cost", lost, failing),
+    )
+    return [BillLine(item=item, hours=each, usd=rate * each, basis=basis) for item, each, basis in parts]
+
+
+def _around(own: Estimate, place: PricedHardware, taken: BillAssumptions, hours: float) -> Sequence[BillLine]:
+    """List what stands around the nodes while they do; a file system by what is stored in it."""
+    lines = []
+    for item in what_is_paid(place.overheads, place.region, own.nodes):
+        each, note = item.usd_per_hour, item.note
+        fee = find_fee(place.overheads.file_system_item, place.region)
+        if (
+            each is None
+            and item.name == place.overheads.file_system
+            and fee is not None
+            and fee.usd is not None
+        ):
+            each = taken.stored_gib * fee.usd / HOURS_PER_MONTH
+            note = f"{taken.stored_gib:g} GiB of stored_gib, {fee.usd:g} USD per GiB-month, {fee.date}"
+        usd = None if each is None else each * hours
+        lines.append(BillLine(item=item.name, hours=hours, usd=usd, basis=note))
+    return lines
+
+
+def _sum_words(lines: Sequence[BillLine]) -> str:
+    unknown = [line.item for line in lines if line.usd is None]
+    return f"without {', '.join(unknown)}, whose price is not known" if unknown else ""
