@@ -36,8 +36,7 @@ _MIDDLE = f"""
 _END = """
 The rows are in [tables.py](../jobs/estimate/evidence/tables.py) (the articles that Slipway follows) and
 [other_rows.csv](../jobs/estimate/evidence/other_rows.csv) (other people's). Rows that an estimate cannot
-be asked for are left out: 8 bit and 32 bit on accelerators, since only 16-bit peaks are known; rows that do
-not print their micro-batch, sequence length or shape; and machines that are not in the catalogue.
+be asked for are left out: those that do not print their sequence length or shape.
 """
 
 

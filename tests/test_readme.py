@@ -65,7 +65,7 @@ def test_the_worst_band_is_told() -> None:
     assert f"was off by up to {worst * 100:.0f} %" in words(COSTS)
 
 
-@pytest.mark.parametrize(("families", "within"), [(("dl1/", "trn1/"), 5), (("c6i/",), 11)])
+@pytest.mark.parametrize(("families", "within"), [(("dl1/", "trn1/"), 3), (("c6i/",), 11)])
 def test_the_article_s_tables_are_as_near_as_it_says(families: tuple[str, ...], within: int) -> None:
     errors = [abs(trial.error) for trial in trials() if trial.table.startswith(families)]
     assert within - 1 < max(errors) * 100 <= within

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from slipway.jobs.catalogue.instances import SAGEMAKER, InstanceType
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.priors import told_from
 from slipway.jobs.estimate.work.shapes import Hardware
 
 _GIB = 2.0**30
@@ -39,6 +40,11 @@ HABITS: Mapping[str, Habit] = {
     "trn2": Habit(workers_per_device=2, network="trn1"),
 }
 _NVIDIA = Habit(link_share=0.5)  # NVLink is printed with both directions added up
+_PROCESSORS: Mapping[str, str] = {
+    **dict.fromkeys(("c6i", "c6in"), "ice-lake"),
+    **dict.fromkeys(("c7i", "m7i"), "sapphire-rapids-amx"),
+}
+_ANYTHING_ELSE = "unmeasured"
 
 
 def family_of(name: str) -> str:
@@ -61,6 +67,7 @@ def cluster_of(instance: InstanceType, nodes: int) -> Hardware:
         inter_node_bytes_per_second=instance.network_gbps * _BYTES_PER_GBIT,
         has_fused_attention=habit.has_fused_attention,
         network=habit.network,
+        accelerator=told_from(accelerator.peak_tflops * 1e12 / workers) or _ANYTHING_ELSE,
     )
 
 
@@ -80,4 +87,5 @@ def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
         inter_node_bytes_per_second=instance.network_gbps * _BYTES_PER_GBIT,
         latency_seconds=20e-6 if instance.has_efa else 50e-6,
         network="cpu-efa" if instance.has_efa else "cpu",
+        accelerator=_PROCESSORS.get(family_of(instance.name), _ANYTHING_ELSE),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
-from slipway.jobs.catalogue.accelerators import device_of
+from slipway.jobs.catalogue.accelerators import CPU, device_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.evidence.calibrations import Asked
@@ -39,17 +39,45 @@ def _nvidia(*, tflops: float, memory_gib: float, link: float, network: float, ki
 
 # Peaks are NVIDIA's, dense, 16 bit. Networks are what each table says of its own; llm-foundry names none for
 # its H100 nodes: eight links of 400 Gbit/s are assumed.
+# The processor's peak is that of c7i's sheet for its 32 cores at their higher clock.
 HARDWARE: Mapping[str, Hardware] = {
+    "dgx-1": _nvidia(tflops=125, memory_gib=32, link=150, network=50, kind="infiniband"),
+    "dgx-1-fp32": _nvidia(tflops=15.7, memory_gib=32, link=150, network=50, kind="infiniband"),
+    "dgx-a100-tf32": _nvidia(tflops=156, memory_gib=80, link=300, network=200, kind="infiniband"),
+    "h100-80gb-fp8": _nvidia(tflops=1979, memory_gib=80, link=450, network=400, kind="infiniband"),
+    "h100-96gb-fp8": _nvidia(tflops=1979, memory_gib=96, link=450, network=400, kind="roce"),
+    "h200-fp8": _nvidia(tflops=1979, memory_gib=141, link=450, network=400, kind="infiniband"),
+    "r7iz.metal-16xl": Hardware(
+        nodes=1,
+        devices_per_node=1,
+        peak_flops=85e12,
+        memory_bytes=512 * _GIB,
+        intra_node_bytes_per_second=0.0,
+        inter_node_bytes_per_second=25e9 / 8,
+        latency_seconds=50e-6,
+        network="cpu",
+        accelerator="sapphire-rapids-amx",
+    ),
     "a100-40gb-roce": _nvidia(tflops=312, memory_gib=40, link=300, network=200, kind="roce"),
     "a100-80gb-roce": _nvidia(tflops=312, memory_gib=80, link=300, network=200, kind="roce"),
     "dgx-a100": _nvidia(tflops=312, memory_gib=80, link=300, network=200, kind="infiniband"),
     "h100-80gb": _nvidia(tflops=989, memory_gib=80, link=450, network=400, kind="infiniband"),
     "h100-96gb": _nvidia(tflops=989, memory_gib=96, link=450, network=400, kind="roce"),
 }
+_CHUNKS = 2  # of an interleaved schedule whose table does not say how many
 _COLUMNS = (
     *("table", "hardware", "model", "layers", "hidden_size", "heads", "feed_forward", "vocabulary"),
     *("sequence_length", "causal", "gated", "key_value_heads", "head_share", "parameters", "nodes"),
-    *("devices", "micro_batch", "global_batch", "tensor", "pipeline", "sharding", "checkpointing"),
+    *(
+        "devices",
+        "micro_batch",
+        "global_batch",
+        "tensor",
+        "pipeline",
+        "sharding",
+        "schedule",
+        "checkpointing",
+    ),
     *("gradient_bytes", "sequences_per_second"),
 )
 
@@ -75,7 +103,7 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Published:
     model = _model(text)
     return Published(
         table=text["table"],
-        device="cuda" if text["hardware"] in HARDWARE else device_of(instance_type(text["hardware"])),
+        device=_device(text["hardware"]),
         asked=Asked(
             instance=text["hardware"],
             model_name=length_name(text["model"], model.sequence_length),
@@ -85,6 +113,13 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Published:
         ),
         sequences_per_second=float(text["sequences_per_second"]),
     )
+
+
+def _device(hardware: str) -> str:
+    known = HARDWARE.get(hardware)
+    if known is None:
+        return device_of(instance_type(hardware))
+    return CPU if known.network == "cpu" else "cuda"
 
 
 def _cluster(hardware: str, nodes: int, devices: int) -> Hardware:
@@ -118,6 +153,8 @@ def _layout(text: Mapping[str, str]) -> Layout:
         global_batch=int(text["global_batch"]),
         tensor=int(text["tensor"]),
         pipeline=int(text["pipeline"]),
+        schedule=text["schedule"],
+        chunks=_CHUNKS if text["schedule"] == "interleaved" else 1,
         sharding=text["sharding"],
         checkpointing=text["checkpointing"],
         gradient_bytes=float(text["gradient_bytes"]),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import (
     LARGEST_AMOUNT,
+    MOST_UTILISATION,
     Calibration,
     Hardware,
     Layout,
@@ -40,7 +41,8 @@ def throughput(
 ) -> Throughput:
     """Estimate the throughput; what is None in `calibration` comes from the prior of the hardware's class."""
     taken = step(model, cluster, layout, calibration or Calibration())
-    sequences = replicas(model, cluster, layout) * layout.micro_batch * accumulation(model, cluster, layout)
+    copies = replicas(model, cluster, layout)
+    sequences = copies * layout.micro_batch * accumulation(model, cluster, layout, copies)
     rate = sequences / taken.seconds
     return Throughput(
         sequences_per_second=rate,
@@ -67,11 +69,11 @@ def fit_utilisation(
         tried = Calibration(utilisation=utilisation, network_efficiency=network_efficiency)
         return throughput(model, cluster, layout, tried).sequences_per_second
 
-    found = _solve(rate, sequences_per_second)
+    found = _solve(rate, sequences_per_second, most=MOST_UTILISATION)
     if found is None:
         raise CannotEstimate(
             f"{sequences_per_second:g} sequences a second are more than these devices can compute "
-            f"({rate(1.0):g} at their full peak)",
+            f"({rate(1.0):g} at their full peak; allowed are {rate(MOST_UTILISATION):g})",
             hint="check peak_flops, the number of devices, and that the row counts sequences, not tokens",
         )
     return Calibration(utilisation=found, network_efficiency=network_efficiency)
@@ -98,11 +100,11 @@ def fit_network_efficiency(
     return replace(own, network_efficiency=found)
 
 
-def _solve(rate: Callable[[float], float], wanted: float) -> float | None:
+def _solve(rate: Callable[[float], float], wanted: float, *, most: float = 1.0) -> float | None:
     """Find the number that gives the wanted rate, by bisection: rates grow with both fitted numbers."""
-    if rate(1.0) < wanted:
+    if rate(most) < wanted:
         return None
-    low, high = _LEAST, 1.0
+    low, high = _LEAST, most
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if rate(middle) < wanted else (low, middle)
@@ -110,7 +112,9 @@ def _solve(rate: Callable[[float], float], wanted: float) -> float | None:
 
 
 def _refuse_rate(sequences_per_second: float) -> None:
-    if not 0 < sequences_per_second < LARGEST_AMOUNT:
+    if not 0 < sequences_per_second < LARGEST_AMOUNT:  # false for what is not a number, too
         raise CannotEstimate(
-            f"sequences_per_second is {sequences_per_second!r}; it must be more than 0", hint="measure a run"
+            f"sequences_per_second is {sequences_per_second!r}; it must be more than 0 and below "
+            f"{LARGEST_AMOUNT:g}",
+            hint="measure a run",
         )

@@ -1,4 +1,4 @@
-"""The time of one training step: computing, the pipeline's bubble, and what is sent, part by part.
+"""The time of one training step: computing, the pipeline's bubble, the optimizer, and what is sent.
 
 Data-parallel traffic is hierarchical: each node first adds up inside, then sends one copy of what it holds.
 A further kind of traffic is one function that returns seconds, and one field of Step.
@@ -7,11 +7,27 @@ A further kind of traffic is one function that returns seconds, and one field of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from slipway.jobs.estimate.priors import IN_NODE_EFFICIENCY, REFERENCE_WIDTH, WAIT, prior
+from slipway.jobs.estimate.priors import REFERENCE_WIDTH, WAIT, Prior, prior
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
-from slipway.jobs.estimate.work.work import backward_share, parameter_count, recomputed_flops, training_flops
+from slipway.jobs.estimate.work.work import (
+    backward_share,
+    executed_flops,
+    parameter_count,
+    score_share,
+)
+
+# The numbers below are fitted to the published rows, all tables together (docs/estimate.md).
+_SLOW_SCORES = 9.0  # time beside the scores of attention, in that beside other matrices
+# Share of the traffic that no computation hides, however much there is of it. FSDP fetches ahead; DeepSpeed's
+# ZeRO and plain data parallelism, as measured, wait for nearly all.
+_EXPOSED_AHEAD, _EXPOSED = 0.5, 0.9
+_HIDES = 0.9  # of the time of computing, at most
+_HIDDEN_BY_PROCESSORS = 0.25  # of the time of a backward pass: the cores that compute also send
+_OPTIMIZER_BYTES = 25.0  # that an optimizer's step moves in memory for one parameter
+_LAUNCH_SECONDS = 50e-6  # of the kernels of one layer, forward and backward
+_FIXED_SECONDS = 5e-3  # of a step, whatever its size: the loop, the optimizer's kernels, the loss
 
 _ACTIVATION_BYTES = 2.0
 _BUCKET_BYTES = 25e6  # in which frameworks send gradients
@@ -26,11 +42,13 @@ class StepTime:
     tensor: float
     pipeline: float
     data: float
+    optimizer: float  # its step, and what else a step takes once
     wait: float  # for the slowest node
 
     @property
     def seconds(self) -> float:
-        return sum(float(getattr(self, field.name)) for field in fields(self))
+        sending = self.tensor + self.pipeline + self.data
+        return self.compute + self.bubble + sending + self.optimizer + self.wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +62,8 @@ class _Split:
     micro_batches: int
     micro_seconds: float  # of one micro-batch on one stage, computing only
     bytes_per_second: float  # that collectives really inject from one node
-    overlap: float
+    prior: Prior
+    own_parameters: float  # of one device, before any sharding
 
     @property
     def replicas_in_node(self) -> int:
@@ -74,55 +93,70 @@ def step(model: Model, cluster: Hardware, layout: Layout, calibration: Calibrati
     split = _split(model, cluster, layout, calibration)
     compute = split.micro_seconds * split.micro_batches
     tensor = _tensor_seconds(split)
-    stages = layout.pipeline - 1
-    bubble = stages * (split.micro_seconds + tensor) / _chunks(layout)
-    own = StepTime(
-        compute=compute,
-        bubble=bubble,
-        tensor=tensor * split.micro_batches,
-        pipeline=_pipeline_seconds(split) * split.micro_batches,
-        data=_data_seconds(split),
-        wait=0.0,
-    )
+    bubble = (layout.pipeline - 1) * (split.micro_seconds + tensor) / _chunks(layout)
+    pipeline = _pipeline_seconds(split) * split.micro_batches
+    data, optimizer = _data_seconds(split), _optimizer_seconds(split)
+    tensor *= split.micro_batches
     strays = WAIT * math.sqrt(2 * math.log(cluster.nodes))  # how far the slowest of n lies from the mean
     return StepTime(
-        **{field.name: getattr(own, field.name) for field in fields(own)} | {"wait": own.seconds * strays}
+        compute=compute,
+        bubble=bubble,
+        tensor=tensor,
+        pipeline=pipeline,
+        data=data,
+        optimizer=optimizer,
+        wait=(compute + bubble + tensor + pipeline + data + optimizer) * strays,
     )
 
 
 def _split(model: Model, cluster: Hardware, layout: Layout, calibration: Calibration) -> _Split:
     known = prior(cluster)
-    utilisation = calibration.utilisation or known.utilisation
     efficiency = calibration.network_efficiency or known.network_efficiency
-    executed = training_flops(model) + recomputed_flops(model, layout)
-    between = _between_matrices(known.narrow_width, model) * uneven(model, layout)
     group = layout.tensor * layout.pipeline
+    own = replicas(model, cluster, layout)
     return _Split(
         model=model,
         cluster=cluster,
         layout=layout,
-        replicas=replicas(model, cluster, layout),
-        micro_batches=accumulation(model, cluster, layout),
-        micro_seconds=executed * layout.micro_batch * between / (group * cluster.peak_flops * utilisation),
+        replicas=own,
+        micro_batches=accumulation(model, cluster, layout, own),
+        micro_seconds=_micro_seconds(model, cluster, layout, calibration.utilisation or known.utilisation),
         bytes_per_second=cluster.inter_node_bytes_per_second * efficiency,
-        overlap=known.overlap,
+        prior=known,
+        own_parameters=parameter_count(model) / group,
     )
+
+
+def _micro_seconds(model: Model, cluster: Hardware, layout: Layout, utilisation: float) -> float:
+    """Return the computing seconds of one micro-batch on one stage.
+
+    A utilisation below 1 is time beside that at the peak, and a layer's shape scales it. So the shape can
+    never make a device faster than its peak, nor a measured rate impossible.
+    """
+    group = layout.tensor * layout.pipeline
+    at_peak = executed_flops(model, layout) * layout.micro_batch / (group * cluster.peak_flops)
+    beside = 1 / utilisation - 1
+    shape = _shape(model, cluster) if beside > 0 else 1.0
+    launching = model.layers / layout.pipeline * _LAUNCH_SECONDS if prior(cluster).launches else 0.0
+    return (at_peak * (1 + beside * shape) + launching) * uneven(model, layout)
+
+
+def _shape(model: Model, cluster: Hardware) -> float:
+    """Return the time beside the matrices, in that of a layer of the reference's width.
+
+    Norms, dropout and the like grow with the width and the matrices with its square; they wait for memory.
+    """
+    narrow = prior(cluster).narrow_width
+    if narrow is None:
+        return 1.0
+    own = 1 + narrow / model.hidden_size + _SLOW_SCORES * score_share(model)
+    return own / (1 + narrow / REFERENCE_WIDTH)
 
 
 def uneven(model: Model, layout: Layout) -> float:
     """Return the slowdown against an even split: all stages wait for the one that holds most layers."""
     parts = layout.pipeline * _chunks(layout)
     return math.ceil(model.layers / parts) * parts / model.layers
-
-
-def _between_matrices(narrow_width: float, model: Model) -> float:
-    """Scale the utilisation to a layer of another width: norms, dropout and the like take their share of a
-    narrow layer.
-
-    Their time grows with the width and that of the matrices with its square, so a wider model computes nearer
-    to the peak. A table of one model is not affected.
-    """
-    return (1 + narrow_width / model.hidden_size) / (1 + narrow_width / REFERENCE_WIDTH)
 
 
 def _chunks(layout: Layout) -> int:
@@ -141,7 +175,7 @@ def _tensor_seconds(split: _Split) -> float:
     in_node = min(degree, split.cluster.devices_per_node)
     seconds = 0.0
     if in_node > 1:
-        inside = split.cluster.intra_node_bytes_per_second * IN_NODE_EFFICIENCY
+        inside = split.cluster.intra_node_bytes_per_second * split.prior.in_node_efficiency
         seconds += _ring(in_node) * activations / inside
     nodes = math.ceil(degree / split.cluster.devices_per_node)
     if nodes > 1:
@@ -169,24 +203,39 @@ def _data_seconds(split: _Split) -> float:
         return _fully_sharded_seconds(split)
     reduce = _one_way(split, split.gradient_bytes, split.replicas)
     spread_bytes = split.layout.gradient_bytes if sharding == "none" else split.layout.parameter_bytes
-    spread_bytes *= split.model.trained_share
-    spread = _one_way(split, spread_bytes, split.replicas)
-    hidden = split.overlap * split.backward_seconds
+    spread = _one_way(split, spread_bytes * split.model.trained_share, split.replicas)
+    window = split.backward_seconds
     if sharding == "zero2":  # reduces after every micro-batch
-        return split.micro_batches * max(0.0, reduce - hidden) + spread
+        return split.micro_batches * _exposed(split, reduce, _EXPOSED, window) + spread
     if sharding == "zero1":  # the parameters come after the optimizer, when nothing computes
-        return max(0.0, reduce - hidden) + spread
-    return max(0.0, reduce + spread - hidden)
+        return _exposed(split, reduce, _EXPOSED, window) + spread
+    return _exposed(split, reduce + spread, _EXPOSED, window)
+
+
+def _exposed(split: _Split, sent: float, share: float, window: float) -> float:
+    """Return the seconds that computing does not hide: a share of them, or what its time is too short for."""
+    if not split.prior.launches:
+        return max(0.0, sent - _HIDDEN_BY_PROCESSORS * window)
+    return max(share * sent, sent - _HIDES * window)
+
+
+def _optimizer_seconds(split: _Split) -> float:
+    """Return the seconds of the optimizer's step, which memory bounds, and of what each step takes once."""
+    shards = 1 if split.layout.sharding == "none" else min(split.replicas, _shard_group(split))
+    moved = split.own_parameters * split.model.trained_share * _OPTIMIZER_BYTES / shards
+    fixed = _FIXED_SECONDS if split.prior.launches else 0.0
+    return moved / split.prior.memory_bytes_per_second + fixed
 
 
 def _fully_sharded_seconds(split: _Split) -> float:
     """Return the seconds of full sharding: every micro-batch gathers the parameters twice and reduces the
-    gradients once."""
+    gradients once. Stages of a pipeline keep what they gathered for all micro-batches of a step."""
     layout = split.layout
     group = min(split.replicas, _shard_group(split))
     gather = 2 * _one_way(split, layout.parameter_bytes, group)
     reduce = _one_way(split, split.gradient_bytes, group)
-    exposed = split.micro_batches * max(0.0, gather + reduce - split.overlap * split.micro_seconds)
+    times = 1 if layout.pipeline > 1 else split.micro_batches
+    exposed = times * _exposed(split, gather + reduce, _EXPOSED_AHEAD, split.micro_seconds)
     copies = split.replicas // group
     if copies > 1:
         exposed += _between_copies(split, group, copies)
@@ -204,7 +253,7 @@ def _between_copies(split: _Split, group: int, copies: int) -> float:
     share_of_a_node = min(1.0, split.replicas_in_node / group)
     nodes = copies if group >= split.replicas_in_node else split.replicas // split.replicas_in_node
     sent = _held_by_node(split) * share_of_a_node * split.gradient_bytes * _ring(nodes)
-    return max(0.0, sent / split.bytes_per_second - split.overlap * split.backward_seconds)
+    return _exposed(split, sent / split.bytes_per_second, _EXPOSED_AHEAD, split.backward_seconds)
 
 
 def _one_way(split: _Split, bytes_each: float, ranks: int) -> float:
@@ -214,8 +263,8 @@ def _one_way(split: _Split, bytes_each: float, ranks: int) -> float:
     nodes = math.ceil(ranks / in_node)
     seconds = 0.0
     if in_node > 1:
-        own = parameter_count(split.model) / (split.layout.tensor * split.layout.pipeline) * bytes_each
-        inside = split.cluster.intra_node_bytes_per_second * IN_NODE_EFFICIENCY
+        own = split.own_parameters * bytes_each
+        inside = split.cluster.intra_node_bytes_per_second * split.prior.in_node_efficiency
         seconds += (in_node - 1) / in_node * own / inside
     if nodes > 1:
         sent = _held_by_node(split) * bytes_each

@@ -43,6 +43,17 @@ def recomputed_flops(model: Model, layout: Layout) -> float:
     return 0.0
 
 
+def executed_flops(model: Model, layout: Layout) -> float:
+    """Return the FLOPs of one sequence, with what is computed a second time."""
+    return training_flops(model) + recomputed_flops(model, layout)
+
+
+def score_share(model: Model) -> float:
+    """Return the share of the FLOPs that are of attention's scores."""
+    scores = _score_flops(model) * model.layers
+    return scores / forward_flops(model)
+
+
 def _layer_flops(model: Model) -> float:
     weights = _attention_weights(model) + _block_weights(model)
     return 2.0 * weights * model.sequence_length + _score_flops(model)

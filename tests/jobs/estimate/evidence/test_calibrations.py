@@ -17,6 +17,7 @@ from slipway.jobs.estimate.evidence.measurements import (
 )
 from slipway.jobs.estimate.evidence.published import TABLES, calibrate, efficiency_of, rate_of
 from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.priors import NETWORKS
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.workloads import at_length, find_workload
 
@@ -56,8 +57,8 @@ def test_every_published_row_stands_in_the_file_with_the_numbers_that_it_gives(t
 
 
 def test_the_prior_of_a_class_is_rounded_from_its_tables() -> None:
-    assert efficiency_of(TABLES["dl1/bert-1.5b"]) == pytest.approx(0.08, abs=0.01)
-    assert efficiency_of(TABLES["trn1/pythia-6.9b"]) == pytest.approx(0.25, abs=0.05)
+    for table, network in (("dl1/bert-1.5b", "dl1"), ("trn1/pythia-6.9b", "trn1"), ("c6i/qqp", "cpu")):
+        assert efficiency_of(TABLES[table]) == pytest.approx(NETWORKS[network], abs=0.02)
 
 
 def test_what_was_measured_so_is_called_measured_and_brings_its_row() -> None:
@@ -145,7 +146,7 @@ def test_what_is_written_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("utilisation", "1.2", "line 2: utilisation is 1.2; it must be more than 0 and at most 1"),
+        ("utilisation", "1.3", "line 2: utilisation is 1.3; it must be more than 0 and at most 1.25"),
         ("utilisation", "high", "line 2: utilisation is 'high', which is no number"),
         ("network_efficiency", "0", "line 2: network_efficiency is 0.0"),
         ("nodes", "0", "line 2: nodes is 0; it must be more than 0"),

@@ -113,6 +113,45 @@ def test_a_rate_beyond_the_peak_is_refused_with_the_peak_s_own_rate() -> None:
     assert "not tokens" in refused.value.hint
 
 
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_rate_that_is_none_is_refused_with_its_value(rate: float) -> None:
+    with pytest.raises(CannotEstimate, match=f"sequences_per_second is {rate!r}"):
+        fit_utilisation(DECODER, NODE, Layout(micro_batch=1), sequences_per_second=rate)
+
+
+@pytest.mark.parametrize(("length", "micro_batch", "rate"), [(128, 64, 387.0), (512, 8, 149.6)])
+def test_what_eight_v100_did_in_32_bit_is_never_called_impossible(
+    length: int, micro_batch: int, rate: float
+) -> None:
+    """BERT-Large, NVIDIA's table: narrow layers, and at 512 tokens more than the printed peak."""
+    node = replace(
+        NODE, peak_flops=15.7e12, intra_node_bytes_per_second=150e9, network="infiniband", accelerator=""
+    )
+    model = replace(MODELS["bert-large"], sequence_length=length)
+    layout = Layout(micro_batch=micro_batch, accumulation_steps=128, gradient_bytes=4)
+    known = fit_utilisation(model, node, layout, sequences_per_second=rate)
+    assert throughput(model, node, layout, known).sequences_per_second == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("name", ["context", "expert"])
+def test_a_parallelism_that_nobody_measured_is_refused_by_name(name: str) -> None:
+    with pytest.raises(CannotEstimate, match=f"{name} is 2: {name} parallelism is not estimated"):
+        Layout(micro_batch=1, **{name: 2})  # type: ignore[arg-type]
+
+
+def test_data_parallelism_hides_less_of_what_it_sends_than_fsdp_does() -> None:
+    cluster, model = replace(NODE, nodes=4), MODELS["bert-large"]
+    plain = throughput(model, cluster, Layout(micro_batch=8)).step
+    ahead = throughput(model, cluster, Layout(micro_batch=8, sharding="fsdp")).step
+    assert plain.data / 2 > ahead.data / 3  # what is sent: gradients twice; weights twice and gradients once
+
+
+def test_a_step_of_few_sequences_uses_less_of_a_device() -> None:
+    model, node = MODELS["bert-base"], replace(NODE, devices_per_node=1)
+    few, many = (throughput(model, node, Layout(micro_batch=size)).mfu for size in (1, 64))
+    assert few < many / 2
+
+
 def test_a_compute_bound_row_gives_no_network_efficiency() -> None:
     layout = Layout(micro_batch=1, accumulation_steps=64)
     own = fit_utilisation(DECODER, NODE, layout, sequences_per_second=10.0)
@@ -188,8 +227,8 @@ def test_a_number_that_makes_no_sense_is_refused_by_name(value: object) -> None:
         Layout(micro_batch=value)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [0.0, -0.1, 1.01, float("nan"), float("inf")])
-def test_a_utilisation_outside_of_0_to_1_is_refused(value: float) -> None:
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.26, float("nan"), float("inf")])
+def test_a_utilisation_that_cannot_be_is_refused(value: float) -> None:
     with pytest.raises(CannotEstimate, match="utilisation is"):
         Calibration(utilisation=value)
 
