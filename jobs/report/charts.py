@@ -37,6 +37,7 @@ _AXES = {
     "titleFontSize": 12,
     "titleFontWeight": "normal",
     "labelOverlap": "greedy",
+    "labelSeparation": 4,
     "titlePadding": 10,
 }
 _LEGEND = {

@@ -70,6 +70,7 @@ def billed(shell: Shell) -> list[Any]:
     return [instance for reservation in reservations for instance in reservation["Instances"]]
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_where_it_stopped_tries_every_claim_and_leaves_nothing(
     shell: Shell, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Finished, Shell, make_ready, yard_at
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
-pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 SEED = "7"
 MOST_TRIES = 8
