@@ -12,6 +12,12 @@ from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Refusal
 
 _OUT_OF_MEMORY = "out of memory: the kernel ended it; use a smaller micro-batch, or a larger instance type"
 _MOST_TAIL_LINES = 30
+# C++ says so where a thread still lives while Python takes itself apart.
+_LIVE_THREAD = "terminate called without an active exception"
+_LEAVE_THE_GROUP = (
+    "a thread of a library outlived Python; if it ended after the training, call "
+    "torch.distributed.destroy_process_group() as its last step"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,7 @@ def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_me
     if code >= 0:
         return ExitReport(code=code, reason=f"{who} ended with exit code {code}", rank=rank, tail=tuple(tail))
     name = _signal_name(-code)
-    why = f": {_OUT_OF_MEMORY}" if out_of_memory else ""
+    why = f": {words}" if (words := _why(-code, tail, out_of_memory=out_of_memory)) else ""
     return ExitReport(
         code=128 - code,
         reason=f"{who} was killed by {name} (exit code {128 - code}){why}",
@@ -90,6 +96,13 @@ def after_stop(endings: Sequence[ExitReport], *, resumes: bool = False) -> ExitR
     if resumes and found.code not in (0, RESUMABLE_EXIT_CODE):
         return replace(found, code=RESUMABLE_EXIT_CODE, reason=f"{found.reason}; the next attempt resumes")
     return found
+
+
+def _why(number: int, tail: Sequence[str], *, out_of_memory: bool) -> str:
+    if out_of_memory:
+        return _OUT_OF_MEMORY
+    has_live_thread = number == signal.SIGABRT and any(_LIVE_THREAD in line for line in tail)
+    return _LEAVE_THE_GROUP if has_live_thread else ""
 
 
 def _signal_name(number: int) -> str:

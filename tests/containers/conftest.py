@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from tests.yard.conftest import RunningYard
+
+
+@pytest.fixture(scope="module")
+def live_thread(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library whose thread lives as long as its process."""
+    compiler = shutil.which("cc")
+    assert compiler is not None, "there is no C compiler: python scripts/set_up.py installs gcc"
+    library = tmp_path_factory.mktemp("library") / "live_thread.so"
+    source = Path(__file__).parent / "runtime" / "launch" / "live_thread.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-pthread", "-o", library, source], check=True)
+    return library
 
 
 @pytest.fixture

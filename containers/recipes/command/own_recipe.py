@@ -16,11 +16,12 @@ from slipway.containers.recipes.command.typed_config import BadRecipe, read_conf
 from slipway.containers.runtime.errors import Refusal
 
 MODULE = "slipway.containers.recipes.command.own_recipe"
+_RANK = "slipway.containers.runtime.launch.rank"
 
 
 def recipe_words(module: str, settings: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that starts a rank of the recipe; settings are key=value."""
-    return ("python", "-m", MODULE, module, *(word for each in settings for word in ("--set", each)))
+    """Return the command that starts a rank of the recipe and ends it well; settings are key=value."""
+    return ("python", "-m", _RANK, MODULE, module, *(word for each in settings for word in ("--set", each)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -80,6 +80,31 @@ def test_a_recipe_of_ones_own_reads_its_settings_on_each_rank(tmp_path: Path) ->
     assert "error: 'time' is not a setting; did you mean times?" in wrong.stderr
 
 
+LIVE = """
+import ctypes
+from dataclasses import dataclass
+
+@dataclass
+class Config:
+    library: str
+
+def train(config):
+    ctypes.CDLL(config.library)
+"""
+
+
+def test_a_recipe_whose_library_still_has_a_thread_ends_well_and_a_command_is_told_what_to_do(
+    tmp_path: Path, live_thread: Path
+) -> None:
+    load = f"import ctypes; ctypes.CDLL('{live_thread}')"
+    node, alone = Node(tmp_path, {"recipes/live.py": LIVE}), {"SLIPWAY_PROCESSES_PER_NODE": "1"}
+    done = node.run(*recipe_words("recipes.live", [f"library={live_thread}"]), **alone)
+    assert done.returncode == 0, done.stderr
+    aborted = node.run("python", "-c", load, **alone)
+    assert aborted.returncode == 128 + signal.SIGABRT
+    assert "outlived Python; if it ended after the training, call torch.distributed.destroy" in aborted.stderr
+
+
 def test_a_plain_script_of_torch_distributed_trains_unchanged(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra 'training' is not installed")
     node, kept = Node(tmp_path, {"train.py": REDUCE}), tmp_path / "kept/here"

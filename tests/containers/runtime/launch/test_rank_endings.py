@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.containers.runtime.nodes import ROOT, Cluster
-
-
-@pytest.fixture(scope="module")
-def live_thread(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    assert compiler is not None, "there is no C compiler: python scripts/set_up.py installs gcc"
-    library = tmp_path_factory.mktemp("library") / "live_thread.so"
-    source = Path(__file__).with_name("live_thread.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-pthread", "-o", library, source], check=True)
-    return library
 
 
 @pytest.mark.parametrize(
