@@ -24,6 +24,7 @@ from slipway.jobs.core.targets import (
 )
 
 _GONE = "DELETE_COMPLETE"
+_NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +76,20 @@ def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:
 
 def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
     """Return the digest of the container image that is pushed under the tag; None if there is none."""
+    return find_digest_in(target, target.repository_uri.partition("/")[2], {"imageTag": tag})
+
+
+def find_digest_in(target: BatchTarget, repository: str, image: Mapping[str, str]) -> str | Unanswered | None:
+    """Return the digest of an image of a repository, by its imageTag or imageDigest."""
     answer = ask(
         reader("ecr", target.region),
         "DescribeImages",
         registryId=target.account,
-        repositoryName=target.repository_uri.partition("/")[2],
-        imageIds=[{"imageTag": tag}],
+        repositoryName=repository,
+        imageIds=[dict(image)],
     )
     if isinstance(answer, Unanswered):
-        return None if answer.code == "ImageNotFoundException" else answer
+        return None if answer.code in _NO_IMAGE else answer
     return str(answer["imageDetails"][0]["imageDigest"])
 
 

@@ -70,6 +70,12 @@ place_options = _together(
 )
 submission_options = _together(
     click.option(
+        "--image",
+        metavar="IMAGE",
+        help="Container image to run in: a folder of the project's images/, or a URI in the account's "
+        "registry. Default: the cluster's.",
+    ),
+    click.option(
         "--data",
         metavar="PATH",
         help="Path or URL of the data; a relative path is one in the shared file system.",

@@ -58,6 +58,7 @@ class Job:
     attempts: int | None = None  # likewise
     processes_per_node: int | None = None  # None: one a device
     array: str | None = None  # 0-3: four jobs that divide the work; 0-15%4: at most four of them at a time
+    image: str | None = None  # the URI of a container image; None: the cluster's own
     repeat: int = 0  # the same job once more is another job
     # Names or ids of jobs on the same target that have to succeed first: when it starts, not what it is.
     depends_on: tuple[str, ...] = ()
@@ -96,8 +97,9 @@ def submission_name(job: Job, place: Mapping[str, str]) -> str:
     not part of it: the work is the same, however the jobs before it were named, repeated or over by then.
     """
     what = {key: value for key, value in asdict(job).items() if key != "depends_on"}
-    if job.array is None:  # names are as they were before there were arrays
-        del what["array"]
+    for later in ("array", "image"):  # names are as they were before there was any
+        if what[later] is None:
+            del what[later]
     spec = json.dumps([what, dict(place)], sort_keys=True, ensure_ascii=True)
     return f"{job.name}-{sha256(spec.encode()).hexdigest()[:_DIGEST_LENGTH]}"
 

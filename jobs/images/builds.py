@@ -5,9 +5,7 @@ The contract with the CodeBuild project stands in infra/patterns/images/image_pr
 
 from __future__ import annotations
 
-import io
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,11 +16,11 @@ from slipway.jobs.aws import Unanswered, ask
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.images.container_images import source_files
 from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.images.zips import ZipEntry, zip_entries
 
 SOURCE_PREFIX = "builds/"
 POLL_SECONDS = 3.0
 _RECENT_BUILDS = 20
-_OLDEST_TIME_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
 class BuildFailed(SlipwayError):
@@ -37,14 +35,14 @@ class BuildRequest:
     start: Mapping[str, object]
 
 
-def build_request(target: BatchTarget, tag: str, latest_build: str) -> BuildRequest:
+def build_request(target: BatchTarget, image: str, tag: str, latest_build: str) -> BuildRequest:
     """Build the request to start the build.
 
     `latest_build` is part of its token: two terminals that see the same one start only one build, and after a
     failure the next request starts another.
     """
-    key = f"{SOURCE_PREFIX}{target.image}-{tag}.zip"
-    variables = {"IMAGE": target.image, "TAG": tag, "REPOSITORY": target.repository_uri}
+    key = f"{SOURCE_PREFIX}{image}-{tag}.zip"
+    variables = {"IMAGE": image, "TAG": tag, "REPOSITORY": target.repository_uri}
     return BuildRequest(
         upload={"Bucket": target.bucket, "Key": key, "ExpectedBucketOwner": target.account},
         start={
@@ -66,14 +64,11 @@ def send(request: BuildRequest, sources: bytes, s3: Any, codebuild: Any) -> str:
 
 
 def zip_sources(containers: Path, image: str) -> bytes:
-    """Pack the files reproducibly: sorted, with a fixed time, and only the executable bit of their modes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in source_files(containers, image):
-            entry = zipfile.ZipInfo(path.relative_to(containers).as_posix(), _OLDEST_TIME_OF_ZIP)
-            entry.external_attr = (0o100755 if path.stat().st_mode & 0o100 else 0o100644) << 16
-            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
+    """Pack the files of an image of Slipway, sorted by their names."""
+    return zip_entries(
+        ZipEntry.read(path.relative_to(containers).as_posix(), path)
+        for path in source_files(containers, image)
+    )
 
 
 def recent_builds(project: str, codebuild: Any) -> list[Mapping[str, Any]]:

@@ -137,7 +137,7 @@ def _job(found: Fields, unknown: list[str]) -> PlanJob:
 
 def _house_job(found: Fields, unknown: list[str]) -> Job:
     unknown += found.unknown(_HOUSE_JOB)
-    texts = {name: found.text(name) for name in ("data", "checkpoints") if found.has(name)}
+    texts = {name: found.text(name) for name in ("data", "checkpoints", "image") if found.has(name)}
     limits = {
         name: found.whole(name)
         for name in ("timeout_seconds", "attempts", "processes_per_node")
@@ -150,6 +150,7 @@ def _house_job(found: Fields, unknown: list[str]) -> Job:
         settings=found.text_by_name("settings"),
         data=texts.get("data"),
         checkpoints=texts.get("checkpoints"),
+        image=texts.get("image"),
         timeout_seconds=limits.get("timeout_seconds"),
         attempts=limits.get("attempts"),
         processes_per_node=limits.get("processes_per_node"),

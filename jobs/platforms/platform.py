@@ -97,6 +97,13 @@ class HasArrays(Protocol):
 
 
 @runtime_checkable
+class HasImages(Protocol):
+    """Describes a platform whose jobs run in container images, so that one may name its own."""
+
+    TAKES_IMAGES: bool
+
+
+@runtime_checkable
 class MayHaveTwins(Protocol[T_contra]):
     """Lists the questions to a platform that may accept two jobs of one name in the same instant."""
 

@@ -8,7 +8,14 @@ from types import ModuleType
 from typing import TypeVar, cast
 
 from slipway.jobs.core.targets import Target
-from slipway.jobs.platforms.platform import HasArrays, HasDependencies, HasNodes, MayHaveTwins, Platform
+from slipway.jobs.platforms.platform import (
+    HasArrays,
+    HasDependencies,
+    HasImages,
+    HasNodes,
+    MayHaveTwins,
+    Platform,
+)
 from slipway.jobs.platforms.prepared import Request
 
 T = TypeVar("T", bound=Target)
@@ -40,6 +47,11 @@ def waiting_of(target: T) -> HasDependencies[T] | None:
 def takes_arrays(target: Target) -> bool:
     """Return True where one submission may be an array of jobs."""
     return isinstance(_module_of(target), HasArrays)
+
+
+def takes_images(target: Target) -> bool:
+    """Return True where a job may run in a container image of its own."""
+    return isinstance(_module_of(target), HasImages)
 
 
 def twins_of(target: T) -> MayHaveTwins[T] | None:

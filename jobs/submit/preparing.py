@@ -10,7 +10,7 @@ from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.launch_environment import launch_environment
 from slipway.jobs.core.targets import Target
 from slipway.jobs.platforms.prepared import AnyPrepared
-from slipway.jobs.platforms.registry import platform_of, takes_arrays
+from slipway.jobs.platforms.registry import platform_of, takes_arrays, takes_images
 from slipway.jobs.recipes import (
     Recipe,
     find_recipe,
@@ -28,6 +28,8 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     refuse_hardware(recipe, instance_type(target.instance_type))
     if job.array is not None:
         _refuse_array(job, recipe, target)
+    if job.image is not None:
+        _refuse_image(job, target)
     refuse_unreachable_inputs(job, target)
     job, waits_for = _with_other_jobs(job, recipe, target)
     ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
@@ -43,6 +45,17 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
             hint="submit to a cluster of Slurm (slipway targets), or leave out --array",
         )
     refuse_array(recipe, job.settings)
+
+
+def _refuse_image(job: Job, target: Target) -> None:
+    """Refuse an image where nodes run no containers."""
+    if not takes_images(target):
+        raise DoesNotFit(
+            f"--image is {job.image}, and the nodes of '{target.name}' run no containers: jobs find what "
+            "their AMI holds",
+            hint="slipway run --requirements FILE adds packages; for more, use an AMI of your own, or "
+            "a cluster of AWS Batch or SageMaker",
+        )
 
 
 def _with_other_jobs(job: Job, recipe: Recipe, target: Target) -> tuple[Job, tuple[str, ...]]:

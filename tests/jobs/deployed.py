@@ -38,7 +38,7 @@ def deploy_target(yard: RunningYard, name: str = "dl1") -> BatchTarget:
         TARGET,
         name=name,
         queue_arn=queue["jobQueueArn"],
-        job_definition_arn=_register(yard, name),
+        job_definition_arn=register_definition(yard, name),
         repository_uri=_repository(yard, name),
     )
     yard.client("ssm").put_parameter(Name=parameter_name(name), Value=encode_target(target), Type="String")
@@ -65,7 +65,7 @@ def job_names(yard: RunningYard, target: BatchTarget) -> list[str]:
     return sorted(each["jobName"] for each in listed["jobSummaryList"])
 
 
-def _register(yard: RunningYard, name: str) -> str:
+def register_definition(yard: RunningYard, name: str) -> str:
     container = {
         "image": "example",
         "command": ["true"],

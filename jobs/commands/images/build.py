@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -40,40 +39,88 @@ COLUMNS = (
 @dry_run_option
 @json_option
 def command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_json: bool) -> None:
-    """Build the container image IMAGE (a folder of containers/images) in the cloud, and push it.
+    """Build the container image IMAGE in the cloud, and push it: one of Slipway, or of the project's images/.
 
     The tag is a digest of the image's files: what was pushed before is not built again. You need no Docker.
-    The build log goes to stderr.
+    The build log goes to stderr. An image of the project's own is built from its folder images/IMAGE, gets
+    Slipway's code on top, and is pushed to the cluster's repository: slipway run --image IMAGE.
 
     \b
     slipway build gaudi
     slipway build gaudi --on dl1 --no-wait
     """
-    from slipway.jobs.core.projects import find_containers
-
-    containers = find_containers()
-    tag = image_tag(containers, image)
-    target = _choose(image, cluster)
-    _warn_of_another_tag(target, tag)
+    sources, target = _find(image, cluster)
+    tag = sources.tag
     digest = _digest(target, tag)
     build = None
     if digest is not None:
         say(f"{image}:{tag} has been pushed already")
     elif dry_run:
-        _print_request(target, tag)
+        _print_request(target, sources)
         return
     else:
-        build = _start(target, tag, containers)
-        digest = None if no_wait else _wait(target, tag, build)
+        build = _start(target, sources)
+        digest = None if no_wait else _wait(target, sources, build)
     row = {"image": image, "tag": tag, "digest": digest, "repository": target.repository_uri, "build": build}
     print_record("", COLUMNS, row, as_json=as_json)
 
 
-def _choose(image: str, cluster: str | None) -> BatchTarget:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSources:
+    """Holds what is built under which tag; the files are read only if a build is needed."""
+
+    image: str
+    tag: str
+    zip: Callable[[], bytes]
+
+
+def _find(image: str, cluster: str | None) -> tuple[BuildSources, BatchTarget]:
+    from slipway.jobs.images.builds import zip_sources
+    from slipway.jobs.images.project_images import find_project_image
+    from slipway.jobs.images.zips import zip_entries
+
+    if own := find_project_image(image):
+        return BuildSources(
+            image=image, tag=own.tag, zip=lambda: zip_entries(own.entries)
+        ), _choose_repository(image, cluster)
+    from slipway.jobs.core.projects import find_containers
+
+    containers = find_containers()
+    sources = BuildSources(
+        image=image, tag=image_tag(containers, image), zip=lambda: zip_sources(containers, image)
+    )
+    target = _choose(image, cluster)
+    _warn_of_another_tag(target, sources.tag)
+    return sources, target
+
+
+def _choose_repository(image: str, cluster: str | None) -> BatchTarget:
+    """Return the cluster that a project's own image is built for."""
+    found = _batch_targets()
+    users = [target for target in found if cluster in (None, target.name)]
+    if len(users) == 1:
+        return users[0]
+    names = ", ".join(target.name for target in found)
+    if not found:
+        raise SlipwayError(
+            f"no cluster of AWS Batch is deployed, so '{image}' has no repository",
+            hint="deploy one first: cdk deploy NAME",
+        )
+    whom = f"cluster '{cluster}' has no repository" if cluster else f"{len(found)} deployed clusters have one"
+    raise SlipwayError(
+        f"'{image}' is pushed to a cluster's repository, and {whom}", hint=f"say --on with one of {names}"
+    )
+
+
+def _batch_targets() -> list[BatchTarget]:
     from slipway.jobs.clusters.deployed import find_targets
     from slipway.jobs.core.targets import BatchTarget
 
-    found = [target for target in find_targets(None)[0] if isinstance(target, BatchTarget)]
+    return [target for target in find_targets(None)[0] if isinstance(target, BatchTarget)]
+
+
+def _choose(image: str, cluster: str | None) -> BatchTarget:
+    found = _batch_targets()
     users = [target for target in found if target.image == image and cluster in (None, target.name)]
     if len(users) == 1:
         return users[0]
@@ -111,39 +158,39 @@ def _digest(target: BatchTarget, tag: str) -> str | None:
     return digest
 
 
-def _print_request(target: BatchTarget, tag: str) -> None:
+def _print_request(target: BatchTarget, sources: BuildSources) -> None:
     from slipway.jobs.images.builds import build_request
 
-    print_json(asdict(build_request(target, tag, latest_build="")))
+    print_json(asdict(build_request(target, sources.image, sources.tag, latest_build="")))
 
 
-def _start(target: BatchTarget, tag: str, containers: Path) -> str:
+def _start(target: BatchTarget, sources: BuildSources) -> str:
     from slipway.jobs.aws import client, reader
-    from slipway.jobs.images.builds import build_request, recent_builds, running_build, send, zip_sources
+    from slipway.jobs.images.builds import build_request, recent_builds, running_build, send
 
     builds = recent_builds(target.build_project, reader("codebuild", target.region))
-    running = running_build(builds, tag)
+    running = running_build(builds, sources.tag)
     if running:
         say(f"{running} is already building it")
         return running
-    request = build_request(target, tag, latest_build=builds[0]["id"] if builds else "")
-    sources = zip_sources(containers, target.image)
-    return send(request, sources, client("s3", target.region), client("codebuild", target.region))
+    latest = builds[0]["id"] if builds else ""
+    request = build_request(target, sources.image, sources.tag, latest_build=latest)
+    return send(request, sources.zip(), client("s3", target.region), client("codebuild", target.region))
 
 
-def _wait(target: BatchTarget, tag: str, build_id: str) -> str:
+def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
     from slipway.jobs.images.builds import BuildFailed
 
     try:
-        with progress(f"building {target.image}:{tag}") as now:
+        with progress(f"building {sources.image}:{sources.tag}") as now:
             _follow(target.region, build_id, now)
     except KeyboardInterrupt:
         say(f"{build_id} continues in the cloud; run the same command to follow it again")
         raise
-    digest = _digest(target, tag)
+    digest = _digest(target, sources.tag)
     if digest is None:
         raise BuildFailed(
-            f"{build_id} succeeded but pushed no {target.image}:{tag}", hint="look into its log"
+            f"{build_id} succeeded but pushed no {sources.image}:{sources.tag}", hint="look into its log"
         )
     return digest
 

@@ -33,6 +33,7 @@ def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict
     from slipway.jobs.project_source.command_job import refuse_requirements
     from slipway.jobs.project_source.packing import pack_project
 
+    asked["image"] = find_image(asked["image"], target)
     answers = take_answers(asked)
     _warn_of_what_stays(sent, own)
     if own.requirements:
@@ -40,6 +41,15 @@ def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict
     with tempfile.TemporaryDirectory(prefix="slipway-run-") as scratch:
         packed = pack_project(sent, Path(scratch) / "folder.tar.gz")
         _submit(_job(own, sent, packed, target, asked), packed, target, answers)
+
+
+def find_image(asked: str | None, target: Target) -> str | None:
+    """Return the URI of the image that a person asked for, if any."""
+    if asked is None:
+        return None
+    from slipway.jobs.images.project_images import resolve_image
+
+    return resolve_image(asked, target)
 
 
 def _warn_of_what_stays(sent: ProjectFolder, own: OwnCommand) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.commands.jobs.own_code import submit_own
+from slipway.jobs.commands.jobs.own_code import find_image, submit_own
 from slipway.jobs.commands.jobs.submitting import carry_out, seconds_of, take_answers
 from slipway.jobs.commands.options import place_options, submission_options
 
@@ -48,6 +48,10 @@ def command(target: str, region: str | None, **asked: Any) -> None:
     if own := find_own_recipe(asked["recipe"]):
         _submit_own(own, target, region, asked)
         return
+    if asked["image"] is not None:
+        from slipway.jobs.clusters.deployed import find_target_by_name
+
+        asked["image"] = find_image(asked["image"], find_target_by_name(target, region))
     answers = take_answers(asked)
     carry_out(prepare(_job(**asked), target, region), answers)
 

@@ -19,8 +19,15 @@ from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.batch.explain import explain as explain_facts
 from slipway.jobs.platforms.batch.job_facts import gather
+from slipway.jobs.platforms.batch.own_images import find_image, register_once
 from slipway.jobs.platforms.batch.pushed_images import refuse_foreign_registry, refuse_other_platform
-from slipway.jobs.platforms.batch.request import BatchRequest, attempts, build_request
+from slipway.jobs.platforms.batch.request import (
+    BatchRequest,
+    KnownImage,
+    attempts,
+    build_request,
+    image_words,
+)
 from slipway.jobs.platforms.batch.request import send as send_request
 from slipway.jobs.platforms.batch.runs import (
     describe_jobs,
@@ -49,6 +56,7 @@ __all__ = [
 BatchPrepared = Prepared[BatchTarget, BatchRequest]
 
 SERVICE = "AWS Batch"
+TAKES_IMAGES = True
 
 
 class NoImage(SlipwayError):
@@ -58,21 +66,24 @@ class NoImage(SlipwayError):
 def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
     build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
     refuse_foreign_registry(target)
-    digest = find_digest(target, target.image_tag)
-    known_digest = digest if isinstance(digest, str) else None
+    own = find_image(job.image, target) if job.image else None
+    digest = own.digest if own else find_digest(target, target.image_tag)
+    known_digest, words = digest if isinstance(digest, str) else None, image_words(job, target)
     if known_digest:
-        refuse_other_platform(target, known_digest)
+        repository = own.repository if own else target.repository_uri.partition("/")[2]
+        refuse_other_platform(target, repository, known_digest, words)
+    known = KnownImage(digest=known_digest, register=own.register if own else None)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
-        request=_request(job, recipe, target, known_digest, waits_for),
-        image=f"{target.image}:{target.image_tag}",
+        request=_request(job, recipe, target, known, waits_for),
+        image=words,
         image_digest=known_digest,
         waits_for=waits_for,
         attempts=attempts(job, target),
         warnings=(
-            *_warnings(target, digest),
+            *_warnings(job, target, digest),
             *unreadable_inputs(job, target),
             *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
         ),
@@ -81,15 +92,21 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str,
 
 def repeat(prepared: BatchPrepared, job: Job) -> BatchPrepared:
     target = prepared.target
-    request = _request(job, prepared.recipe, target, prepared.image_digest, prepared.waits_for)
+    known = KnownImage(digest=prepared.image_digest, register=prepared.request.register)
+    request = _request(job, prepared.recipe, target, known, prepared.waits_for)
     return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: BatchPrepared) -> None:
     """Refuse if no container image is pushed; the yard needs none, it runs this checkout."""
-    if prepared.image_digest or aws.is_in_yard():
+    target, own = prepared.target, prepared.job.image
+    if prepared.image_digest or (aws.is_in_yard() and not own):
         return
-    target = prepared.target
+    if own:
+        raise NoImage(
+            f"the registry has no image {own}",
+            hint=f"push it there, or write images/NAME/Dockerfile: slipway build NAME --on {target.name}",
+        )
     raise NoImage(
         f"container image {prepared.image}, which '{target.name}' runs, is not in its repository",
         hint=f"slipway build {target.image} --on {target.name}",
@@ -97,7 +114,9 @@ def refuse_unready(prepared: BatchPrepared) -> None:
 
 
 def make_ready(prepared: BatchPrepared, say: Say) -> BatchPrepared:
-    """Return the submission unchanged: Batch starts machines with the job."""
+    """Register the definition of an image that the job names; Batch starts machines with the job."""
+    if prepared.request.register:
+        register_once(prepared.request.register, prepared.target, say)
     return prepared
 
 
@@ -133,20 +152,21 @@ def explain(found: Found[BatchTarget]) -> Explanation:
 
 
 def _request(
-    job: Job, recipe: Recipe, target: BatchTarget, digest: str | None, waits_for: Sequence[str]
+    job: Job, recipe: Recipe, target: BatchTarget, image: KnownImage, waits_for: Sequence[str]
 ) -> BatchRequest:
-    request = build_request(job, target, module=recipe.module, image_digest=digest, waits_for=waits_for)
+    request = build_request(job, target, module=recipe.module, image=image, waits_for=waits_for)
     refuse_malformed("batch", "SubmitJob", request.submit)
     return request
 
 
-def _warnings(target: BatchTarget, digest: str | Unanswered | None) -> list[str]:
-    image = f"image {target.image}:{target.image_tag}"
+def _warnings(job: Job, target: BatchTarget, digest: str | Unanswered | None) -> list[str]:
+    image = f"image {image_words(job, target)}"
     warnings = []
     if isinstance(digest, Unanswered):
         warnings.append(f"whether {image} is pushed is not known: {digest.action} said {digest.code}")
     elif digest is None:
-        warnings.append(f"{image} is not pushed: slipway build {target.image} --on {target.name}")
+        built = "NAME" if job.image else target.image
+        warnings.append(f"{image} is not pushed: slipway build {built} --on {target.name}")
     if target.file_system_mount is None:
         warnings.append(
             f"the nodes of {target.name} share no files: what one saves is lost when the attempt ends"

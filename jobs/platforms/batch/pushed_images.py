@@ -32,13 +32,16 @@ def refuse_foreign_registry(target: BatchTarget) -> None:
         )
 
 
-def refuse_other_platform(target: BatchTarget, digest: str) -> None:
-    """Refuse a container image for other processors; if ECR does not answer, let the node decide."""
+def refuse_other_platform(target: BatchTarget, repository: str, digest: str, words: str) -> None:
+    """Refuse a container image for other processors; if ECR does not answer, let the node decide.
+
+    `words` name the image as a person says it.
+    """
     answer = ask(
         reader("ecr", target.region),
         "BatchGetImage",
         registryId=target.account,
-        repositoryName=target.repository_uri.partition("/")[2],
+        repositoryName=repository,
         imageIds=[{"imageDigest": digest}],
         acceptedMediaTypes=_INDEXES,
     )
@@ -49,10 +52,8 @@ def refuse_other_platform(target: BatchTarget, digest: str) -> None:
     there = _architectures(answer["images"][0]["imageManifest"])
     if there and needed not in there:
         raise DoesNotFit(
-            f"image {target.image}:{target.image_tag} is for {', '.join(sorted(there))}, and "
-            f"{target.instance_type} is {needed}",
-            hint=f"change containers/images/{target.image}, deploy, and slipway build {target.image} "
-            f"--on {target.name}",
+            f"image {words} is for {', '.join(sorted(there))}, and {target.instance_type} is {needed}",
+            hint="build it for these machines: slipway build does so on machines of their kind",
         )
 
 

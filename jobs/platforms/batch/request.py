@@ -48,10 +48,19 @@ class BatchRequest:
     """Holds everything that will be sent to AWS Batch; a dry run prints it."""
 
     submit: Mapping[str, Any]
+    register: dict[str, Any] | None = None  # a job definition, for an image that the job names
 
     @property
     def name(self) -> str:
         return str(self.submit["jobName"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownImage:
+    """Holds what was found out about the container image that a job runs in."""
+
+    digest: str | None = None
+    register: dict[str, Any] | None = None  # the definition of an image that the job names
 
 
 def build_request(
@@ -59,20 +68,21 @@ def build_request(
     target: BatchTarget,
     *,
     module: str,
-    image_digest: str | None = None,
+    image: KnownImage | None = None,
     waits_for: Sequence[str] = (),
 ) -> BatchRequest:
-    """Build the request: `module` is what the recipe runs, `image_digest` that of the container image.
+    """Build the request: `module` is what the recipe runs.
 
     `waits_for` are the ids of the jobs that `job.depends_on` names.
     """
+    image = image or KnownImage()
     refuse_misfit(job, target)
     name = _name(job, target)
     container = {"command": _command(job, module), "environment": _environment(job, target, name)}
     submit = {
         "jobName": name,
         "jobQueue": target.queue_arn,
-        "jobDefinition": target.job_definition_arn,
+        "jobDefinition": _own_definition(image) or target.job_definition_arn,
         **({"dependsOn": [{"jobId": each} for each in waits_for]} if waits_for else {}),
         "nodeOverrides": {
             "numNodes": job.nodes,
@@ -81,10 +91,10 @@ def build_request(
         "retryStrategy": {"attempts": attempts(job, target), "evaluateOnExit": _evaluate_on_exit()},
         "timeout": {"attemptDurationSeconds": timeout_seconds(job, target)},
         "propagateTags": True,
-        "tags": _tags(job, target, image_digest),
+        "tags": _tags(job, target, image.digest),
     }
     _refuse_too_long(submit)
-    return BatchRequest(submit=submit)
+    return BatchRequest(submit=submit, register=image.register)
 
 
 def send(request: BatchRequest, client: Any) -> str:
@@ -96,12 +106,21 @@ def attempts(job: Job, target: BatchTarget) -> int:
     return target.job_attempts if job.attempts is None else job.attempts
 
 
+def _own_definition(image: KnownImage) -> str | None:
+    return image.register["jobDefinitionName"] if image.register else None
+
+
+def image_words(job: Job, target: BatchTarget) -> str:
+    """Return what the job runs in, as a person says it."""
+    return job.image or f"{target.image}:{target.image_tag}"
+
+
 def _name(job: Job, target: BatchTarget) -> str:
     place = {
         "account": target.account,
         "region": target.region,
         "target": target.name,
-        "image": f"{target.image}:{target.image_tag}",
+        "image": image_words(job, target),
     }
     return submission_name(job, place)
 
@@ -128,7 +147,7 @@ def _tags(job: Job, target: BatchTarget, image_digest: str | None) -> dict[str, 
         TARGET_TAG: target.name,
         RECIPE_TAG: job.recipe,
         NODES_TAG: str(job.nodes),
-        IMAGE_TAG: f"{target.image}:{target.image_tag}",
+        IMAGE_TAG: image_words(job, target),
     }
     return tags | ({DIGEST_TAG: image_digest} if image_digest else {})
 

@@ -13,6 +13,7 @@ from slipway.jobs import aws
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.explanation import Explanation
+from slipway.jobs.core.images.image_uri import read_image
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.run import Found
@@ -43,6 +44,7 @@ __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 SageMakerPrepared = Prepared[SageMakerTarget, SageMakerRequest]
 
 SERVICE = "SageMaker"
+TAKES_IMAGES = True
 _S3 = "s3://"
 
 
@@ -57,6 +59,8 @@ class NameTaken(SlipwayError):
 def prepare(
     job: Job, recipe: Recipe, target: SageMakerTarget, waits_for: tuple[str, ...]
 ) -> SageMakerPrepared:
+    if job.image:
+        read_image(job.image, target)  # refuses what its role could not pull
     digest = code.pack_for(target).digest
     request = _request(job, recipe, target, digest)
     return Prepared(
@@ -64,7 +68,7 @@ def prepare(
         recipe=recipe,
         target=target,
         request=request,
-        image=image_words(target, digest),
+        image=image_words(job.image, target, digest),
         image_digest=f"sha256:{digest}",
         waits_for=waits_for,
         attempts=attempts(job),
@@ -87,7 +91,7 @@ def refuse_unready(prepared: SageMakerPrepared) -> None:
     from slipway.jobs.platforms.sagemaker import readiness
 
     if not aws.is_in_yard():
-        readiness.refuse_missing_image(prepared.target)
+        readiness.refuse_missing_image(prepared.job.image, prepared.target)
 
 
 def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
@@ -194,5 +198,9 @@ def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
     message = said.get("Message", "")
     reason = known_reason(f"{said.get('Code')} {message}")
     if reason:
-        words = {"job": prepared.name, "target": prepared.target.name, "image": prepared.target.image}
+        words = {
+            "job": prepared.name,
+            "target": prepared.target.name,
+            "image": prepared.job.image or prepared.target.image,
+        }
         raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=reason.fix.format(**words))

@@ -24,9 +24,10 @@ class WrongBucket(SlipwayError):
     """A bucket is not there, or not in the job's Region."""
 
 
-def refuse_missing_image(target: SageMakerTarget) -> None:
+def refuse_missing_image(own: str | None, target: SageMakerTarget) -> None:
     """Refuse if the registry says that it has no such image; a registry that is silent decides nothing."""
-    named = _IMAGE.fullmatch(target.image)
+    image = own or target.image
+    named = _IMAGE.fullmatch(image)
     if named is None:
         return
     answer = ask(
@@ -40,8 +41,8 @@ def refuse_missing_image(target: SageMakerTarget) -> None:
         return
     if not answer.get("images") and answer.get("failures"):
         raise MissingTrainingImage(
-            f"the registry of {named['region']} has no image {target.image}, which '{target.name}' runs",
-            hint="name another in the cluster's declaration and deploy again",
+            f"the registry of {named['region']} has no image {image}, which '{target.name}' runs",
+            hint="push it there" if own else "name another in the cluster's declaration and deploy again",
         )
 
 

@@ -96,7 +96,7 @@ def training_job_name(job: Job, target: SageMakerTarget, code: str) -> str:
         "account": target.account,
         "region": target.region,
         "target": target.name,
-        "image": f"{target.image}#{code[:_DIGEST_SHOWN]}",
+        "image": f"{job.image or target.image}#{code[:_DIGEST_SHOWN]}",
     }
     return submission_name(job, place).replace("_", "-")
 
@@ -110,8 +110,9 @@ def most_seconds(job: Job, target: SageMakerTarget) -> int:
     return timeout_seconds(job, target) + target.warm_pool_seconds
 
 
-def image_words(target: SageMakerTarget, code: str) -> str:
-    return f"{target.machine_image}:{code[:_DIGEST_SHOWN]}"
+def image_words(own: str | None, target: SageMakerTarget, code: str) -> str:
+    """Return what a job runs in, as a person says it; `own` is the image that the job names."""
+    return own or f"{target.machine_image}:{code[:_DIGEST_SHOWN]}"
 
 
 def _create(
@@ -126,7 +127,7 @@ def _create(
     return {
         "TrainingJobName": name,
         "AlgorithmSpecification": {
-            "TrainingImage": target.image,
+            "TrainingImage": job.image or target.image,
             "TrainingInputMode": "File",
             "ContainerEntrypoint": list(FIRST_PROCESS),
             "MetricDefinitions": metric_definitions(),

@@ -13,6 +13,7 @@ from typing import Any
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.aws import reader
 from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.core.images.image_uri import own_registry
 from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
 from slipway.jobs.core.sagemaker.places import JOBS
 from slipway.jobs.core.states import JobState, translate
@@ -90,7 +91,7 @@ def read_run(detail: Description, target: SageMakerTarget, now: datetime | None 
         stopped_at=detail.get("TrainingEndTime") if state.is_final else None,
         attempts=tuple(_ended_attempts(detail, state)),
         exit_code=exit_code(detail) if state.is_final else None,
-        image=image_words(target, code[1]) if code else None,
+        image=image_words(_own_image(detail, target), target, code[1]) if code else None,
         image_digest=f"sha256:{code[1]}" if code else None,
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
@@ -136,6 +137,12 @@ def _last_message(detail: Description) -> str | None:
     return next(
         (each["StatusMessage"] for each in reversed(transitions(detail)) if each.get("StatusMessage")), None
     )
+
+
+def _own_image(detail: Mapping[str, Any], target: SageMakerTarget) -> str | None:
+    """Return the image of a job that named one of the account's; AWS's belong to the cluster."""
+    image = str((detail.get("AlgorithmSpecification") or {}).get("TrainingImage", ""))
+    return image if image.startswith(own_registry(target)) and image != target.image else None
 
 
 def _recipe(detail: Description) -> str | None:

@@ -115,6 +115,18 @@ def test_a_build_pushes_the_image_under_its_tag(tmp_path: Path) -> None:
     assert "aws ecr describe-images --repository-name team/gaudi --image-ids imageTag=abc" in machine.calls()
 
 
+def test_an_image_of_a_project_is_built_of_its_folder_and_gets_the_code_on_top(tmp_path: Path) -> None:
+    machine = BuildMachine(tmp_path, pushed=False)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "Dockerfile").write_text("ARG OF\nFROM $OF\n", encoding="utf-8")
+    assert machine.build(**{**ASKED, "IMAGE": "vision"}).returncode == 0
+    name = f"{ASKED['REPOSITORY']}:abc"
+    own, on_top = (call for call in machine.calls() if call.startswith("docker build"))
+    assert own == "docker build --pull --tag own-base project"
+    assert on_top == f"docker build --file on_top.Dockerfile --build-arg BASE=own-base --tag {name} ."
+    assert f"docker push {name}" in machine.calls()
+
+
 def test_an_image_that_is_there_already_is_not_built_again(tmp_path: Path) -> None:
     machine = BuildMachine(tmp_path, pushed=True)
     done = machine.build(**ASKED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from slipway.jobs import aws
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.recipes import UnknownRecipe
 from slipway.jobs.submit.submission import prepare, submit_prepared
+from tests.jobs.core.test_targets import MPI_TARGET
 from tests.jobs.deployed import job_names
 from tests.yard.conftest import RunningYard
 
@@ -49,6 +51,16 @@ def test_an_array_where_no_jobs_run_as_one_is_refused(target: BatchTarget) -> No
     job = Job(name="tokens", recipe="prepare_tokens", nodes=1, array="0-3")
     with pytest.raises(DoesNotFit, match="--array is 0-3, and cluster 'dl1' runs no arrays of jobs"):
         prepare(job, "dl1")
+
+
+def test_an_image_where_nodes_run_no_containers_is_refused_with_what_to_do(yard_shell: RunningYard) -> None:
+    yard_shell.client("ssm").put_parameter(
+        Name=parameter_name("c6i"), Value=encode_target(replace(MPI_TARGET, name="c6i")), Type="String"
+    )
+    job = Job(name="own", recipe="smoke", nodes=1, image="vision")
+    with pytest.raises(DoesNotFit, match="the nodes of 'c6i' run no containers") as refused:
+        prepare(job, "c6i")
+    assert "slipway run --requirements FILE" in refused.value.hint
 
 
 def test_an_image_that_is_not_pushed_is_refused_on_aws(

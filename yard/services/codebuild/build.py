@@ -181,10 +181,10 @@ def _find_dockerfile(build: Build) -> str:
         names = zipfile.ZipFile(io.BytesIO(build.source)).namelist()
     except zipfile.BadZipFile as error:
         raise CodeBuildFailed(f"the source is no zip archive: {error}") from error
-    wanted = f"images/{image}/Dockerfile"
-    found = [name for name in names if name == wanted or name.endswith(f"/{wanted}")]
+    wanted = (f"images/{image}/Dockerfile", "project/Dockerfile")
+    found = [name for name in names if name.endswith(wanted)]
     if not found:
-        raise CodeBuildFailed(f"there is no {wanted} among the {len(names)} files of the source")
+        raise CodeBuildFailed(f"there is no {wanted[0]} among the {len(names)} files of the source")
     return f"found {found[0]}"
 
 

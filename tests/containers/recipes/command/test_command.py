@@ -97,10 +97,10 @@ def test_a_recipe_whose_library_still_has_a_thread_ends_well_and_a_command_is_to
     tmp_path: Path, live_thread: Path
 ) -> None:
     load = f"import ctypes; ctypes.CDLL('{live_thread}')"
-    node, alone = Node(tmp_path, {"recipes/live.py": LIVE}), {"SLIPWAY_PROCESSES_PER_NODE": "1"}
-    done = node.run(*recipe_words("recipes.live", [f"library={live_thread}"]), **alone)
+    node = Node(tmp_path, {"recipes/live.py": LIVE})
+    done = node.run(*recipe_words("recipes.live", [f"library={live_thread}"]), SLIPWAY_PROCESSES_PER_NODE="1")
     assert done.returncode == 0, done.stderr
-    aborted = node.run("python", "-c", load, **alone)
+    aborted = node.run("python", "-c", load, SLIPWAY_PROCESSES_PER_NODE="1")
     assert aborted.returncode == 128 + signal.SIGABRT
     assert "outlived Python; if it ended after the training, call torch.distributed.destroy" in aborted.stderr
 

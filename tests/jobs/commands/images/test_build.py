@@ -17,10 +17,13 @@ from slipway.jobs.core.projects import find_containers
 from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.images import builds
 from slipway.jobs.images.builds import build_request, running_build, zip_sources
+from slipway.jobs.project.starting import build_files, write_project
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from slipway.yard.gateway.keys import ATTEMPTS
 from tests.jobs.conftest import Slipway
 from tests.jobs.core.test_targets import TARGET
+from tests.jobs.deployed import register_definition
+from tests.jobs.project_source.projects import write
 from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.conftest import RunningYard
 
@@ -67,6 +70,29 @@ def test_an_image_is_built_pushed_under_its_tag_and_told_with_its_digest(
     assert (built["tag"], built["digest"]) == (target.image_tag, pushed["imageDigest"])
     assert pushed["imageTags"] == [target.image_tag]
     assert "found images/gaudi/Dockerfile" in err  # of the build's own log
+
+
+def test_a_projects_own_image_is_built_and_a_command_runs_in_it(
+    yard_shell: RunningYard,
+    slipway: Slipway,
+    target: BatchTarget,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_project(tmp_path / "mine", build_files("mine", "000000"))
+    dockerfile = {"images/vision/Dockerfile": "FROM python:3.12-slim\n"}
+    monkeypatch.chdir(write(tmp_path / "mine", dockerfile))
+    arn = register_definition(yard_shell, target.name)
+    target = deploy(yard_shell, replace(target, job_definition_arn=arn))
+    code, out, err = slipway("build", "vision", "--json")
+    assert code == 0, err
+    built = json.loads(out)
+    assert "found project/Dockerfile" in err  # of the build's own log
+    assert built["tag"].startswith("own-vision-")
+    assert "has been pushed already" in slipway("build", "vision", "--json")[2]
+    run = ("run", "--on", target.name, "--nodes", "1", "--image", "vision", "--dry-run", "--", "true")
+    (group,) = json.loads(slipway(*run)[1])["request"]["register"]["nodeProperties"]["nodeRangeProperties"]
+    assert group["container"]["image"] == f"{target.repository_uri}@{built['digest']}"
 
 
 def test_what_is_pushed_already_is_said_and_not_built_again(
@@ -184,7 +210,7 @@ def test_the_time_of_a_file_does_not_change_the_zip_and_its_right_to_run_does(tm
 
 def test_two_terminals_share_a_token_and_a_build_after_a_failure_has_another() -> None:
     def token(tag: str, latest: str) -> object:
-        return build_request(TARGET, tag, latest).start["idempotencyToken"]
+        return build_request(TARGET, "gaudi", tag, latest).start["idempotencyToken"]
 
     assert token("t", "build:1") == token("t", "build:1")
     assert len({token("t", "build:1"), token("t", "build:2"), token("u", "build:1")}) == 3

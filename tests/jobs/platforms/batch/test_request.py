@@ -16,7 +16,13 @@ from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.machine import Machine
 from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.platforms.batch.request import MOST_BYTES, STATES, BatchRequest, build_request
+from slipway.jobs.platforms.batch.request import (
+    MOST_BYTES,
+    STATES,
+    BatchRequest,
+    KnownImage,
+    build_request,
+)
 from slipway.jobs.platforms.service_models import refuse_malformed
 from tests.jobs.core.test_targets import TARGET
 
@@ -161,7 +167,7 @@ def test_more_than_batch_takes_in_one_request_is_refused() -> None:
 
 def test_the_digest_is_recorded_and_changes_no_name() -> None:
     digest = f"sha256:{'0' * 64}"
-    request = build_request(JOB, TARGET, module=MODULE, image_digest=digest)
+    request = build_request(JOB, TARGET, module=MODULE, image=KnownImage(digest=digest))
     assert request.submit["tags"]["slipway:image-digest"] == digest
     assert request.name == request_for().name
 

@@ -36,6 +36,14 @@ def create(job: Job = JOB, inputs: tuple[str, ...] = (), **changes: Any) -> dict
     return dict(found)
 
 
+def test_a_job_trains_in_the_image_that_it_names() -> None:
+    own = f"{SAGEMAKER_TARGET.account}.dkr.ecr.{SAGEMAKER_TARGET.region}.amazonaws.com/vision:2"
+    found = create(replace(JOB, image=own))
+    assert found["AlgorithmSpecification"]["TrainingImage"] == own
+    assert create()["AlgorithmSpecification"]["TrainingImage"] == SAGEMAKER_TARGET.image
+    assert found["TrainingJobName"] != create()["TrainingJobName"]
+
+
 def channels(found: dict[str, Any]) -> dict[str, Any]:
     return {each["ChannelName"]: each["DataSource"] for each in found.get("InputDataConfig", ())}
 
