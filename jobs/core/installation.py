@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib import metadata
-from importlib.resources import files
 from pathlib import Path
 
 from slipway.jobs.core.errors import SlipwayError
 
 NAME = "slipway"
 # In a checkout its rooms are links, and templates are made from the files themselves.
-PACKAGE = Path(str(files(NAME)))
+PACKAGE = Path(__file__).parents[2]
 INSTALL_AGAIN = "install it again: pip install --force-reinstall --no-deps slipway"
 # Requires-Dist of an extra: moto[all,server]==5.2.5; extra == "yard"
 _REQUIREMENT = re.compile(r"""([A-Za-z0-9._-]+).*;.*\bextra *== *["']([^"']+)["']""")
@@ -63,6 +61,8 @@ def refuse_without(extra: str, what: str) -> None:
 
 def _requirements() -> dict[str, tuple[str, ...]]:
     """Return the packages of each extra; none where the package stands on the path and was not installed."""
+    from importlib import metadata  # every command pays for what is imported above
+
     try:
         lines = metadata.requires(NAME) or ()
     except metadata.PackageNotFoundError:
@@ -79,6 +79,8 @@ def _missing(packages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_installed(package: str) -> bool:
+    from importlib import metadata
+
     try:
         metadata.distribution(package)
     except metadata.PackageNotFoundError:

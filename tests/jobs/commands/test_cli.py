@@ -20,10 +20,12 @@ SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
 PARTS = ("cli", "failures", "options", "output", "version", "which_project")
 NO_COMMANDS = {f"slipway.jobs.commands.{name}" for name in PARTS} | {
+    "slipway.jobs.commands.estimates.bill",  # a part of `slipway estimate`
     "slipway.jobs.commands.estimates.doubts",
     "slipway.jobs.commands.estimates.estimate_check",  # a part of `slipway estimate`
     "slipway.jobs.commands.estimates.estimate_idle",  # another
     "slipway.jobs.commands.estimates.formats",
+    "slipway.jobs.commands.estimates.run_words",
     "slipway.jobs.commands.jobs.own_code",  # what `slipway run` and a recipe of one's own share
     "slipway.jobs.commands.jobs.submitting",  # what `slipway submit` and `slipway run` share
     "slipway.jobs.commands.plans.plan_table",
