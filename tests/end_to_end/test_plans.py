@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,8 +31,20 @@ SMALL = {
     "checkpoint_every": "10",
     "log_every": "5",
 }
-DOOMED = "lamb-1e-3-8"  # it loses its machine, and trains long enough for that
-EITHER = "adamw-1e-3-8"  # it may take either cluster
+DOOMED = "doomed"  # it loses its machine, and trains long enough for that
+UNWANTED = "unwanted"  # it is cancelled, and trains until then
+EITHER = "either"  # it may take either cluster
+LONG = {"steps": "80", "optimizer": "lamb", "learning_rate": "1e-3", "global_batch": "8"}
+TRAININGS = {
+    DOOMED: LONG,
+    UNWANTED: {**LONG, "steps": "5000"},
+    EITHER: {"optimizer": "adamw", "learning_rate": "1e-3", "global_batch": "8"},
+    "lamb": {"optimizer": "lamb", "learning_rate": "1e-4", "global_batch": "4"},
+    "adamw": {"optimizer": "adamw", "learning_rate": "1e-4", "global_batch": "4"},
+}
+ONE, TWO, ON_C6I = ("dl1.24xlarge", 1, 20), ("dl1.24xlarge", 2, 14), ("c6i.16xlarge", 1, 20)
+SLOW = ("dl1.24xlarge", 1, 40)
+MODES = {DOOMED: [("c6i.16xlarge", 1, 40)], UNWANTED: [SLOW], EITHER: [ONE, TWO, ON_C6I]}
 POOLS = [
     {"type": "dl1.24xlarge", "nodes": 2, "devices_per_node": 1, "cluster": "dl1"},
     {"type": "c6i.16xlarge", "nodes": 1, "devices_per_node": 1, "cluster": "c6i"},
@@ -56,46 +68,25 @@ def clusters(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return shell
 
 
-def settings_of(name: str) -> dict[str, str]:
-    optimizer, *rate, batch = name.split("-")
-    longer = {"steps": "120"} if name == DOOMED else {}
-    return {
-        **SMALL,
-        **longer,
-        "optimizer": optimizer,
-        "learning_rate": "-".join(rate),
-        "global_batch": batch,
-    }
-
-
-def modes_of(name: str, batch: str) -> list[tuple[str, int, int]]:
-    """Each may take one node or two of dl1, one may take c6i, and the one that loses its machine must."""
-    seconds = {"4": 20, "8": 26}[batch]
-    one, two = ("dl1.24xlarge", 1, seconds), ("dl1.24xlarge", 2, seconds * 7 // 10)
-    either = [one, two] if batch == "8" else [one]
-    return {DOOMED: [("c6i.16xlarge", 1, 40)], EITHER: [*either, ("c6i.16xlarge", 1, seconds)]}.get(
-        name, either
-    )
-
-
 @pytest.fixture
 def jobs(tmp_path: Path) -> Path:
-    """Two optimizers, with two rates and two batches."""
-    listed = []
-    for optimizer, (rate, batch) in product(("lamb", "adamw"), (("1e-3", "4"), ("1e-4", "4"), ("1e-3", "8"))):
-        name = f"{optimizer}-{rate}-{batch}"
-        job: dict[str, object] = {
+    listed = [
+        {
             "name": name,
-            "recipe": "bert_pretrain",
-            "nodes": 1,
-            "processes_per_node": 1,
-            "settings": settings_of(name),
+            "job": {
+                "name": name,
+                "recipe": "bert_pretrain",
+                "nodes": 1,
+                "processes_per_node": 1,
+                "settings": {**SMALL, **settings},
+            },
+            "modes": [
+                {"technique": "data", "type": kind, "devices": devices, "seconds": seconds}
+                for kind, devices, seconds in MODES.get(name, [ONE])
+            ],
         }
-        modes = [
-            {"technique": "data", "type": kind, "devices": devices, "seconds": seconds}
-            for kind, devices, seconds in modes_of(name, batch)
-        ]
-        listed.append({"name": name, "job": job, "modes": modes})
+        for name, settings in TRAININGS.items()
+    ]
     path = tmp_path / "jobs.json"
     path.write_text(json.dumps({"pools": POOLS, "jobs": listed}))
     return path
@@ -112,22 +103,20 @@ def test_a_plan_runs_on_two_clusters_though_a_machine_and_its_runner_are_killed_
         lines = said(killed)
         first = next(line for line in lines if line.startswith(f"{DOOMED} goes to c6i as ")).split()[-1]
         (host,) = clusters.data("slipway", "status", "--on", "c6i", "--nodes", "--json")
-        clusters.follow_until(first, "saved step 20")
+        clusters.follow_until(first, "saved step 10")
         clusters.must("slipway", "yard", "kill-node", host["name"])
         again = next(line for line in lines if f"{DOOMED} was lost" in line and "planned again" in line)
+        while UNWANTED not in (running := unfinished(clusters)):
+            pass  # its runner sends it when its turn comes
         killed.send_signal(signal.SIGKILL)
-    running = {
-        each["name"].rpartition("-")[0]: each["id"] for each in clusters.data("slipway", "status", "--json")
-    }
-    withdrawn = next(name for name in running if name in names_in(plan) and name != DOOMED)
-    clusters.must("slipway", "cancel", running[withdrawn])
+    clusters.must("slipway", "cancel", running[UNWANTED])
     done = clusters.run(*run, timeout_s=600)
     assert again.startswith("planned again, since")
-    assert f"error: not every job succeeded: {withdrawn}\n" in done.text, done.text
+    assert f"error: not every job succeeded: {UNWANTED}\n" in done.text, done.text
     found = json.loads(done.text[done.text.index("[\n") : done.text.rindex("]") + 1])
     rows = {row["job"]: row for row in found}
     assert {name: row["ended"] for name, row in rows.items() if row["ended"] != "succeeded"} == {
-        withdrawn: "withdrawn"
+        UNWANTED: "withdrawn"
     }
     assert {row["cluster"] for row in found} == {"dl1", "c6i"}
     assert "What ran" in page.read_text(encoding="utf-8")
@@ -135,18 +124,56 @@ def test_a_plan_runs_on_two_clusters_though_a_machine_and_its_runner_are_killed_
     assert sum('"intent"' in line for line in journal) == sum(row["attempts"] for row in found)
     assert rows[DOOMED]["attempts"] == 2
     assert "resuming from step" in clusters.must("slipway", "logs", rows[DOOMED]["run"])
-    alone = last_loss(clusters, submit_alone(clusters, "c6i", DOOMED))
-    assert last_loss(clusters, rows[DOOMED]["run"]) == pytest.approx(alone, rel=1e-3)
+    assert last_loss(clusters, rows[DOOMED]["run"]) == pytest.approx(loss_alone(clusters, DOOMED), rel=1e-3)
 
 
-def names_in(plan: Path) -> set[str]:
-    return {job["name"] for job in json.loads(plan.read_text())["jobs"]}
+def loss_alone(shell: Shell, name: str) -> float:
+    """Submit a job of the plan by itself, and return its last loss."""
+    settings = {**SMALL, **TRAININGS[name]}
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    on = ("--on", "c6i", "--nodes", "1", "--processes-per-node", "1", "--name", "alone")
+    shell.must("slipway", "submit", "bert_pretrain", *on, *words, "--follow")
+    return last_loss(shell, "alone")
+
+
+def unfinished(shell: Shell) -> dict[str, str]:
+    """Return the ids of jobs that run or wait, by their names without a digest."""
+    return {each["name"].rpartition("-")[0]: each["id"] for each in shell.data("slipway", "status", "--json")}
 
 
 def said(process: subprocess.Popen[str]) -> Iterator[str]:
     """Yield what a command tells on stderr, line by line."""
     assert process.stderr is not None
     return iter(process.stderr)
+
+
+def test_tasks_of_a_users_own_folder_are_tried_and_trained_on_clusters_though_the_script_is_killed(
+    clusters: Shell, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(OWN_TASKS, project)
+    own = replace(clusters, environment={**clusters.environment, "XDG_CACHE_HOME": str(tmp_path / "cache")})
+    sweep = (sys.executable, str(project / "sweep.py"), str(project / "saved"))
+    with started(own, *sweep) as killed:
+        assert any(" goes to " in line for line in said(killed))
+    with started(own, *sweep) as whole:
+        out, log = whole.communicate(timeout=300)
+    assert whole.returncode == 0, log
+    assert "going on with " in log
+    told = json.loads(out)
+    assert set(told["trained"]) == {"fast", "slow"}
+    assert set(told["trained"].values()) <= {"dl1", "c6i"}
+    assert told["sources"] == {"c6i": "measured", "dl1": "measured"}
+    assert told["devices"] == {"fast": 1, "slow": 2}
+    assert told["differences"] == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert told["again"] == 0
+    assert told["not_fitting"] == {"data on 1 of c6i": "ValueError: this model was never meant to be"}
+    names = [each["name"].split("-")[0] for each in own.data("slipway", "runs", "--json")]
+    assert {name: names.count(name) for name in ("fast", "slow", "trial")} == {
+        "fast": 1,
+        "slow": 1,
+        "trial": 4,
+    }
 
 
 @contextmanager
@@ -168,39 +195,6 @@ def started(shell: Shell, *command: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def submit_alone(shell: Shell, cluster: str, name: str) -> str:
-    words = [word for key, value in settings_of(name).items() for word in ("--set", f"{key}={value}")]
-    on = ("--on", cluster, "--nodes", "1", "--processes-per-node", "1", "--name", f"alone-{name}")
-    shell.must("slipway", "submit", "bert_pretrain", *on, *words, "--follow")
-    found: str = shell.data("slipway", "status", f"alone-{name}", "--json")["id"]
-    return found
-
-
 def last_loss(shell: Shell, job: str) -> float:
     loss: float = shell.data("slipway", "curve", job, "--json")[-1]["loss"]
     return loss
-
-
-def test_tasks_of_a_users_own_folder_are_tried_and_trained_on_clusters_and_come_back(
-    clusters: Shell, tmp_path: Path
-) -> None:
-    shutil.copytree(OWN_TASKS, tmp_path / "project")
-    sweep = subprocess.run(
-        [sys.executable, "sweep.py"],
-        cwd=tmp_path / "project",
-        env={**clusters.environment, "XDG_CACHE_HOME": str(tmp_path / "cache")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    print(sweep.stdout, sweep.stderr)
-    assert sweep.returncode == 0, sweep.stderr
-    told = json.loads(sweep.stdout)
-    print(told)
-    assert set(told["trained"]) == {"fast", "slow"}
-    assert set(told["trained"].values()) <= {"dl1", "c6i"}
-    assert told["sources"] == {"c6i": "measured", "dl1": "measured"}
-    assert told["differences"] == pytest.approx([0.0, 0.0], abs=1e-6)
-    assert told["again"] == 0
-    assert told["not_fitting"] == {"data on 1 of c6i": "ValueError: this model was never meant to be"}

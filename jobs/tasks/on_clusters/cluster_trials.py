@@ -12,12 +12,12 @@ from pathlib import Path
 from slipway.containers.tasks.trial import find_result
 from slipway.jobs import aws
 from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.run import Run
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.text import Say
 from slipway.jobs.orchestrate.clusters import START_SECONDS, outcome_of
+from slipway.jobs.platforms.mpi.turn import Busy
 from slipway.jobs.project_source.command_job import RECIPE
 from slipway.jobs.project_source.packing import PackedProject
 from slipway.jobs.runs.find import refresh
@@ -27,7 +27,6 @@ from slipway.jobs.tasks.on_clusters.places import TaskCluster
 from slipway.jobs.tasks.on_clusters.sent_code import TRY, code_url, task_settings
 from slipway.jobs.tasks.trials import MOST_SECONDS, TRIAL_STEPS, Combination, Profile, numbers_of, profile_of
 
-MISTAKE = 2  # the exit code of what no second try mends
 _BUSY_LOOKS, _BUSY_SECONDS = 120, 5.0
 _ERROR = re.compile(r"(?:\[\d+\] )?error: (.*)")
 _LOST_PEER = "lost another rank"
@@ -54,11 +53,20 @@ class ClusterTrials:
         return min(devices, self.cluster.ranks_per_node)
 
     def run(self, tried: Combination, folder: Path) -> Profile:
+        """Return what a job finds; one that was sent before, and that found nothing, is sent once more."""
+        job = self._job(tried)
         with self._turn:
-            sent = self._send(self._job(tried))
-            found = refresh(sent.job_id, self.cluster.target)
-            lines = [line.text for line in follow_lines(found, Wanted(), to_end=True, pause=self.pause)]
-            return profile_from(refresh(sent.job_id, self.cluster.target).run, lines)
+            sent = self._send(job, again=False)
+            found = self._follow(sent)
+            if found.seconds is None and sent.existed:
+                found = self._follow(self._send(job, again=True))
+        return found
+
+    def _follow(self, sent: Submitted) -> Profile:
+        target = self.cluster.target
+        began = refresh(sent.job_id, target)
+        lines = [line.text for line in follow_lines(began, Wanted(), to_end=True, pause=self.pause)]
+        return profile_from(refresh(sent.job_id, target).run, lines)
 
     def _job(self, tried: Combination) -> Job:
         settings = {**tried.variant.settings, "steps": str(TRIAL_STEPS)}
@@ -71,26 +79,18 @@ class ClusterTrials:
             processes_per_node=self.cluster.ranks_per_node,
         )
 
-    def _send(self, job: Job) -> Submitted:
-        """Submit a trial, when the cluster takes it; one that ended otherwise than well is a new job."""
+    def _send(self, job: Job, *, again: bool) -> Submitted:
+        """Submit a trial once the cluster takes it: an MPI cluster runs one job at a time."""
+        target = self.cluster.target
         for look in range(_BUSY_LOOKS):
             try:
-                sent = self._submit(job, again=False)
-                ended = refresh(sent.job_id, self.cluster.target).run if sent.existed else None
-                if ended and ended.state.is_final and ended.state is not JobState.SUCCEEDED:
-                    return self._submit(job, again=True)
-            except SlipwayError as error:
-                if error.exit_code == MISTAKE or look == _BUSY_LOOKS - 1:
+                return submit(job, target.name, target.region, again=again, agreed=self.agreed, say=self.say)
+            except Busy as error:
+                if look == _BUSY_LOOKS - 1:
                     raise
                 self.say(f"a trial waits: {error.message}")
                 self.pause(_BUSY_SECONDS)
-            else:
-                return sent
         raise AssertionError("the last look returns or raises")
-
-    def _submit(self, job: Job, *, again: bool) -> Submitted:
-        target = self.cluster.target
-        return submit(job, target.name, target.region, again=again, agreed=self.agreed, say=self.say)
 
 
 def profile_from(run: Run, lines: Iterable[str]) -> Profile:

@@ -1,8 +1,9 @@
-"""Two learning rates on the clusters dl1 and c6i, compared with a plain loop; prints what came of it."""
+"""Two learning rates on the clusters dl1 and c6i, compared with a plain loop: sweep.py FOLDER-OF-MODELS"""
 
 from __future__ import annotations
 
 import json
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -12,13 +13,14 @@ from slipway import HParams, SlipwayError, Task, orchestrate, search
 
 models: Any = import_module("models")  # the file beside this one: type checkers look elsewhere
 ON, EPOCHS = ["dl1", "c6i"], 2
+NODES = {"fast": 1, "slow": 2}
 RATES = {"fast": 1e-1, "slow": 1e-2}
 
 
 def task(name: str) -> Task:
     hparams = HParams(RATES[name], epochs=EPOCHS, optimizer_cls=torch.optim.SGD)
     code = (models.load_model, models.load_dataloader, models.loss_function)
-    return Task(*code, hparams, name=name, gpu_range=[1])
+    return Task(*code, hparams, name=name, gpu_range=[NODES[name]], save_dir=sys.argv[1])
 
 
 def difference(trained: Task) -> float:
@@ -40,10 +42,13 @@ result = orchestrate(tasks, log=True, on=ON, devices=1)
 told: dict[str, object] = {
     "trained": {end.name: end.cluster for end in result.ends},
     "sources": {cluster: tasks[0].strategies_on[cluster][1].source for cluster in ON},
+    "devices": {end.name: len(end.devices) for end in result.ends},
     "differences": [difference(each) for each in tasks],
     "again": len(orchestrate(tasks, on=ON, devices=1).ends),
 }
-broken = Task(models.load_broken, models.load_dataloader, models.loss_function, HParams(1e-2, epochs=1))
+broken = Task(
+    models.load_broken, models.load_dataloader, models.loss_function, HParams(1e-2, epochs=1), gpu_range=[1]
+)
 try:
     search([broken], ["data"], on=["c6i"], devices=1)
 except SlipwayError:
