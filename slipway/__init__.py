@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from slipway.jobs.estimate_inputs.asking import estimate
     from slipway.jobs.planner_inputs.planning import plan
     from slipway.jobs.runs.find import find_run
+    from slipway.jobs.runs.waiting import curve
     from slipway.jobs.submit.submission import prepare, submit
     from slipway.jobs.tasks.base_technique import BaseTechnique
     from slipway.jobs.tasks.library import deregister, register, retrieve
@@ -33,6 +34,7 @@ _HOMES = {
     "Job": "slipway.jobs.core.job",
     "SlipwayError": "slipway.jobs.core.errors",
     "Task": "slipway.jobs.tasks.task",
+    "curve": "slipway.jobs.runs.waiting",
     "deregister": "slipway.jobs.tasks.library",
     "estimate": "slipway.jobs.estimate_inputs.asking",
     "find_run": "slipway.jobs.runs.find",
@@ -50,6 +52,7 @@ __all__ = [
     "Job",
     "SlipwayError",
     "Task",
+    "curve",
     "deregister",
     "estimate",
     "find_run",

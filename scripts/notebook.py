@@ -1,0 +1,78 @@
+"""Runs a notebook's cells of code in one process, and writes what they print and return beside them.
+
+`python -m scripts.notebook NOTEBOOK [OUTPUT]`. Jupyter would do so with a kernel in another process and
+packages that nothing else here needs; the cells of docs/examples are plain Python, and have no magic.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+Cell = dict[str, Any]  # JSON, as nbformat 4.5 says
+
+
+def main(arguments: Sequence[str]) -> int:
+    source, target = (
+        Path(arguments[0]).resolve(),
+        Path(arguments[-1]).resolve(),
+    )  # cells may change the folder
+    notebook = json.loads(source.read_text(encoding="utf-8"))
+    run(notebook["cells"])
+    text = json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True)
+    target.write_text(f"{text}\n", encoding="utf-8")
+    return 0
+
+
+def run(cells: Sequence[Cell]) -> None:
+    """Run the cells of code in their order, each with the names of those before it."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    code = (cell for cell in cells if cell["cell_type"] == "code")
+    for count, cell in enumerate(code, start=1):
+        cell["execution_count"] = count
+        cell["outputs"] = _outputs("".join(cell["source"]), names, count)
+
+
+def _outputs(source: str, names: dict[str, object], count: int) -> list[Cell]:
+    printed = StringIO()
+    with redirect_stdout(printed):
+        value = _last_value(source, names, f"<cell {count}>")
+    said = printed.getvalue()
+    stream = [{"output_type": "stream", "name": "stdout", "text": said.splitlines(keepends=True)}]
+    result = {
+        "output_type": "execute_result",
+        "execution_count": count,
+        "metadata": {},
+        "data": _shown(value),
+    }
+    return [*(stream if said else []), *([result] if value is not None else [])]
+
+
+def _last_value(source: str, names: dict[str, object], where: str) -> object:
+    """Run the statements; return the value of the last one if it is an expression."""
+    statements = ast.parse(source, where).body
+    last = statements[-1] if statements else None
+    if isinstance(last, ast.Expr):
+        statements.pop()
+    exec(compile(ast.Module(statements, []), where, "exec"), names)  # noqa: S102  # our own notebook
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(compile(ast.Expression(last.value), where, "eval"), names)  # noqa: S307  # likewise
+
+
+def _shown(value: object) -> Mapping[str, object]:
+    data: dict[str, object] = {"text/plain": repr(value).splitlines(keepends=True)}
+    if draw := getattr(value, "_repr_png_", None):
+        data["image/png"] = base64.b64encode(draw()).decode()
+    return data
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
