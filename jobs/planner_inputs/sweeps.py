@@ -34,6 +34,7 @@ from slipway.jobs.planner.model import Mode, PlanJob, Pool
 from slipway.jobs.planner.refusals import MOST_JOBS, CannotPlan
 from slipway.jobs.planner_inputs.fields import Fields
 from slipway.jobs.planner_inputs.files import MOST_BYTES, PlanFile
+from slipway.jobs.planner_inputs.own_commands import own_command_job
 from slipway.jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings
 from slipway.jobs.techniques.modes import EstimatedJob, modes
 
@@ -49,16 +50,22 @@ def read_sweep(path: Path) -> PlanFile:
         raise CannotPlan(
             f"{path} is not TOML: {printable(str(error))}", hint="the format is in docs/planner.md"
         ) from None
-    return decode_sweep(Fields(where="", values=found), path.stem)
+    return decode_sweep(Fields(where="", values=found), path)
 
 
-def decode_sweep(found: Fields, name: str) -> PlanFile:
+def decode_sweep(found: Fields, path: Path) -> PlanFile:
     """Build the jobs and pools; unlike in a file of given modes, an unknown field is refused."""
     _refuse_unknown(found, _FILE)
     pools = [_pool(each) for each in found.objects("pools")]
-    jobs = [job for each in found.objects("jobs") for job in _jobs(each, pools)]
+    jobs = [
+        job
+        for each in found.objects("jobs")
+        for job in (
+            [own_command_job(each, path.parent, pools)] if each.has("command") else _jobs(each, pools)
+        )
+    ]
     return PlanFile(
-        name=found.text("name", name),
+        name=found.text("name", path.stem),
         jobs=tuple(jobs),
         pools=tuple(pools),
         unpriced=tuple(pool.type for pool in pools if not pool.price_per_hour),

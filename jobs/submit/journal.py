@@ -56,7 +56,7 @@ def submitted_entries(endpoint: str | None) -> Iterator[Entry]:
 
 def _folder_of(endpoint: str | None) -> Path:
     where = urlsplit(endpoint).netloc.replace(":", "-") if endpoint else _AWS
-    return _state_home() / "slipway" / "submissions" / where
+    return state_home() / "slipway" / "submissions" / where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Journal:
             os.close(folder)
 
 
-def _state_home() -> Path:
+def state_home() -> Path:
     """Return the folder for state; a relative XDG_STATE_HOME is ignored, as its specification says."""
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     return given if given.is_absolute() else Path.home() / ".local" / "state"

@@ -25,6 +25,17 @@ NODES = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
 SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
 OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
 AFTER_DATA = ("--depends-on", "prepare_bert")
+PLANNED = """
+[[pools]]
+cluster = "dl1"
+nodes = 2
+
+[[jobs]]
+name = "planned"
+command = ["python", "train.py"]
+per_node = true
+modes = [{ nodes = 2, seconds = 60 }]
+"""
 TRAINING = {
     "size": "tiny",
     "precision": "fp32",
@@ -119,6 +130,19 @@ def test_a_recipe_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_
     refuse_another_curve(log, project.folder)
     run = project.data("slipway", "status", "slow", "--json")
     assert (run["state"], len(run["attempts"])) == ("succeeded", 2)
+
+
+def test_a_plan_sends_and_runs_a_users_own_command(cluster: Shell, tmp_path: Path) -> None:
+    shutil.copy(OWN_TRAINING, tmp_path / "train.py")
+    sweep, plan = tmp_path / "sweep.toml", str(tmp_path / "plan.json")
+    sweep.write_text(PLANNED, encoding="utf-8")
+    cluster.must("slipway", "plan", str(sweep), "--output", plan)
+    (tmp_path / "train.py").write_text("raise SystemExit('changed since it was planned')\n")
+    (row,) = cluster.data("slipway", "run-plan", plan, "--json")
+    assert (row["job"], row["ended"], row["cluster"]) == ("planned", "succeeded", "dl1")
+    log = cluster.must("slipway", "logs", "planned")
+    for rank in range(2):
+        assert f"[{rank}] rank {rank} of 2: loss " in log
 
 
 def test_the_same_submission_again_is_the_same_job(cluster: Shell) -> None:

@@ -21,6 +21,8 @@ from slipway.jobs.core.text import printable
 
 if TYPE_CHECKING:
     from slipway.jobs.core.cost import Agreed
+    from slipway.jobs.core.job import Job
+    from slipway.jobs.core.targets import Target
     from slipway.jobs.orchestrate.events import HappenedEvent
     from slipway.jobs.orchestrate.journal import PlanJournal
     from slipway.jobs.orchestrate.ledger import Ledger
@@ -147,6 +149,7 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
             tag=f"{file.stem}-{int(began)}",
             agreed=Agreed(usd=float(sys.maxsize), is_unknown_fine=True),  # the whole plan was agreed to
             say=say,
+            complete=_send_source,
         ),
         journal=journal,
         now=time.time,
@@ -156,6 +159,14 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
         began=began,
         say=say,
     )
+
+
+def _send_source(job: Job, target: Target) -> Job:
+    """Send the folder of a command of one's own to the cluster that the plan chose."""
+    from slipway.jobs import aws
+    from slipway.jobs.project_source.kept_archives import with_sent_source
+
+    return with_sent_source(job, target, aws.client("s3", target.region))
 
 
 def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from slipway.jobs.planner_inputs.files import PlanFile
 from slipway.jobs.planner_inputs.planning import plan
 from slipway.jobs.planner_inputs.sweeps import read_sweep
 from slipway.jobs.recipes import find_recipe, refuse_settings
+from tests.jobs.project_source.projects import write
 
 POOLS = """
 [[pools]]
@@ -97,3 +99,55 @@ def test_a_model_that_fits_nowhere_is_named_with_the_pools(tmp_path: Path) -> No
     jobs = '[[jobs]]\nname = "neox"\nrecipe = "gpt_neox"\nsettings = { size = "neox-20b" }\n'
     with pytest.raises(CannotPlan, match=r"job 'neox' fits none of the pools \(p3.16xlarge\)"):
         read(tmp_path, f'[[pools]]\ntype = "p3.16xlarge"\nnodes = 1\n{jobs}')
+
+
+COMMAND = """
+[[jobs]]
+name = "vision"
+command = ["python", "train.py"]
+folder = "vision"
+modes = [{ nodes = 1, seconds = 7200 }, { nodes = 2, seconds = 4000 }]
+"""
+
+
+@pytest.fixture
+def vision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of somebody's own beside the sweep."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return write(tmp_path / "vision", {"train.py": "print(1)\n"})
+
+
+def test_a_command_of_ones_own_has_the_times_that_the_file_gives(tmp_path: Path, vision: Path) -> None:
+    (job,) = read(tmp_path, POOLS + COMMAND).jobs
+    assert {(mode.type, mode.devices, mode.seconds) for mode in job.modes} == {
+        ("dl1.24xlarge", 1, 7200),
+        ("dl1.24xlarge", 2, 4000),
+        ("p4d.24xlarge", 8, 7200),
+    }
+    assert job.job is not None
+    assert job.job.recipe == "command"
+    assert job.job.settings["command"] == '["python", "train.py"]'
+    kept = Path(job.job.settings["source"])
+    (vision / "train.py").write_text("print(2)\n")
+    with tarfile.open(kept) as archive:
+        content = archive.extractfile("train.py")
+        assert content is not None
+        assert content.read() == b"print(1)\n", "it runs as it was planned"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            POOLS.replace("nodes = 2", "nodes = 1") + COMMAND,
+            r"modes\[1\] asks for 2 nodes, and no pool has them",
+        ),
+        (f'{POOLS}{COMMAND}recipe = "smoke"', r"jobs\[0\].recipe is no field of a command in a sweep"),
+        (POOLS + COMMAND.replace('["python", "train.py"]', "[]"), "the words of a command"),
+    ],
+)
+def test_a_command_that_cannot_be_planned_is_refused_with_its_place(
+    tmp_path: Path, vision: Path, text: str, said: str
+) -> None:
+    with pytest.raises(CannotPlan, match=said):
+        read(tmp_path, text)

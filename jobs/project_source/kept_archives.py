@@ -1,0 +1,65 @@
+"""A folder that is packed now and sent later, to the cluster that a plan chooses: it stays as it was planned.
+
+The archive lies below $XDG_STATE_HOME/slipway/sources, named by its digest, until PROJECT_DAYS have passed.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.core.inputs import PROJECT_DAYS
+from slipway.jobs.core.job import Job
+from slipway.jobs.core.targets import Target
+from slipway.jobs.project_source.command_job import RECIPE
+from slipway.jobs.project_source.folder import ProjectFolder
+from slipway.jobs.project_source.packing import PackedProject, pack_project
+from slipway.jobs.project_source.uploading import project_url, upload_project
+from slipway.jobs.submit.journal import state_home
+
+_SUFFIX = ".tar.gz"
+_DAY_SECONDS = 24 * 3600
+
+
+class LostArchive(SlipwayError):
+    """The folder of a planned command is not on this machine any more."""
+
+
+def keep_archive(folder: ProjectFolder) -> Path:
+    """Pack the folder and keep it; return the archive, whose name is its digest."""
+    kept = state_home() / "slipway" / "sources"
+    kept.mkdir(parents=True, exist_ok=True)
+    _forget_old(kept)
+    with TemporaryDirectory(dir=kept, prefix="packing-") as scratch:
+        packed = pack_project(folder, Path(scratch) / "folder")
+        return packed.archive.rename(kept / f"{packed.digest}{_SUFFIX}")
+
+
+def with_sent_source(job: Job, target: Target, s3: Any) -> Job:
+    """Send the archive of a planned command to the cluster's bucket, and name it as it lies there."""
+    source = job.settings.get("source", "")
+    if job.recipe != RECIPE or not source.startswith("/"):
+        return job
+    archive = Path(source)
+    if not archive.is_file():
+        raise LostArchive(
+            f"job '{job.name}': its folder is not kept as {archive} any more",
+            hint="plan again: slipway plan FILE",
+        )
+    digest = archive.name.removesuffix(_SUFFIX)
+    size = archive.stat().st_size
+    packed = PackedProject(digest=digest, archive=archive, files=0, size_bytes=0, packed_bytes=size)
+    upload_project(packed, target, s3)
+    return replace(job, settings={**job.settings, "source": project_url(digest, target)})
+
+
+def _forget_old(kept: Path) -> None:
+    for archive in kept.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            if time.time() - archive.stat().st_mtime > PROJECT_DAYS * _DAY_SECONDS:
+                archive.unlink()
